@@ -1,0 +1,76 @@
+"""Certified upper and lower bounds on r-fold approximate differential privacy.
+
+`privacy_bounds` answers at once for one mechanism; `open_study` opens the tables of a whole study that
+``pbdist run`` has computed. See the README for a first result in a minute.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pbdist.bounds import privacy_bounds
+    from pbdist.errors import (
+        BatchError,
+        InvalidInputError,
+        NotAStoreError,
+        OffGridError,
+        PbdistError,
+        StoreDamagedError,
+        StoreFormatError,
+        StoreMismatchError,
+        StudyFileError,
+    )
+    from pbdist.mechanisms import (
+        ApproximateDP,
+        Gaussian,
+        Histogram,
+        Laplace,
+        NoisyCount,
+        Product,
+        RandomizedResponse,
+        SubsampledGaussian,
+    )
+    from pbdist.query import open_study
+
+__all__ = [
+    "ApproximateDP",
+    "BatchError",
+    "Gaussian",
+    "Histogram",
+    "InvalidInputError",
+    "Laplace",
+    "NoisyCount",
+    "NotAStoreError",
+    "OffGridError",
+    "PbdistError",
+    "Product",
+    "RandomizedResponse",
+    "StoreDamagedError",
+    "StoreFormatError",
+    "StoreMismatchError",
+    "StudyFileError",
+    "SubsampledGaussian",
+    "__version__",
+    "open_study",
+    "privacy_bounds",
+]
+
+__version__ = "0.1.0"
+
+# Names are looked up when first used, so that `pbdist --help` need not wait for numpy, xarray and zarr.
+_ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith("Error")}
+_ROOMS |= {"privacy_bounds": "pbdist.bounds", "open_study": "pbdist.query"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its room on first use."""
+    if name not in __all__:
+        raise AttributeError(f"module 'pbdist' has no attribute {name!r}")
+    value = getattr(import_module(_ROOMS.get(name, "pbdist.mechanisms")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

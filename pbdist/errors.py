@@ -1,0 +1,52 @@
+"""The exceptions of pbdist, grouped by what a caller would do about them.
+
+Each is also a builtin's subclass, so that code which does not know pbdist still catches it sensibly.
+"""
+
+__all__ = [
+    "BatchError",
+    "InvalidInputError",
+    "NotAStoreError",
+    "OffGridError",
+    "PbdistError",
+    "StoreDamagedError",
+    "StoreFormatError",
+    "StoreMismatchError",
+    "StudyFileError",
+]
+
+
+class PbdistError(Exception):
+    """Base of every error that pbdist raises on purpose; its text is one line."""
+
+
+class InvalidInputError(PbdistError, ValueError):
+    """A parameter is wrong: mend the argument that the text names."""
+
+
+class StudyFileError(InvalidInputError):
+    """A study file is wrong: mend the line that the text names."""
+
+
+class OffGridError(PbdistError, LookupError):
+    """A query asks for a point that the store does not hold: choose a neighbour or extend the study."""
+
+
+class NotAStoreError(PbdistError, FileNotFoundError):
+    """A path is not a pbdist store: correct the path."""
+
+
+class StoreFormatError(PbdistError, OSError):
+    """A store has another format version: open it with the version of pbdist that wrote it."""
+
+
+class StoreMismatchError(PbdistError, ValueError):
+    """A store belongs to another study: choose another store."""
+
+
+class StoreDamagedError(PbdistError, OSError):
+    """A store's content does not match its commit records: run the study again."""
+
+
+class BatchError(PbdistError, RuntimeError):
+    """Some batches of a study could not be computed: the text names the cells and the cause."""

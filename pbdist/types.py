@@ -1,0 +1,35 @@
+"""Aliases, dimension names and the two directions of a pair."""
+
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "COMPOSITIONS",
+    "DIRECTION",
+    "EPSILON",
+    "BoolArray",
+    "Direction",
+    "FloatArray",
+    "IntArray",
+    "JsonValue",
+]
+
+BoolArray: TypeAlias = NDArray[np.bool_]
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
+#: What a canonical form is made of: what ``json.dumps`` takes.
+JsonValue: TypeAlias = Any
+
+DIRECTION = "direction"
+COMPOSITIONS = "compositions"
+EPSILON = "epsilon"
+
+
+class Direction(Enum):
+    """Which of the two hockey-stick divergences of a pair (A, B) is meant."""
+
+    A_TO_B = "A||B"
+    B_TO_A = "B||A"
