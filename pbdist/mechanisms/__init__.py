@@ -1,0 +1,77 @@
+"""What is released: frozen, validated descriptions of worst-case pairs, and their exact masses on loss cells."""
+
+from collections.abc import Mapping
+
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
+from pbdist.mechanisms.discrete import ApproximateDP, Histogram, RandomizedResponse
+from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
+from pbdist.mechanisms.pair import ElementaryPair, LossMasses, Pair
+from pbdist.mechanisms.product import Product
+from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
+from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.types import JsonValue
+
+__all__ = [
+    "MECHANISMS",
+    "READINGS",
+    "SMALLEST_MASS",
+    "UNIT_ROUNDOFF",
+    "AdditiveNoise",
+    "ApproximateDP",
+    "ElementaryPair",
+    "Gaussian",
+    "Histogram",
+    "Laplace",
+    "LossMasses",
+    "MassBounds",
+    "NoisyCount",
+    "Pair",
+    "Product",
+    "RandomizedResponse",
+    "SubsampledGaussian",
+    "pair_from_canonical",
+]
+
+#: Every mechanism by the name that its canonical form carries.
+MECHANISMS: Mapping[str, type[Pair]] = {
+    kind.__name__: kind
+    for kind in (
+        ApproximateDP,
+        Gaussian,
+        Histogram,
+        Laplace,
+        NoisyCount,
+        Product,
+        RandomizedResponse,
+        SubsampledGaussian,
+    )
+}
+
+
+def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
+    """Return the pair whose canonical form is `form`.
+
+    Parameters
+    ----------
+    form : mapping
+        As `Pair.canonical` returns it; the key ``"mechanism"`` names the class, the others are its parameters.
+
+    Raises
+    ------
+    InvalidInputError
+        If the mechanism is unknown, a parameter is unknown or missing, or a value is out of its range.
+    """
+    parameters = {key: value for key, value in form.items() if key != "mechanism"}
+    name = form.get("mechanism")
+    if not isinstance(name, str) or name not in MECHANISMS:
+        raise InvalidInputError(f"mechanism: expected one of {', '.join(sorted(MECHANISMS))}, got {name!r}")
+    if name == "Product":
+        return Product(*(pair_from_canonical(pair) for pair in parameters.get("pairs", ())))
+    nested = {
+        key: pair_from_canonical(value) if isinstance(value, Mapping) else value for key, value in parameters.items()
+    }
+    try:
+        return MECHANISMS[name](**nested)
+    except TypeError as error:
+        raise InvalidInputError(f"{name}: expected its parameters by name, got {sorted(nested)}: {error}") from error

@@ -1,0 +1,199 @@
+"""Pairs of finite distributions: randomized response, the worst case of (ε, δ), and measured histograms."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.outcomes import masses_of_outcomes
+from pbdist.mechanisms.pair import ElementaryPair, LossMasses
+from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
+from pbdist.types import FloatArray
+
+__all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
+
+#: How far from 1 the probabilities of a histogram may sum.
+_SUM_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(ElementaryPair):
+    """Randomized response: the truth is told with probability p (Meiser & Mohammadi 2018, section 5.5).
+
+    Parameters
+    ----------
+    p : float
+        A = (p, 1 - p), B = (1 - p, p).
+
+    Raises
+    ------
+    InvalidInputError
+        If p is not a probability.
+    """
+
+    p: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", validation.probability("RandomizedResponse", "p", self.p))
+
+    @property
+    def symmetric(self) -> bool:
+        """True: exchanging the outcomes exchanges A and B."""
+        return True
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Two atoms, at plus and minus ln(p / (1 - p))."""
+        truth, lie = self.p, 1.0 - self.p
+        return masses_of_outcomes(
+            edges, np.array([truth, lie]), np.array([lie, truth]), error_a=UNIT_ROUNDOFF, error_b=UNIT_ROUNDOFF
+        )
+
+
+@dataclass(frozen=True)
+class ApproximateDP(ElementaryPair):
+    """The worst pair that any (ε, δ)-ADP mechanism can have, M_{ε,δ}: whatever is shown for it holds for all of them.
+
+    Kairouz, Oh & Viswanath 2015; Murtagh & Vadhan 2016, Lemma 3.2; Meiser & Mohammadi 2018, section 2.1. With
+    probability δ the input is revealed, otherwise it is randomized response with odds e^ε.
+
+    Parameters
+    ----------
+    epsilon : float
+        ε >= 0, nats.
+    delta : float
+        δ in [0, 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        epsilon = validation.number("ApproximateDP", "epsilon", self.epsilon)
+        if epsilon < 0.0:
+            raise InvalidInputError(f"ApproximateDP.epsilon: expected a number of at least 0, got {self.epsilon!r}")
+        object.__setattr__(self, "epsilon", epsilon)
+        object.__setattr__(self, "delta", validation.probability("ApproximateDP", "delta", self.delta))
+
+    @property
+    def symmetric(self) -> bool:
+        """True: exchanging the outcomes exchanges A and B."""
+        return True
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Atoms at exactly plus and minus ε, and mass δ that only one side has."""
+        rest = 1.0 - self.delta
+        # 1 / (1 + e^ε) and its complement, without overflow; e^-ε has a relative error of (1 + ε) u.
+        small = math.exp(-self.epsilon)
+        masses = np.array([rest / (1.0 + small), rest * small / (1.0 + small)])
+        error = (8.0 + self.epsilon) * UNIT_ROUNDOFF
+        revealed = MassBounds.around(self.delta, 0.0, occupied=self.delta > 0.0)
+        common = self.delta < 1.0
+        empty = MassBounds.zeros(edges.size + 1)
+        return LossMasses(
+            cells_a=empty,
+            cells_b=empty,
+            atom_loss=np.array([self.epsilon, -self.epsilon]),
+            atoms_a=MassBounds.around(masses, error, occupied=common),
+            atoms_b=MassBounds.around(masses[::-1], error, occupied=common),
+            only_a=revealed,
+            only_b=revealed,
+            loss_error=0.0,
+        )
+
+
+@dataclass(frozen=True)
+class Histogram(ElementaryPair):
+    """Two measured or tabulated distributions over the same outcomes.
+
+    Parameters
+    ----------
+    p, q : sequence of int or of float, equal lengths
+        A and B. Whole numbers of integer type are counts and are divided by their sum; floats are probabilities, which
+        must sum to 1 within 1e-9 and are then taken as the masses they are. Zeros are allowed on either side.
+
+    Raises
+    ------
+    InvalidInputError
+        If lengths differ, a value is negative or not finite, or the probabilities do not sum to 1.
+    """
+
+    p: tuple[int, ...] | tuple[float, ...]
+    q: tuple[int, ...] | tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", _distribution("p", self.p))
+        object.__setattr__(self, "q", _distribution("q", self.q))
+        if len(self.p) != len(self.q):
+            raise InvalidInputError(
+                f"Histogram.q: expected as many outcomes as p has, {len(self.p)}, got {len(self.q)}"
+            )
+
+    @property
+    def total_mass(self) -> tuple[float, float]:
+        """Upper values of what the masses sum to."""
+        return _upper_total(self.p), _upper_total(self.q)
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """One atom an outcome; correctly rounded masses."""
+        return masses_of_outcomes(edges, _masses(self.p), _masses(self.q), error_a=UNIT_ROUNDOFF, error_b=UNIT_ROUNDOFF)
+
+
+def _distribution(field: str, values: Any) -> tuple[int, ...] | tuple[float, ...]:
+    plain = values.tolist() if isinstance(values, np.ndarray) else values
+    if isinstance(plain, str) or not isinstance(plain, Iterable):
+        raise InvalidInputError(f"Histogram.{field}: expected a sequence of counts or probabilities, got {values!r}")
+    items = list(plain)
+    for position, item in enumerate(items):
+        if isinstance(item, bool) or not isinstance(item, Real) or not _is_mass(item):
+            raise InvalidInputError(
+                f"Histogram.{field}[{position}]: expected a finite count or probability of at least 0, got {item!r}"
+            )
+    if all(isinstance(item, Integral) for item in items):
+        counts = tuple(int(item) for item in items)
+        if sum(counts) == 0:
+            raise InvalidInputError(f"Histogram.{field}: expected counts that are not all 0, got {len(counts)} zeros")
+        return counts
+    probabilities = tuple(float(item) for item in items)
+    total = math.fsum(probabilities)
+    if abs(total - 1.0) > _SUM_TOLERANCE:
+        raise InvalidInputError(
+            f"Histogram.{field}: expected counts (whole numbers) or probabilities that sum to 1 within"
+            f" {_SUM_TOLERANCE:g}, got a sum of {total!r}"
+        )
+    return probabilities
+
+
+def _is_mass(value: Real) -> bool:
+    """Whether a number is finite and at least 0; a whole number may be larger than any float."""
+    return (isinstance(value, Integral) or math.isfinite(value)) and value >= 0  # type: ignore[operator]
+
+
+def _is_counts(values: tuple[int, ...] | tuple[float, ...]) -> bool:
+    return isinstance(values[0], int)
+
+
+def _masses(values: tuple[int, ...] | tuple[float, ...]) -> FloatArray:
+    if not _is_counts(values):
+        return np.array(values, dtype=np.float64)
+    total = int(sum(values))
+    # Division of Python ints is correctly rounded however large they are; a mass that underflows is not none at all.
+    tiniest = math.nextafter(0.0, 1.0)
+    return np.array([max(count / total, tiniest) if count else 0.0 for count in values], dtype=np.float64)
+
+
+def _upper_total(values: tuple[int, ...] | tuple[float, ...]) -> float:
+    if _is_counts(values):
+        return 1.0
+    total = sum((Fraction(value) for value in values), Fraction(0))
+    return max(1.0, math.nextafter(float(total), math.inf))

@@ -1,0 +1,172 @@
+"""A count hidden under whole-numbered noise, as in Vuvuzela and its relatives."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import AdditiveNoise, Laplace
+from pbdist.mechanisms.outcomes import masses_of_outcomes
+from pbdist.mechanisms.pair import ElementaryPair, LossMasses
+from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
+from pbdist.types import FloatArray
+
+__all__ = ["READINGS", "NoisyCount"]
+
+CLAMP_AND_CEIL = "clamp-and-ceil"
+REDRAW_AND_FLOOR = "redraw-and-floor"
+SHIFT_INSIDE = "shift-inside"
+
+#: How a real-valued draw X becomes a number of noise messages; see `NoisyCount`.
+READINGS = (CLAMP_AND_CEIL, REDRAW_AND_FLOOR, SHIFT_INSIDE)
+
+_NAME = "NoisyCount"
+_SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
+
+#: Gaussian noise further than this from its mean, in standard deviations, has a mass below `SMALLEST_MASS`.
+_GAUSSIAN_REACH = 38.0
+
+#: Above this many counts of their own loss, the description is refused rather than the memory exhausted.
+_MOST_COUNTS = 20_000_000
+
+
+@dataclass(frozen=True)
+class NoisyCount(ElementaryPair):
+    """What an observer sees of a count to which whole-numbered noise is added: A = N, B = shift + N.
+
+    Parameters
+    ----------
+    noise : Laplace or Gaussian
+        The draw X before it is made a count, about its mean; neither truncated nor with a sensitivity of its own.
+    mean : float
+        Mean of X, in messages.
+    shift : int
+        How far the true counts of neighbouring inputs differ, at least 1: 2 for Vuvuzela's dialing protocol.
+    reading : str, optional
+        How X becomes a count N >= 0:
+
+        - ``"clamp-and-ceil"`` (the default): N = ⌈max(0, X)⌉, as the Vuvuzela paper specifies the protocol. An output
+          below `shift` occurs under A only and reveals the input.
+        - ``"redraw-and-floor"``: N = ⌊X⌋, X redrawn while negative, as the published implementation does.
+        - ``"shift-inside"``: A = ⌈max(0, X)⌉, B = ⌈max(0, X + shift)⌉, the pair that Meiser & Mohammadi 2018 write down
+          in section 7.1. The shift inside the maximum hides the outputs that reveal the input: it describes a
+          system that adds the true count before it cuts at 0, and promises too much for one that adds it after.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    noise: AdditiveNoise
+    mean: float
+    shift: int
+    reading: str = CLAMP_AND_CEIL
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.noise, AdditiveNoise):
+            raise InvalidInputError(f"{_NAME}.noise: expected Laplace(..) or Gaussian(..), got {self.noise!r}")
+        if self.noise.truncate is not None or self.noise.sensitivity != 1.0:
+            raise InvalidInputError(
+                f"{_NAME}.noise: expected noise without truncation or sensitivity (the shift is"
+                f" the sensitivity), got {self.noise!r}"
+            )
+        object.__setattr__(self, "mean", validation.number(_NAME, "mean", self.mean))
+        object.__setattr__(self, "shift", validation.integer(_NAME, "shift", self.shift, minimum=1))
+        if self.reading not in READINGS:
+            raise InvalidInputError(f"{_NAME}.reading: expected one of {', '.join(READINGS)}, got {self.reading!r}")
+        if self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0] < 1e-200:
+            raise InvalidInputError(
+                f"{_NAME}.mean: expected noise that is not almost surely negative, got {self.mean!r}"
+            )
+        first, last = self._own_loss_counts()
+        if last - first > _MOST_COUNTS:
+            raise InvalidInputError(
+                f"{_NAME}.noise: expected a scale that leaves at most {_MOST_COUNTS} counts, got {self.noise.scale!r}"
+            )
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """One atom a count, but that the two stretches of constant loss (Laplace) are one atom each."""
+        first, last = self._own_loss_counts()
+        draws = np.arange(first, last, dtype=np.float64) + self._first_draw()
+        a_ends, b_ends = self._irregular_atom()
+        lower_a = np.concatenate((a_ends[:, 0], draws))
+        upper_a = np.concatenate((a_ends[:, 1], draws + 1.0))
+        lower_b = np.concatenate((b_ends[:, 0], draws - self.shift))
+        upper_b = np.concatenate((b_ends[:, 1], draws + 1.0 - self.shift))
+        known_loss = np.full(lower_a.size, np.nan)
+        if isinstance(self.noise, Laplace):
+            stretches = self._constant_stretches(first, last)
+            lower_a = np.concatenate((lower_a, stretches[:, 0]))
+            upper_a = np.concatenate((upper_a, stretches[:, 1]))
+            lower_b = np.concatenate((lower_b, stretches[:, 0] - self.shift))
+            upper_b = np.concatenate((upper_b, stretches[:, 1] - self.shift))
+            known_loss = np.concatenate((known_loss, stretches[:, 2]))
+        mass_a, error_a = self._mass(lower_a, upper_a)
+        mass_b, error_b = self._mass(lower_b, upper_b)
+
+        tails = 0.0 if isinstance(self.noise, Laplace) else 4.0 * SMALLEST_MASS
+        revealed = self._revealing_mass()
+        return masses_of_outcomes(
+            edges,
+            np.concatenate((mass_a, revealed[0])),
+            np.concatenate((mass_b, np.zeros_like(revealed[0]))),
+            error_a=np.concatenate((error_a, revealed[1])),
+            error_b=np.concatenate((error_b, np.zeros_like(revealed[1]))),
+            known_loss=np.concatenate((known_loss, np.full_like(revealed[0], np.nan))),
+            further_a=tails,
+            further_b=tails,
+        )
+
+    def _first_draw(self) -> float:
+        """Return the lower end of the unit interval of draws that A turns into the first regular count.
+
+        A count is regular where A's draws are a unit interval and B's are the same interval `shift` lower.
+        """
+        return {CLAMP_AND_CEIL: float(self.shift), REDRAW_AND_FLOOR: float(self.shift), SHIFT_INSIDE: 0.0}[self.reading]
+
+    def _own_loss_counts(self) -> tuple[int, int]:
+        """Return the range [first, last), counted from the first regular count, in which every count has its own loss.
+
+        Under Laplace noise the loss is constant where the draws of A and B lie on one side of the mean; Gaussian noise
+        is left out beyond 38 standard deviations.
+        """
+        reach = 0.0 if isinstance(self.noise, Laplace) else _GAUSSIAN_REACH * self.noise.scale
+        first = math.floor(self.mean - reach) - int(self._first_draw())
+        last = math.ceil(self.mean + reach) + self.shift - int(self._first_draw())
+        return max(first, 0), max(last, 0)
+
+    def _constant_stretches(self, first: int, last: int) -> FloatArray:
+        """Return rows (lower and upper end of A's draws, loss in nats) of the stretches on either side of the mean."""
+        start, step = self._first_draw(), self.shift / self.noise.scale
+        rows = np.array([[start, start + first, step], [start + last, np.inf, -step]])
+        return rows[rows[:, 0] < rows[:, 1]]
+
+    def _irregular_atom(self) -> tuple[FloatArray, FloatArray]:
+        """Return the draws of A and of B that make the count just below the regular ones, if both can make it."""
+        shift = float(self.shift)
+        if self.reading == CLAMP_AND_CEIL:
+            return np.array([[shift - 1.0, shift]]), np.array([[-np.inf, 0.0]])
+        if self.reading == SHIFT_INSIDE:
+            return np.array([[-np.inf, 0.0]]), np.array([[-np.inf, -shift]])
+        return np.zeros((0, 2)), np.zeros((0, 2))
+
+    def _revealing_mass(self) -> tuple[FloatArray, FloatArray]:
+        """Return the mass, with its relative error, of the counts that only A can show: those below the shift."""
+        if self.reading == SHIFT_INSIDE:
+            return np.zeros(0), np.zeros(0)
+        below = np.array([float(self.shift - 1 if self.reading == CLAMP_AND_CEIL else self.shift)])
+        above = np.array([-np.inf if self.reading == CLAMP_AND_CEIL else 0.0])
+        return self._mass(above, below)
+
+    def _mass(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mass of draws in [lower, upper] and a bound on its relative error; for redrawing, given that X >= 0."""
+        mass, error = self.noise.interval(lower, upper, self.mean)
+        # No interval of draws is empty: one whose mass underflows must not pass for an outcome that cannot occur.
+        mass = np.maximum(mass, _SMALLEST_FLOAT)
+        if self.reading == REDRAW_AND_FLOOR:
+            kept, kept_error = self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)
+            mass, error = mass / kept, error + kept_error + 2.0 * UNIT_ROUNDOFF
+        return mass, error

@@ -1,0 +1,84 @@
+"""Masses of pairs that are given outcome by outcome."""
+
+import math
+
+import numpy as np
+
+from pbdist.mechanisms.pair import LossMasses
+from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
+from pbdist.types import BoolArray, FloatArray
+
+__all__ = ["masses_of_outcomes"]
+
+#: Below this a mass is too close to underflow for the logarithm of a ratio.
+_RELIABLE_MASS = 1e-280
+
+
+def masses_of_outcomes(
+    edges: FloatArray,
+    a: FloatArray,
+    b: FloatArray,
+    *,
+    error_a: FloatArray | float,
+    error_b: FloatArray | float,
+    known_loss: FloatArray | None = None,
+    further_a: float = 0.0,
+    further_b: float = 0.0,
+) -> LossMasses:
+    """Masses of a pair given by the masses of its outcomes: one atom for each outcome that both distributions have.
+
+    Parameters
+    ----------
+    edges : ndarray, shape (m,)
+        Loss edges, nats.
+    a, b : ndarray, shape (k,)
+        Computed masses of the outcomes, 0 exactly where the distribution lacks the outcome.
+    error_a, error_b : array_like
+        Bounds on the relative errors of the masses; both enter the error of the loss.
+    known_loss : ndarray, shape (k,), optional
+        Losses known better than from the masses, to 3u relatively; NaN where they are not.
+    further_a, further_b : float, optional
+        Upper value of what the outcomes leave out of each distribution, counted as revealing in the upper values only.
+
+    Notes
+    -----
+    An outcome whose mass in either distribution is below 1e-280 has no reliable loss: like what is left out, its masses
+    count as A's own and as B's own in the upper values, and not at all in the lower ones.
+    """
+    error_a = np.broadcast_to(np.asarray(error_a, dtype=np.float64), a.shape)
+    error_b = np.broadcast_to(np.asarray(error_b, dtype=np.float64), b.shape)
+    reliable = (a > _RELIABLE_MASS) & (b > _RELIABLE_MASS)
+    own_a, own_b = (a > 0.0) & (b == 0.0), (b > 0.0) & (a == 0.0)
+    faint = (a > 0.0) & (b > 0.0) & ~reliable
+
+    def own(values: FloatArray, error: FloatArray, own: BoolArray, further: float) -> MassBounds:
+        sure = MassBounds.around(values[own], error[own])
+        possible = MassBounds.around(values[faint], error[faint])
+        lower = math.fsum(sure.lower) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+        upper = (math.fsum(sure.upper) + math.fsum(possible.upper) + further) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        return MassBounds(np.array([lower]), np.array([upper]))
+
+    only_a, only_b = own(a, error_a, own_a, further_a), own(b, error_b, own_b, further_b)
+    a, b, error_a, error_b = a[reliable], b[reliable], error_a[reliable], error_b[reliable]
+    log_a, log_b = np.log(a), np.log(b)
+    with np.errstate(over="ignore", under="ignore"):
+        ratio = a / b
+    plain = (ratio > _RELIABLE_MASS) & (ratio < 1.0 / _RELIABLE_MASS)
+    loss = np.where(plain, np.log(np.where(plain, ratio, 1.0)), log_a - log_b)
+    rounding = np.where(plain, 2.0 + 2.0 * np.abs(loss), 4.0 + 2.0 * (np.abs(log_a) + np.abs(log_b))) * UNIT_ROUNDOFF
+    rounding += 1.5 * (error_a + error_b)
+    if known_loss is not None:
+        known = np.isfinite(known_loss[reliable])
+        loss = np.where(known, known_loss[reliable], loss)
+        rounding = np.where(known, 4.0 * UNIT_ROUNDOFF * np.abs(loss), rounding)
+    empty = MassBounds.zeros(edges.size + 1)
+    return LossMasses(
+        cells_a=empty,
+        cells_b=empty,
+        atom_loss=loss,
+        atoms_a=MassBounds.around(a, error_a),
+        atoms_b=MassBounds.around(b, error_b),
+        only_a=only_a,
+        only_b=only_b,
+        loss_error=float(np.max(rounding, initial=0.0)),
+    )
