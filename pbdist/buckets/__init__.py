@@ -1,0 +1,44 @@
+"""Privacy buckets: bucket lists, their composition, and the bounds on δ that they give; numpy and scipy only."""
+
+from pbdist.buckets.composition import (
+    SHARP_RULE,
+    Composed,
+    Leaf,
+    Squared,
+    SquaringRule,
+    compose,
+    compose_adaptively,
+    evaluate,
+    leaf_of,
+    powers,
+    square,
+)
+from pbdist.buckets.convolution import convolve
+from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
+from pbdist.buckets.state import BucketState, Grid
+from pbdist.buckets.table import MAX_COMPOSITIONS, BoundsTable, bounds_table, half_width_of
+
+__all__ = [
+    "MAX_COMPOSITIONS",
+    "SHARP_RULE",
+    "BoundsTable",
+    "BucketState",
+    "Composed",
+    "Grid",
+    "Leaf",
+    "LowerBound",
+    "Squared",
+    "SquaringRule",
+    "UpperBound",
+    "bounds_table",
+    "compose",
+    "compose_adaptively",
+    "convolve",
+    "delta_lower",
+    "delta_upper",
+    "evaluate",
+    "half_width_of",
+    "leaf_of",
+    "powers",
+    "square",
+]

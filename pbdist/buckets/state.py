@@ -1,0 +1,152 @@
+"""A bucket list: the masses of a pair, or of a composition of pairs, on a grid of privacy losses."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError
+from pbdist.types import FloatArray, JsonValue
+
+__all__ = ["BucketState", "Grid"]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The loss buckets ((i-1) h, i h] for i in -n .. n, with corners below and above.
+
+    Parameters
+    ----------
+    loss_width : float
+        Width h = ln f of a bucket, nats, above 0.
+    half_width : int
+        Index n of the last finite bucket, even and above 0 (Meiser & Mohammadi 2018, Definition 3).
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    loss_width: float
+    half_width: int
+
+    def __post_init__(self) -> None:
+        n: Any = self.half_width
+        h: Any = self.loss_width
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n <= 0 or n % 2:
+            raise InvalidInputError(f"grid.half_width: expected an even whole number above 0, got {n!r}")
+        if not (isinstance(h, float) and math.isfinite(h * n) and h > 1e-300):
+            raise InvalidInputError(f"grid.loss_width: expected a finite number of nats above 0, got {h!r}")
+
+    @classmethod
+    def from_factor(cls, factor: float, half_width: int) -> "Grid":
+        """Return the grid whose bucket factor is f, its loss width being the float nearest to ln f."""
+        if not (math.isfinite(factor) and factor > 1.0):
+            raise InvalidInputError(f"factor: expected a finite number above 1, got {factor!r}")
+        return cls(math.log1p(factor - 1.0), half_width)
+
+    @property
+    def factor(self) -> float:
+        """Bucket factor f = e^h, rounded; the grid itself is defined by h."""
+        return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
+
+    @property
+    def indices(self) -> FloatArray:
+        """Bucket indices -n .. n, shape (2n + 1,)."""
+        return np.arange(-self.half_width, self.half_width + 1, dtype=np.float64)
+
+    @property
+    def squared(self) -> "Grid":
+        """The grid of the squared factor, twice as wide in each bucket."""
+        return Grid(2.0 * self.loss_width, self.half_width)
+
+
+@dataclass(frozen=True, eq=False)
+class BucketState:
+    """Masses on a grid, as Definitions 4 and 7 of Meiser & Mohammadi 2018 keep them, with masses for error terms.
+
+    The P_B mass b of a bucket stands for the paper's virtual error term, ℓ̃(i) = b(i) - a(i) f^-i, and `b_real_lower`
+    for the real one, ℓ(i) = b_real(i) - a(i) f^-i: it equals b but that what has been in the corner -n counts as
+    a f^n, so that a misplaced event can never be credited with more P_B mass than its place allows.
+
+    Attributes
+    ----------
+    grid : Grid
+    a_lower, a_upper : ndarray, shape (2n + 1,)
+        Bounds on the P_A mass of each bucket.
+    b_upper : ndarray, shape (2n + 1,)
+        Upper bound on the P_B mass of each bucket.
+    b_real_lower : ndarray, shape (2n + 1,)
+        Lower bound on b_real.
+    infinity_a_lower, infinity_a_upper, infinity_b_upper : float
+        Bounds on the P_A and P_B masses of the bucket ∞.
+    window : int
+        The counter u (Definition 7): an event in bucket i has a loss in ((i - u) h, i h], but for the corner -n.
+    loss_error : float
+        By how many nats the losses may lie outside that window for rounding.
+    mass_limit : float
+        Upper value of the P_A mass of everything, at least 1.
+    """
+
+    grid: Grid
+    a_lower: FloatArray
+    a_upper: FloatArray
+    b_upper: FloatArray
+    b_real_lower: FloatArray
+    infinity_a_lower: float
+    infinity_a_upper: float
+    infinity_b_upper: float
+    window: int
+    loss_error: float
+    mass_limit: float
+
+    def __post_init__(self) -> None:
+        size = 2 * self.grid.half_width + 1
+        for name in _VECTORS:
+            vector = getattr(self, name)
+            if vector.shape != (size,) or not np.all(np.isfinite(vector)) or float(np.min(vector)) < 0.0:
+                raise InvalidInputError(
+                    f"state.{name}: expected {size} finite masses of at least 0 on {self.grid},"
+                    f" got shape {vector.shape} from {np.min(vector, initial=np.inf)!r}"
+                )
+            vector.setflags(write=False)
+
+    def to_arrays(self) -> tuple[dict[str, FloatArray], dict[str, JsonValue]]:
+        """Return the state as vectors trimmed to their common support, and plain attributes.
+
+        Returns
+        -------
+        arrays : dict
+            The four vectors, one length, from bucket ``attributes["first_bucket"]`` on.
+        attributes : dict
+            All else, in values that JSON keeps exactly.
+        """
+        n = self.grid.half_width
+        occupied = np.flatnonzero(self.a_upper + self.b_upper)
+        first, last = (int(occupied[0]), int(occupied[-1])) if occupied.size else (n, n)
+        arrays = {name: np.array(getattr(self, name)[first : last + 1]) for name in _VECTORS}
+        attributes: dict[str, JsonValue] = {
+            "loss_width": self.grid.loss_width,
+            "half_width": n,
+            "first_bucket": first - n,
+        }
+        attributes.update({name: getattr(self, name) for name in _SCALARS})
+        return arrays, attributes
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, FloatArray], attributes: Mapping[str, JsonValue]) -> "BucketState":
+        """Rebuild a state from what `to_arrays` returned."""
+        grid = Grid(float(attributes["loss_width"]), int(attributes["half_width"]))
+        start = int(attributes["first_bucket"]) + grid.half_width
+        parts: dict[str, Any] = {name: attributes[name] for name in _SCALARS}
+        for name in _VECTORS:
+            parts[name] = np.zeros(2 * grid.half_width + 1)
+            parts[name][start : start + arrays[name].size] = arrays[name]
+        return cls(grid=grid, **parts)
+
+
+_VECTORS = ("a_lower", "a_upper", "b_upper", "b_real_lower")
+_SCALARS = tuple(field.name for field in fields(BucketState) if field.name not in {*_VECTORS, "grid"})
