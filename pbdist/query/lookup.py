@@ -1,0 +1,177 @@
+"""Find a stored point: exactly, or with a complaint that names what is near."""
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pbdist.errors import InvalidInputError, OffGridError
+from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
+from pbdist.study import StudySpec
+from pbdist.study.grids import nearest_exponential, nearest_match, same_float
+from pbdist.study.spec import exponential
+
+__all__ = ["Bounds", "find_cell", "find_composition", "find_epsilon"]
+
+_MOST_LISTED = 12
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Certified bounds on δ(ε) at one stored point.
+
+    Attributes
+    ----------
+    setting
+        The noise setting, as text.
+    compositions
+        The number r of compositions.
+    epsilon
+        ε in nats, exactly as stored.
+    directions
+        The names of the directions, in the order of the tuples.
+    delta_lower, delta_upper, log_delta_lower, log_delta_upper
+        One value for each direction; logarithms are natural.
+    """
+
+    setting: str
+    compositions: int
+    epsilon: float
+    directions: tuple[str, ...]
+    delta_lower: tuple[float, ...]
+    delta_upper: tuple[float, ...]
+    log_delta_lower: tuple[float, ...]
+    log_delta_upper: tuple[float, ...]
+
+    @property
+    def exp_epsilon(self) -> float:
+        """The value e^ε."""
+        return exponential(self.epsilon)
+
+    @property
+    def maximum(self) -> tuple[float, float]:
+        """Lower and upper bound on δ(ε), the larger of the two directions."""
+        return max(self.delta_lower), max(self.delta_upper)
+
+    @property
+    def log_maximum(self) -> tuple[float, float]:
+        """Natural logarithms of `maximum`."""
+        return max(self.log_delta_lower), max(self.log_delta_upper)
+
+
+def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str | None]) -> int:
+    """Return the position of the one cell with that label and those parameters.
+
+    Raises
+    ------
+    OffGridError
+        There is none; the text names the values nearest to the first parameter that fails.
+    InvalidInputError
+        There are several, or a parameter is unknown.
+    """
+    unknown = [name for name in noise if name not in COLUMNS or name == "mechanism"]
+    if unknown:
+        known = ", ".join(name for name in COLUMNS if name != "mechanism")
+        raise InvalidInputError(f"{unknown[0]}: expected one of {known}, got an unknown parameter")
+    columns = cell_columns(study)
+    found = list(range(len(study.cells)))
+    wanted = {"mechanism": mechanism, **noise}
+    for name in COLUMNS:
+        if name not in wanted:
+            continue
+        stored = [columns[name][cell] for cell in found]
+        matching = [cell for cell, value in zip(found, stored, strict=True) if _equal(name, value, wanted[name])]
+        if not matching:
+            raise OffGridError(f"{name}: expected {_near(stored, wanted[name])}, got {_text(wanted[name])}")
+        found = matching
+    if len(found) > 1:
+        raise InvalidInputError(_ambiguous(mechanism, columns, found))
+    return found[0]
+
+
+def find_composition(study: StudySpec, compositions: int) -> int:
+    """Return the position of `compositions` in the study's grid.
+
+    Raises
+    ------
+    OffGridError
+        It is not on the grid; the text names the neighbours.
+    """
+    if compositions not in study.compositions:
+        near = _neighbours([float(r) for r in study.compositions], float(compositions), "{:.0f}")
+        raise OffGridError(f"compositions: expected a stored number of compositions, {near}, got {compositions}")
+    return study.compositions.index(compositions)
+
+
+def find_epsilon(study: StudySpec, epsilon: float | None, exp_epsilon: float | None) -> int:
+    """Return the position of ε, or of ln(e^ε), in the study's grid.
+
+    Raises
+    ------
+    OffGridError
+        It is not on the grid but for rounding (4 ulp); the text names the neighbours.
+    InvalidInputError
+        Not exactly one of the two is given.
+    """
+    if (epsilon is None) == (exp_epsilon is None):
+        got = "neither" if epsilon is None else "both"
+        raise InvalidInputError(f"epsilon: expected exactly one of epsilon and exp_epsilon, got {got}")
+    if epsilon is not None:
+        name, wanted, stored = "epsilon", epsilon, study.epsilon
+        position = nearest_match(study.epsilon, epsilon)
+    else:
+        name, wanted = "exp_epsilon", math.nan if exp_epsilon is None else exp_epsilon
+        stored = tuple(exponential(value) for value in study.epsilon)
+        position = nearest_exponential(study.epsilon, wanted)
+    if position is None:
+        near = _neighbours(stored, wanted, "{:.10g}")
+        raise OffGridError(f"{name}: expected a stored value, {near}, got {wanted!r}")
+    return position
+
+
+def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
+    if name in TEXT_COLUMNS:
+        return stored == wanted
+    if wanted is None or wanted == "auto":
+        return isinstance(stored, float) and math.isnan(stored)
+    if isinstance(wanted, str) or isinstance(stored, str):
+        return False
+    return same_float(stored, float(wanted))
+
+
+def _near(stored: Sequence[float | str], wanted: float | str | None) -> str:
+    values = sorted({value for value in stored if isinstance(value, float) and not math.isnan(value)})
+    if values and isinstance(wanted, int | float):
+        return f"a stored value, {_neighbours(values, float(wanted), '{:.10g}')}"
+    texts = sorted({_text(value) for value in stored})
+    return f"one of {_listed(texts)}"
+
+
+def _neighbours(stored: Sequence[float], wanted: float, form: str) -> str:
+    """Return the neighbours of `wanted` in the increasing `stored` as text."""
+    position = bisect_left(stored, wanted)
+    near = [form.format(value) for value in stored[max(0, position - 1) : position + 1]]
+    return f"the neighbours being {' and '.join(near)}" if len(near) == 2 else f"the nearest being {near[0]}"
+
+
+def _ambiguous(mechanism: str, columns: Mapping[str, Sequence[float | str]], found: Sequence[int]) -> str:
+    undetermined = []
+    for name in COLUMNS:
+        texts = list(dict.fromkeys(_text(columns[name][cell]) for cell in found))
+        if len(texts) > 1:
+            undetermined.append(f"{name} ({_listed(texts)})")
+    start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
+    if not undetermined:
+        return f"{start} that differ in no parameter: give them labels of their own in the study"
+    return f"{start}: also give {', '.join(undetermined)}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f", .. ({len(texts)} in all)" if len(texts) > _MOST_LISTED else ""
+    return ", ".join(texts[:_MOST_LISTED]) + more
+
+
+def _text(value: float | str | None) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "none"
+    return f"{value:.10g}" if isinstance(value, int | float) else value or "none"

@@ -1,0 +1,117 @@
+"""Answers as tables. Bounds are rounded outwards, so that what is printed is still a bound."""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from rich.table import Table
+
+from pbdist.query.lookup import Bounds
+from pbdist.query.targets import TargetResult
+from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
+from pbdist.study import StudySpec, Target
+from pbdist.study.spec import exponential
+from pbdist.types import JsonValue
+
+__all__ = ["bounds_as_json", "bounds_table", "rounded_down", "rounded_up", "targets_table"]
+
+_DIGITS = 6
+
+
+def rounded_down(value: float) -> str:
+    """Return a decimal that is at most `value`, of 6 digits."""
+    return _rounded(value, ROUND_FLOOR)
+
+
+def rounded_up(value: float) -> str:
+    """Return a decimal that is at least `value`, of 6 digits."""
+    return _rounded(value, ROUND_CEILING)
+
+
+def bounds_table(bounds: Bounds) -> Table:
+    """Return the bounds of both directions and of their maximum as a table."""
+    title = f"{bounds.setting}\nr = {bounds.compositions}, ε = {bounds.epsilon!r}, e^ε = {bounds.exp_epsilon!r}"
+    table = Table(title=title, title_justify="left")
+    table.add_column("direction", no_wrap=True)
+    for name in ("δ lower", "δ upper", "ln δ lower", "ln δ upper"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = zip(
+        bounds.directions,
+        bounds.delta_lower,
+        bounds.delta_upper,
+        bounds.log_delta_lower,
+        bounds.log_delta_upper,
+        strict=True,
+    )
+    for name, *values in [*rows, ("maximum", *bounds.maximum, *bounds.log_maximum)]:
+        low, high, log_low, log_high = values
+        table.add_row(name, rounded_down(low), rounded_up(high), rounded_down(log_low), rounded_up(log_high))
+    return table
+
+
+def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
+    """Return the bounds, unrounded; the logarithm of a δ of 0 is None."""
+    rows = zip(
+        (*bounds.directions, "maximum"),
+        (*bounds.delta_lower, bounds.maximum[0]),
+        (*bounds.delta_upper, bounds.maximum[1]),
+        (*bounds.log_delta_lower, bounds.log_maximum[0]),
+        (*bounds.log_delta_upper, bounds.log_maximum[1]),
+        strict=True,
+    )
+    return {
+        "setting": bounds.setting,
+        "compositions": bounds.compositions,
+        "epsilon": bounds.epsilon,
+        "exp_epsilon": bounds.exp_epsilon,
+        "bounds": {
+            name: {
+                "delta_lower": low,
+                "delta_upper": high,
+                "log_delta_lower": log_low if math.isfinite(log_low) else None,
+                "log_delta_upper": log_high if math.isfinite(log_high) else None,
+            }
+            for name, low, high, log_low, log_high in rows
+        },
+    }
+
+
+def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Table:
+    """Return which noise settings meet a target: the parameters in which they differ, the bounds, the verdict."""
+    goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
+    table = Table(title=f"Which noise settings meet {goal}?", title_justify="left", pad_edge=False, padding=(0, 1))
+    columns = cell_columns(study)
+    shown = [name for name in COLUMNS if name == "mechanism" or _tells_apart(columns, name)]
+    for name in shown:
+        text = name in TEXT_COLUMNS
+        table.add_column(name, justify="left" if text else "right", overflow="fold")
+    table.add_column("δ lower", justify="right", no_wrap=True)
+    table.add_column("δ upper", justify="right", no_wrap=True)
+    table.add_column("meets", no_wrap=True)
+    for position, result in enumerate(results):
+        values = [_plain(columns[name][position]) for name in shown]
+        low, high = _rounded(result.delta_lower, ROUND_FLOOR, 3), _rounded(result.delta_upper, ROUND_CEILING, 3)
+        table.add_row(*values, low, high, result.verdict.value)
+    return table
+
+
+def _tells_apart(columns: Mapping[str, Sequence[float | str]], name: str) -> bool:
+    """Whether cells of one label differ in the column."""
+    values: dict[str | float, set[str]] = {}
+    for label, value in zip(columns["mechanism"], columns[name], strict=True):
+        values.setdefault(label, set()).add(_plain(value))
+    return any(len(found) > 1 for found in values.values())
+
+
+def _plain(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if math.isnan(value) else f"{value:.10g}"
+
+
+def _rounded(value: float, rounding: str, digits: int = _DIGITS) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    # Decimal(float) is exact: the only rounding is the one in the direction that is wanted.
+    decimal = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
+    return "0" if decimal == 0 else f"{decimal:.{digits - 1}e}" if abs(decimal) < Decimal("1e-3") else f"{decimal:f}"

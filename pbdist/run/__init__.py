@@ -1,0 +1,6 @@
+"""Running a study: the driver, its events, and the executors. The only room that imports dask."""
+
+from pbdist.run.driver import run_study
+from pbdist.run.executor import Executor, SerialExecutor
+
+__all__ = ["Executor", "SerialExecutor", "run_study"]

@@ -1,0 +1,187 @@
+"""Create a store: everything but the results, all at once or not at all."""
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.codecs import BytesCodec, ZstdCodec
+
+from pbdist.errors import InvalidInputError, StoreMismatchError
+from pbdist.store.layout import (
+    BOUNDS,
+    CELL,
+    COLUMNS,
+    COMMITS,
+    COMPUTED,
+    GRIDS,
+    STATES,
+    STORE_FORMAT,
+    TEXT_COLUMNS,
+    batch_group,
+    cell_columns,
+)
+from pbdist.store.open import StoredStudy, open_store
+from pbdist.store.provenance import provenance
+from pbdist.study import Plan, StudySpec
+from pbdist.study.spec import exponential
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
+
+__all__ = ["COMPRESSOR", "SERIALIZER", "create_or_open", "write_attributes"]
+
+SERIALIZER = BytesCodec()
+#: Its checksum is what makes a flipped bit an error instead of a wrong number.
+COMPRESSOR = ZstdCodec(level=3, checksum=True)
+
+
+def create_or_open(path: str | Path, plan: Plan) -> StoredStudy:
+    """Open the store at `path` if it holds the study of `plan`, or create it if there is nothing yet.
+
+    Guaranteed: a new store appears complete, by one rename, and whatever is refused stays as it was.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `open_store`, if something exists at `path`.
+    StoreMismatchError
+        The store holds another study.
+    InvalidInputError
+        The store cannot be created there.
+    """
+    path = Path(path)
+    if not os.path.lexists(path):
+        try:
+            _create(path, plan)
+        except OSError as error:
+            raise InvalidInputError(f"store: expected a path to create a store at, got: {error}") from error
+    stored = open_store(path)
+    if stored.study.digest != plan.study.digest or stored.cells_per_batch != plan.cells_per_batch:
+        raise StoreMismatchError(
+            f"{path}: expected a store of study {plan.study.name!r} with digest {plan.study.digest[:12]}, "
+            f"got one of study {stored.study.name!r} with digest {stored.study.digest[:12]}"
+        )
+    return stored
+
+
+def write_attributes(group: Path, attributes: dict[str, JsonValue]) -> None:
+    """Replace the attributes of the zarr group in the folder `group`, on the disk before this returns.
+
+    Guaranteed: at any moment the group has either the old attributes or the new ones.
+    """
+    document = {"attributes": attributes, "zarr_format": 3, "node_type": "group"}
+    temporary = group / f"zarr.{uuid.uuid4().hex}.partial"
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(document, file, indent=2, sort_keys=True, allow_nan=False)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(group / "zarr.json")
+    descriptor = os.open(group, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _create(path: Path, plan: Plan) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{path.name}.{uuid.uuid4().hex}.partial"
+    try:
+        _build(temporary, plan)
+        try:
+            temporary.rename(path)
+        except OSError:
+            # Somebody else was faster: their store is opened, and refused if it is another study's.
+            if not path.exists():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _build(path: Path, plan: Plan) -> None:
+    study = plan.study
+    root = zarr.open_group(path, mode="w-", zarr_format=3, attributes=_root_attributes(plan))
+    sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
+    dimensions = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+    of_cell = {"coordinates": " ".join([*COLUMNS, "pair"])}
+    coordinates = {"coordinates": f"{of_cell['coordinates']} exp_epsilon"}
+    for name, about in BOUNDS.items():
+        chunks = (plan.cells_per_batch, *sizes[1:])
+        _array(root, name, sizes, chunks, np.dtype("f8"), dimensions, {**about.as_dict(), **coordinates})
+    for name, about in COMPUTED.items():
+        chunk = (plan.cells_per_batch,)
+        _array(root, name, sizes[:1], chunk, np.dtype("f8"), (CELL,), {**about.as_dict(), **of_cell})
+    _write_grids(root, study)
+    text = np.dtypes.StringDType()
+    for name, values in cell_columns(study).items():
+        kind: Any = text if name in TEXT_COLUMNS or name == "pair" else np.dtype("f8")
+        about = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
+        if kind is not text:
+            about["units"] = "1"
+        _coordinate(root, name, np.array(values, dtype=kind), (CELL,), about)
+    root.create_group(COMMITS)
+    if study.keep_states:
+        root.create_group(STATES)
+    for index in range(len(plan.batches)):
+        root.create_group(batch_group(index))
+
+
+def _write_grids(root: zarr.Group, study: StudySpec) -> None:
+    grids: dict[str, tuple[Any, str]] = {
+        COMPOSITIONS: (np.array(study.compositions, dtype=np.int64), COMPOSITIONS),
+        EPSILON: (np.array(study.epsilon), EPSILON),
+        "exp_epsilon": (np.array([exponential(value) for value in study.epsilon]), EPSILON),
+        DIRECTION: (np.array([item.value for item in Direction], dtype=np.dtypes.StringDType()), DIRECTION),
+    }
+    for name, (values, dimension) in grids.items():
+        about = GRIDS[name].as_dict()
+        if name == DIRECTION:
+            del about["units"]
+        _coordinate(root, name, values, (dimension,), about)
+
+
+def _root_attributes(plan: Plan) -> dict[str, JsonValue]:
+    return {
+        "Conventions": "CF-1.11",
+        "title": plan.study.name,
+        "pbdist_format": STORE_FORMAT,
+        "study_digest": plan.study.digest,
+        "study": plan.study.canonical(),
+        "cells_per_batch": plan.cells_per_batch,
+        "provenance": provenance(),
+    }
+
+
+def _coordinate(
+    root: zarr.Group, name: str, values: np.ndarray[Any, Any], dimensions: Sequence[str], about: dict[str, JsonValue]
+) -> None:
+    array = _array(root, name, values.shape, values.shape, values.dtype, dimensions, about)
+    array[...] = values
+
+
+def _array(
+    root: zarr.Group,
+    name: str,
+    shape: tuple[int, ...],
+    chunks: tuple[int, ...],
+    dtype: Any,
+    dimensions: Sequence[str],
+    attributes: dict[str, JsonValue],
+) -> zarr.Array[Any]:
+    return root.create_array(
+        name,
+        shape=shape,
+        chunks=chunks,
+        dtype=dtype,
+        # What is missing must never look like a number.
+        fill_value=np.nan if dtype == np.dtype("f8") else None,
+        serializer="auto" if dtype != np.dtype("f8") else SERIALIZER,
+        compressors=COMPRESSOR,
+        dimension_names=tuple(dimensions),
+        attributes=attributes,
+        config={"write_empty_chunks": True},
+    )

@@ -1,0 +1,139 @@
+"""The layout of a store: names, attributes and the columns that describe a cell. See docs/store-format.md."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pbdist.study import Cell, StudySpec
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, JsonValue
+
+__all__ = [
+    "BOUNDS",
+    "CELL",
+    "COLUMNS",
+    "COMMITS",
+    "COMPUTED",
+    "GRIDS",
+    "STATES",
+    "STORE_FORMAT",
+    "TEXT_COLUMNS",
+    "ArrayAttributes",
+    "batch_group",
+    "cell_columns",
+    "cell_group",
+]
+
+#: The version of the store's layout; a store of another version is refused.
+STORE_FORMAT = 1
+
+CELL = "cell"
+COMMITS = "commits"
+STATES = "states"
+
+
+@dataclass(frozen=True)
+class ArrayAttributes:
+    """The CF attributes of an array."""
+
+    long_name: str
+    units: str = "1"
+
+    def as_dict(self) -> dict[str, JsonValue]:
+        """Return the attributes as zarr takes them."""
+        return {"long_name": self.long_name, "units": self.units}
+
+
+#: The bounds, over the dimensions (cell, direction, compositions, epsilon).
+BOUNDS: Mapping[str, ArrayAttributes] = {
+    "delta_lower": ArrayAttributes("lower bound on delta(epsilon) after r-fold composition"),
+    "delta_upper": ArrayAttributes("upper bound on delta(epsilon) after r-fold composition"),
+    "log_delta_lower": ArrayAttributes("natural logarithm of the lower bound on delta(epsilon)"),
+    "log_delta_upper": ArrayAttributes("natural logarithm of the upper bound on delta(epsilon)"),
+}
+
+#: What is known of a cell once it has been computed, over the dimension (cell).
+COMPUTED: Mapping[str, ArrayAttributes] = {
+    "factor_used": ArrayAttributes("factor f between the buckets of the leaf"),
+    "loss_width": ArrayAttributes("width ln f of a bucket of the leaf, in nats"),
+}
+
+#: What identifies a cell beside its mechanism's label; text columns first.
+TEXT_COLUMNS: Mapping[str, str] = {
+    "mechanism": "label of the mechanism in the study",
+    "kind": "kind of the mechanism",
+    "noise": "family of the noise that is added, empty where none is",
+    "reading": "how a noisy count is made a count, empty for other mechanisms",
+}
+COLUMNS: Mapping[str, str] = {
+    **TEXT_COLUMNS,
+    "scale": "scale of the noise (standard deviation of a Gaussian, b of a Laplace), in counts",
+    "sensitivity": "sensitivity of the query, in counts",
+    "rate": "sampling rate",
+    "p": "probability of the true answer in randomized response",
+    "mean": "mean of the noise, in counts",
+    "shift": "difference of the true counts of neighbouring inputs",
+    "truncate_low": "lower limit of the noise about its mean, in counts",
+    "truncate_high": "upper limit of the noise about its mean, in counts",
+    "pair_epsilon": "epsilon of an approximately differentially private mechanism, in nats",
+    "pair_delta": "delta of an approximately differentially private mechanism",
+    "factor": "factor between buckets that was asked for; not a number where chosen automatically",
+}
+
+#: The coordinates of the grids.
+GRIDS: Mapping[str, ArrayAttributes] = {
+    COMPOSITIONS: ArrayAttributes("number r of compositions"),
+    EPSILON: ArrayAttributes("epsilon, in nats"),
+    "exp_epsilon": ArrayAttributes("e to the power of epsilon"),
+    DIRECTION: ArrayAttributes("direction of the hockey-stick divergence"),
+}
+
+_NOISE_OF_KIND = {"Laplace": "Laplace", "Gaussian": "Gaussian", "SubsampledGaussian": "Gaussian"}
+_NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
+
+
+def batch_group(index: int) -> str:
+    """Return the path of the commit record of a batch."""
+    return f"{COMMITS}/batch-{index:06d}"
+
+
+def cell_group(index: int) -> str:
+    """Return the path of the bucket states of a cell."""
+    return f"{STATES}/cell-{index:06d}"
+
+
+def cell_columns(study: StudySpec) -> dict[str, list[str | float]]:
+    """Return the columns of `COLUMNS` and ``pair``, the canonical form as JSON, each with one value a cell.
+
+    What a mechanism does not have is empty text or not a number.
+    """
+    rows = [_row(cell) for cell in study.cells]
+    return {name: [row[name] for row in rows] for name in (*COLUMNS, "pair")}
+
+
+def _row(cell: Cell) -> dict[str, str | float]:
+    form = cell.pair.canonical()
+    row: dict[str, str | float] = {name: "" if name in TEXT_COLUMNS else math.nan for name in COLUMNS}
+    row["mechanism"], row["kind"] = cell.label, form["mechanism"]
+    row["noise"] = _NOISE_OF_KIND.get(form["mechanism"], "")
+    if cell.factor is not None:
+        row["factor"] = cell.factor
+    _fill(row, form)
+    if isinstance(form.get("noise"), Mapping):
+        row["noise"] = form["noise"]["mechanism"]
+        # The sensitivity of a noisy count is its shift.
+        _fill(row, {**form["noise"], "sensitivity": None})
+    if form["mechanism"] == "ApproximateDP":
+        row["pair_epsilon"], row["pair_delta"] = float(form["epsilon"]), float(form["delta"])
+    row["pair"] = json.dumps(form, sort_keys=True)
+    return row
+
+
+def _fill(row: dict[str, str | float], form: Mapping[str, JsonValue]) -> None:
+    for name in _NUMBERS:
+        if isinstance(form.get(name), int | float):
+            row[name] = float(form[name])
+    if isinstance(form.get("reading"), str):
+        row["reading"] = form["reading"]
+    if form.get("truncate") is not None:
+        row["truncate_low"], row["truncate_high"] = (float(limit) for limit in form["truncate"])

@@ -1,0 +1,114 @@
+"""Write the results of one batch: whole chunks, then the commit record."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import zarr
+
+from pbdist.buckets.state import BucketState
+from pbdist.buckets.table import BoundsTable
+from pbdist.store.commit import commit_batch
+from pbdist.store.create import COMPRESSOR, SERIALIZER
+from pbdist.store.layout import BOUNDS, COMPUTED, cell_group
+from pbdist.store.open import StoredStudy
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["BatchWriter", "read_state", "state_group"]
+
+
+class BatchWriter:
+    """Takes the tables of a batch's cells in order, and writes them as one chunk of each array.
+
+    Two writers of different batches never touch the same file. A batch that is written again after a kill gives
+    the same bytes.
+
+    Parameters
+    ----------
+    stored
+        The store.
+    index
+        The batch.
+    """
+
+    def __init__(self, stored: StoredStudy, index: int) -> None:
+        self._stored = stored
+        self._index = index
+        self._start = index * stored.cells_per_batch
+        self._columns: dict[str, list[FloatArray]] = {name: [] for name in (*BOUNDS, *COMPUTED)}
+
+    def add(self, table: BoundsTable) -> None:
+        """Take the table of the next cell; its bucket states are written at once, so that none piles up."""
+        cell = self._start + len(self._columns["loss_width"])
+        for name in BOUNDS:
+            self._columns[name].append(np.asarray(getattr(table, name), dtype=np.float64))
+        self._columns["factor_used"].append(np.float64(table.grid.factor))
+        self._columns["loss_width"].append(np.float64(table.grid.loss_width))
+        if self._stored.study.keep_states:
+            self._write_states(cell, table)
+
+    def commit(self) -> int:
+        """Write the chunks and the commit record; return the bytes written."""
+        stop = self._start + len(self._columns["loss_width"])
+        for name, values in self._columns.items():
+            array = zarr.open_array(self._stored.path / name, mode="r+")
+            array[self._start : stop] = np.stack(values)
+        return commit_batch(self._stored, self._index)
+
+    def _write_states(self, cell: int, table: BoundsTable) -> None:
+        folder = self._stored.path / cell_group(cell)
+        # What an interrupted attempt left must not mix with this one.
+        shutil.rmtree(folder, ignore_errors=True)
+        zarr.open_group(folder, mode="w-", zarr_format=3)
+        for direction, compositions, state in _distinct(table):
+            of_direction = folder / direction.name
+            if not of_direction.exists():
+                zarr.open_group(of_direction, mode="w-", zarr_format=3)
+            _write_state(of_direction / f"r-{compositions}", state)
+
+
+def state_group(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> Path:
+    """Return the folder of the zarr group of a kept state."""
+    return stored.path / cell_group(cell) / direction.name / f"r-{compositions}"
+
+
+def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState:
+    """Read a kept state; of a symmetric pair, whose directions are the same, only A||B is stored.
+
+    Raises
+    ------
+    FileNotFoundError
+        The state is not in the store.
+    """
+    group = zarr.open_group(state_group(stored, cell, direction, compositions), mode="r")
+    arrays = {name: np.asarray(array[...], dtype=np.float64) for name, array in group.arrays()}
+    return BucketState.from_arrays(arrays, dict(group.attrs))
+
+
+def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState]]:
+    """Return the states in a fixed order; where both directions share theirs, A||B stands for both."""
+    first = {r: state for (direction, r), state in table.states.items() if direction is Direction.A_TO_B}
+    kept = [
+        (direction, r, state)
+        for (direction, r), state in table.states.items()
+        if direction is Direction.A_TO_B or state is not first[r]
+    ]
+    return sorted(kept, key=lambda item: (item[0].value, item[1]))
+
+
+def _write_state(folder: Path, state: BucketState) -> None:
+    arrays, attributes = state.to_arrays()
+    group = zarr.open_group(folder, mode="w-", zarr_format=3, attributes=attributes)
+    for name, values in arrays.items():
+        array = group.create_array(
+            name,
+            shape=values.shape,
+            chunks=(max(1, values.size),),
+            dtype=np.dtype("f8"),
+            fill_value=np.nan,
+            serializer=SERIALIZER,
+            compressors=COMPRESSOR,
+            dimension_names=("bucket",),
+            config={"write_empty_chunks": True},
+        )
+        array[...] = values

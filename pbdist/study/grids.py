@@ -1,0 +1,170 @@
+"""Grids in a study file: a scalar, a list, ``{linspace: [a, b, count]}`` or ``{geomspace: [a, b, count]}``.
+
+The values of a linspace and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 11]`` holds the
+float that a user writes as 0.3, and a look-up of 0.3 finds it.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pbdist.study.document import shown
+from pbdist.types import JsonValue
+
+__all__ = [
+    "MOST_COMPOSITIONS",
+    "GridError",
+    "integers",
+    "nearest_exponential",
+    "nearest_match",
+    "number",
+    "numbers",
+    "same_float",
+]
+
+#: The largest number of compositions: one more doubling still fits an int64.
+MOST_COMPOSITIONS = 2**62
+
+_SPACES = ("linspace", "geomspace")
+_LONGEST_SPACE = 1_000_000
+_MATCH_ULP = 4
+
+
+class GridError(ValueError):
+    """What is wrong with a grid: `problem` is ``expected .., got ..`` and `at` the keys that lead to it."""
+
+    def __init__(self, problem: str, at: tuple[str | int, ...] = ()) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.at = at
+
+
+def number(value: JsonValue, at: tuple[str | int, ...] = ()) -> float:
+    """Return `value` as a finite float.
+
+    Raises
+    ------
+    GridError
+        `value` is not a number, or is not finite.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise GridError(f"expected a number, got {shown(value)}", at)
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
+    if not math.isfinite(result):
+        raise GridError(f"expected a finite number, got {shown(value)}", at)
+    return result
+
+
+def numbers(value: JsonValue) -> tuple[float, ...]:
+    """Return the floats of a grid in the order in which they are given.
+
+    Raises
+    ------
+    GridError
+        The grid is malformed, is empty, repeats a value or holds one that is not finite.
+    """
+    if isinstance(value, dict):
+        return _space(value)
+    if not isinstance(value, list):
+        return (number(value),)
+    if not value:
+        raise GridError("expected at least one number, got []")
+    result = tuple(number(item, (position,)) for position, item in enumerate(value))
+    _refuse_repeats(result)
+    return result
+
+
+def integers(value: JsonValue) -> tuple[int, ...]:
+    """Return the numbers of compositions of a grid, which may also be ``{powers_of_two: [low, high]}``.
+
+    The values of a linspace or geomspace are rounded to the nearest integer, and repeats that come of it are dropped.
+
+    Raises
+    ------
+    GridError
+        The grid is malformed, is empty, repeats a value, or holds one that is not an integer from 1 to 2^62.
+    """
+    if isinstance(value, dict):
+        if list(value) == ["powers_of_two"]:
+            return _powers_of_two(value["powers_of_two"])
+        if set(value) & set(_SPACES):
+            return tuple(dict.fromkeys(_composition(round(x), ()) for x in _space(value)))
+        raise GridError(f"expected powers_of_two, linspace or geomspace, got {shown(value)}")
+    if not isinstance(value, list):
+        return (_composition(value, ()),)
+    if not value:
+        raise GridError("expected at least one number of compositions, got []")
+    result = tuple(_composition(item, (position,)) for position, item in enumerate(value))
+    _refuse_repeats(result)
+    return result
+
+
+def same_float(left: float, right: float) -> bool:
+    """Whether two floats are equal but for the rounding of the few operations that produced them (4 ulp)."""
+    return abs(left - right) <= _MATCH_ULP * math.ulp(max(abs(left), abs(right)))
+
+
+def nearest_match(stored: Sequence[float], wanted: float) -> int | None:
+    """Return the position of the stored float that equals `wanted` but for rounding, or None.
+
+    Guaranteed: an exactly equal float is preferred to one that is merely close.
+    """
+    exact = [position for position, value in enumerate(stored) if value == wanted]
+    close = [position for position, value in enumerate(stored) if same_float(value, wanted)]
+    return next(iter(exact + close), None)
+
+
+def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:
+    """Return the position of the stored ε with e^ε equal to `wanted` but for rounding, or None."""
+    if not wanted > 0.0:
+        return None
+    position = nearest_match(stored, math.log(wanted))
+    if position is not None:
+        return position
+    # Near ε = 0 one ulp of e^ε is many of ε.
+    return nearest_match([math.exp(value) if value < 709.0 else math.inf for value in stored], wanted)
+
+
+def _composition(value: JsonValue, at: tuple[str | int, ...]) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COMPOSITIONS:
+        raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}", at)
+    return value
+
+
+def _powers_of_two(value: JsonValue) -> tuple[int, ...]:
+    pair_of_integers = isinstance(value, list) and len(value) == 2 and all(type(x) is int for x in value)
+    if not pair_of_integers or not 0 <= value[0] <= value[1] <= 62:
+        raise GridError(f"expected [low, high] with 0 <= low <= high <= 62, got {shown(value)}", ("powers_of_two",))
+    return tuple(2**exponent for exponent in range(value[0], value[1] + 1))
+
+
+def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
+    if len(value) != 1 or next(iter(value)) not in _SPACES:
+        raise GridError(f"expected a number, a list, or one of linspace and geomspace, got {shown(value)}")
+    ((kind, arguments),) = value.items()
+    at = (kind,)
+    if not isinstance(arguments, list) or len(arguments) != 3:
+        raise GridError(f"expected [first, last, count], got {shown(arguments)}", at)
+    first, last = number(arguments[0], at), number(arguments[1], at)
+    count = arguments[2]
+    if type(count) is not int or not 2 <= count <= _LONGEST_SPACE:
+        raise GridError(f"expected a count from 2 to {_LONGEST_SPACE}, got {shown(count)}", at)
+    if first >= last:
+        raise GridError(f"expected first < last, got {first!r} and {last!r}", at)
+    if kind == "geomspace" and first <= 0:
+        raise GridError(f"expected first > 0, got {first!r}", at)
+    values = np.linspace(first, last, count) if kind == "linspace" else np.geomspace(first, last, count)
+    result = tuple(float(f"{x:.15g}") for x in values)
+    return (first, *result[1:-1], last)
+
+
+def _refuse_repeats(values: Sequence[float]) -> None:
+    seen: set[float] = set()
+    for position, value in enumerate(values):
+        if value in seen:
+            raise GridError(f"expected each value once, got {value!r} again", (position,))
+        seen.add(value)

@@ -1,0 +1,207 @@
+"""A study file in, a validated `StudySpec` out; every complaint names the file, the line and the field."""
+
+import math
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, PlainValidator, ValidationError
+
+from pbdist.study import grids
+from pbdist.study.document import Document, Place, read_document, shown
+from pbdist.study.entries import STRICT, custom_error, expand_entry, first_problem, refuse
+from pbdist.study.spec import STUDY_FORMAT, Cell, StudySpec, Target
+from pbdist.types import JsonValue
+
+__all__ = ["DEFAULT_BUCKETS", "load_study"]
+
+#: Buckets on each side of zero loss where a study does not say: what the bounds' default is too.
+DEFAULT_BUCKETS = 100_000
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def _floats(value: JsonValue) -> tuple[float, ...]:
+    try:
+        return tuple(grids.numbers(value))
+    except grids.GridError as problem:
+        raise custom_error(problem) from None
+
+
+def _epsilons(value: JsonValue) -> tuple[float, ...]:
+    return _at_least(value, 0.0, "ε")
+
+
+def _exp_epsilons(value: JsonValue) -> tuple[float, ...]:
+    return _at_least(value, 1.0, "e^ε")
+
+
+def _at_least(value: JsonValue, minimum: float, what: str) -> tuple[float, ...]:
+    result = _floats(value)
+    for position, x in enumerate(result):
+        if x < minimum:
+            at = (position,) if isinstance(value, list) else ()
+            raise custom_error(grids.GridError(f"expected {what} of at least {minimum:g}, got {x!r}", at))
+    return tuple(x + 0.0 for x in result)  # -0.0 is 0.0
+
+
+def _compositions(value: JsonValue) -> tuple[int, ...]:
+    try:
+        return grids.integers(value)
+    except grids.GridError as problem:
+        raise custom_error(problem) from None
+
+
+def _buckets(value: JsonValue) -> int:
+    if type(value) is not int or value <= 0 or value % 2:
+        raise custom_error(grids.GridError(f"expected a positive even number, got {shown(value)}"))
+    return value
+
+
+def _factors(value: JsonValue) -> tuple[float | None, ...]:
+    listed = value if isinstance(value, list) else [value]
+    if not listed:
+        raise custom_error(grids.GridError("expected at least one of auto and a number above 1, got []"))
+    result: list[float | None] = []
+    for position, item in enumerate(listed):
+        at = (position,) if isinstance(value, list) else ()
+        try:
+            factor = None if item == "auto" else grids.number(item, at)
+        except grids.GridError as problem:
+            problem.problem = f"expected auto or a number above 1, got {shown(item)}"
+            raise custom_error(problem) from None
+        if factor is not None and factor <= 1.0:
+            raise custom_error(grids.GridError(f"expected auto or a number above 1, got {shown(item)}", at))
+        if factor in result:
+            raise custom_error(grids.GridError(f"expected each factor once, got {shown(item)} again", at))
+        result.append(factor)
+    return tuple(result)
+
+
+def _delta(value: JsonValue) -> float:
+    try:
+        delta = grids.number(value)
+    except grids.GridError as problem:
+        raise custom_error(problem) from None
+    if not 0.0 < delta < 1.0:
+        raise custom_error(grids.GridError(f"expected a δ above 0 and below 1, got {shown(value)}"))
+    return delta
+
+
+class _TargetModel(BaseModel):
+    model_config = STRICT
+    delta: Annotated[float, PlainValidator(_delta)]
+    compositions: int
+    epsilon: float | None = None
+    exp_epsilon: float | None = None
+
+
+class _StudyModel(BaseModel):
+    model_config = STRICT
+    format: int
+    name: str
+    mechanisms: list[Any]
+    compositions: Annotated[tuple[int, ...], PlainValidator(_compositions)]
+    description: str | None = None
+    buckets: Annotated[int, PlainValidator(_buckets)] = DEFAULT_BUCKETS
+    factors: Annotated[tuple[float | None, ...], PlainValidator(_factors)] = (None,)
+    epsilon: Annotated[tuple[float, ...], PlainValidator(_epsilons)] | None = None
+    exp_epsilon: Annotated[tuple[float, ...], PlainValidator(_exp_epsilons)] | None = None
+    keep_states: bool = False
+    targets: list[_TargetModel] = []
+
+
+def load_study(path: str | Path) -> StudySpec:
+    """Read and check the study file at `path`.
+
+    Guaranteed: every mechanism has been constructed, so that what is returned can be computed.
+
+    Raises
+    ------
+    StudyFileError
+        On the first thing that is wrong: ``FILE:LINE: field.path: expected .., got ..``.
+    """
+    document = read_document(Path(path))
+    if not isinstance(document.data, dict):
+        refuse(document, (), f"expected a mapping with a name, mechanisms and grids, got {shown(document.data)}")
+    version = document.data.get("format")
+    if type(version) is not int or version != STUDY_FORMAT:
+        refuse(document, ("format",), f"expected {STUDY_FORMAT}, got {shown(version)}")
+    try:
+        model = _StudyModel.model_validate(document.data)
+    except ValidationError as error:
+        refuse(document, *first_problem(error, _StudyModel))
+    if not _NAME.fullmatch(model.name):
+        refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(model.name)}")
+    epsilon = _epsilon_grid(document, model)
+    compositions = tuple(sorted(model.compositions))
+    return StudySpec(
+        name=model.name,
+        cells=_cells(document, model),
+        buckets=model.buckets,
+        compositions=compositions,
+        epsilon=epsilon,
+        keep_states=model.keep_states,
+        description=model.description,
+        targets=tuple(
+            _target(document, ("targets", position), target, compositions, epsilon)
+            for position, target in enumerate(model.targets)
+        ),
+    )
+
+
+def _epsilon_grid(document: Document, model: _StudyModel) -> tuple[float, ...]:
+    if (model.epsilon is None) == (model.exp_epsilon is None):
+        got = "neither" if model.epsilon is None else "both"
+        refuse(document, ("epsilon",), f"expected exactly one of epsilon and exp_epsilon, got {got}")
+    if model.epsilon is not None:
+        return tuple(sorted(model.epsilon))
+    return tuple(sorted({math.log(value) for value in model.exp_epsilon or ()}))
+
+
+def _cells(document: Document, model: _StudyModel) -> tuple[Cell, ...]:
+    if not model.mechanisms:
+        refuse(document, ("mechanisms",), "expected at least one mechanism, got []")
+    found: dict[Cell, Place] = {}
+    for position, entry in enumerate(model.mechanisms):
+        place: Place = ("mechanisms", position)
+        pairs = expand_entry(document, place, own=("label",))
+        label = entry.get("label", entry["kind"])
+        if not isinstance(label, str) or not _printable(label):
+            refuse(document, (*place, "label"), f"expected a short text on one line, got {shown(label)}")
+        for pair, at in pairs:
+            for factor in model.factors:
+                cell = Cell(label, pair, factor)
+                if cell in found:
+                    line = document.lines[found[cell]]
+                    refuse(document, at, f"expected each setting once, got {cell.describe()} on line {line} too")
+                found[cell] = at
+    return tuple(found)
+
+
+def _printable(label: str) -> bool:
+    return 0 < len(label) <= 100 and label.isprintable() and label == label.strip()
+
+
+def _target(
+    document: Document,
+    place: Place,
+    target: _TargetModel,
+    compositions: tuple[int, ...],
+    epsilon: tuple[float, ...],
+) -> Target:
+    if (target.epsilon is None) == (target.exp_epsilon is None):
+        got = "neither" if target.epsilon is None else "both"
+        refuse(document, place, f"expected exactly one of epsilon and exp_epsilon, got {got}")
+    if target.compositions not in compositions:
+        problem = f"expected a value of the study's compositions, got {target.compositions}"
+        refuse(document, (*place, "compositions"), problem)
+    if target.epsilon is not None:
+        field, value = "epsilon", target.epsilon
+        position = grids.nearest_match(epsilon, value)
+    else:
+        field, value = "exp_epsilon", target.exp_epsilon or 0.0
+        position = grids.nearest_exponential(epsilon, value)
+    if position is None:
+        refuse(document, (*place, field), f"expected a value of the study's {field}, got {value!r}")
+    return Target(epsilon[position], target.delta, target.compositions)

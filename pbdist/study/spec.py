@@ -1,0 +1,174 @@
+"""A study as a value: its cells, its grids and its digest."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+from pbdist.mechanisms import pair_from_canonical
+from pbdist.mechanisms.pair import Pair
+from pbdist.types import JsonValue
+
+__all__ = ["STUDY_FORMAT", "Cell", "StudySpec", "Target", "exponential"]
+
+#: The version of the study file's format, and of the canonical form.
+STUDY_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One noise setting: one leaf and one ladder of compositions serve all its r and ε.
+
+    Attributes
+    ----------
+    label
+        The name that the study gives the mechanism.
+    pair
+        The worst-case pair.
+    factor
+        The factor f > 1 between buckets, or None where it is to be chosen from the pair and the largest r.
+    """
+
+    label: str
+    pair: Pair
+    factor: float | None
+
+    def describe(self) -> str:
+        """Return a short text on one line: the label and the canonical parameters, without what is unset."""
+        factor = "" if self.factor is None else f" factor={self.factor:g}"
+        return f"{self.label}{_parameters(self.pair.canonical())}{factor}"
+
+
+@dataclass(frozen=True)
+class Target:
+    """A wish: δ(ε) <= delta after that many compositions.
+
+    Attributes
+    ----------
+    epsilon
+        A value of the study's grid, in nats.
+    delta
+        The δ that is allowed, above 0 and below 1.
+    compositions
+        A value of the study's grid.
+    """
+
+    epsilon: float
+    delta: float
+    compositions: int
+
+
+@dataclass(frozen=True)
+class StudySpec:
+    """What is to be computed, and what it is called.
+
+    Attributes
+    ----------
+    name
+        The name of the study, which also names its default store.
+    cells
+        The noise settings in the order of the study file; no two are equal.
+    buckets
+        The number n of buckets on each side of zero loss; even.
+    compositions, epsilon
+        The grids, increasing; ε in nats.
+    keep_states
+        Whether the bucket states of every cell and r are kept.
+    description, targets
+        Not part of the digest: they change what is told, not what is computed.
+    """
+
+    name: str
+    cells: tuple[Cell, ...]
+    buckets: int
+    compositions: tuple[int, ...]
+    epsilon: tuple[float, ...]
+    keep_states: bool = False
+    description: str | None = None
+    targets: tuple[Target, ...] = ()
+
+    def canonical(self) -> dict[str, JsonValue]:
+        """Return everything that decides the result, as JSON takes it; floats of the grids in hexadecimal."""
+        return {
+            "format": STUDY_FORMAT,
+            "buckets": self.buckets,
+            "compositions": list(self.compositions),
+            "epsilon": [value.hex() for value in self.epsilon],
+            "keep_states": self.keep_states,
+            "cells": [
+                {
+                    "label": cell.label,
+                    "pair": cell.pair.canonical(),
+                    "factor": None if cell.factor is None else cell.factor.hex(),
+                }
+                for cell in self.cells
+            ],
+        }
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the canonical form: equal for two studies if and only if they compute the same."""
+        text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @classmethod
+    def from_canonical(cls, form: Mapping[str, JsonValue], *, name: str) -> Self:
+        """Return the study of a canonical form, without description and targets.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            `form` is not a canonical form of `STUDY_FORMAT`.
+        """
+        if form["format"] != STUDY_FORMAT:
+            raise ValueError(f"expected study format {STUDY_FORMAT}, got {form['format']!r}")
+        cells = tuple(
+            Cell(
+                label=cell["label"],
+                pair=pair_from_canonical(cell["pair"]),
+                factor=None if cell["factor"] is None else float.fromhex(cell["factor"]),
+            )
+            for cell in form["cells"]
+        )
+        return cls(
+            name=name,
+            cells=cells,
+            buckets=form["buckets"],
+            compositions=tuple(form["compositions"]),
+            epsilon=tuple(float.fromhex(value) for value in form["epsilon"]),
+            keep_states=form["keep_states"],
+        )
+
+
+def exponential(epsilon: float) -> float:
+    """Return e^ε, as the shortest decimal whose logarithm is `epsilon` where there is one: 2.0 for ln 2."""
+    value = math.exp(epsilon) if epsilon < 709.0 else math.inf
+    for digits in range(1, 17):
+        short = float(f"{value:.{digits}g}")
+        if math.isfinite(short) and math.log(short) == epsilon:
+            return short
+    return value
+
+
+def _parameters(form: Mapping[str, JsonValue]) -> str:
+    """Return the parameters of a canonical pair as ``(scale=200, ..)``; long lists by their length."""
+    parts: list[str] = []
+    for field, value in form.items():
+        if field == "mechanism" or value is None:
+            continue
+        if isinstance(value, Mapping):
+            text = f"{value['mechanism']}{_parameters(value)}"
+        elif isinstance(value, list):
+            inner = [f"{x['mechanism']}{_parameters(x)}" if isinstance(x, Mapping) else _short(x) for x in value]
+            text = "[" + ", ".join(inner) + "]" if len(inner) <= 4 else f"[{len(inner)} values]"
+        else:
+            text = _short(value)
+        parts.append(f"{field}={text}")
+    return f"({', '.join(parts)})"
+
+
+def _short(value: JsonValue) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,132 @@
+"""Mechanisms as descriptions: validated, frozen, hashable, with a stable canonical form."""
+
+import json
+import math
+from dataclasses import FrozenInstanceError
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pbdist import (
+    ApproximateDP,
+    Gaussian,
+    Histogram,
+    InvalidInputError,
+    Laplace,
+    NoisyCount,
+    PbdistError,
+    Product,
+    RandomizedResponse,
+    SubsampledGaussian,
+)
+from pbdist.mechanisms import pair_from_canonical
+
+EXAMPLES = [
+    Laplace(200),
+    Laplace(200, truncate=(-2500, 2500)),
+    Gaussian(1.5, sensitivity=2),
+    RandomizedResponse(0.51),
+    SubsampledGaussian(4, 0.01),
+    ApproximateDP(0.1, 1e-5),
+    Histogram([1, 2, 3], [3, 2, 1]),
+    Histogram([0.5, 0.5, 0.0], np.array([0.25, 0.0, 0.75])),
+    NoisyCount(Laplace(500), 8000, 2),
+    NoisyCount(Gaussian(320), 1600, 2, reading="shift-inside"),
+    Product(NoisyCount(Laplace(20), 100, 2), NoisyCount(Laplace(10), 50, 1)),
+    Product(Product(Laplace(1), Laplace(2)), Gaussian(3)),
+]
+
+
+@pytest.mark.parametrize("pair", EXAMPLES, ids=lambda pair: repr(pair)[:50])
+def test_canonical_form_survives_json(pair):
+    form = json.loads(json.dumps(pair.canonical()))
+    again = pair_from_canonical(form)
+    assert again == pair
+    assert hash(again) == hash(pair)
+    assert again.canonical() == pair.canonical()
+
+
+def test_canonical_form_is_the_same_in_every_version():
+    assert json.dumps(NoisyCount(Laplace(500), 8000, 2).canonical()) == (
+        '{"mechanism": "NoisyCount", "noise": {"mechanism": "Laplace", "scale": 500.0, "sensitivity": 1.0,'
+        ' "truncate": null}, "mean": 8000.0, "shift": 2, "reading": "clamp-and-ceil"}'
+    )
+    assert json.dumps(Laplace(1, truncate=(-2, 3)).canonical()) == (
+        '{"mechanism": "Laplace", "scale": 1.0, "sensitivity": 1.0, "truncate": [-2.0, 3.0]}'
+    )
+
+
+def test_equal_parameters_make_equal_pairs():
+    assert Laplace(200) == Laplace(200.0, 1, None)
+    assert len({Laplace(200), Laplace(200.0), Gaussian(200)}) == 2
+    assert Histogram(np.array([1, 2]), (3, 4)) == Histogram([1, 2], [3, 4])
+
+
+def test_pairs_are_frozen():
+    with pytest.raises(FrozenInstanceError):
+        Laplace(1.0).scale = 2.0
+
+
+@pytest.mark.parametrize(
+    ("build", "field", "came"),
+    [
+        (lambda: Laplace(-1), "Laplace.scale", "-1"),
+        (lambda: Laplace(0), "Laplace.scale", "0"),
+        (lambda: Laplace(math.nan), "Laplace.scale", "nan"),
+        (lambda: Laplace(math.inf), "Laplace.scale", "inf"),
+        (lambda: Laplace("200"), "Laplace.scale", "'200'"),
+        (lambda: Laplace(True), "Laplace.scale", "True"),
+        (lambda: Laplace(1, sensitivity=0), "Laplace.sensitivity", "0"),
+        (lambda: Laplace(1, truncate=(2, 1)), "Laplace.truncate", "(2.0, 1.0)"),
+        (lambda: Laplace(1, truncate=5), "Laplace.truncate", "5"),
+        (lambda: Gaussian(1, truncate=(1, math.nan)), "Gaussian.truncate", "nan"),
+        (lambda: Gaussian(1, truncate=(500, 501)), "Gaussian.truncate", "(500.0, 501.0)"),
+        (lambda: RandomizedResponse(1.5), "RandomizedResponse.p", "1.5"),
+        (lambda: RandomizedResponse(math.nan), "RandomizedResponse.p", "nan"),
+        (lambda: SubsampledGaussian(4, 0), "SubsampledGaussian.rate", "0"),
+        (lambda: SubsampledGaussian(4, 1.01), "SubsampledGaussian.rate", "1.01"),
+        (lambda: ApproximateDP(-0.1, 0), "ApproximateDP.epsilon", "-0.1"),
+        (lambda: ApproximateDP(0.1, 2), "ApproximateDP.delta", "2"),
+        (lambda: Histogram([0.5, 0.4], [0.5, 0.5]), "Histogram.p", "0.9"),
+        (lambda: Histogram([0.5, 0.5], [1, -1]), "Histogram.q[1]", "-1"),
+        (lambda: Histogram([0.5, math.nan], [1, 1]), "Histogram.p[1]", "nan"),
+        (lambda: Histogram([1, 2], [1, 2, 3]), "Histogram.q", "3"),
+        (lambda: Histogram([0, 0], [1, 2]), "Histogram.p", "2 zeros"),
+        (lambda: Histogram([], []), "Histogram.p", "0"),
+        (lambda: Histogram("ab", [1, 2]), "Histogram.p", "'ab'"),
+        (lambda: NoisyCount(5, 10, 2), "NoisyCount.noise", "5"),
+        (lambda: NoisyCount(Laplace(5, sensitivity=2), 10, 2), "NoisyCount.noise", "sensitivity=2"),
+        (lambda: NoisyCount(Laplace(5), math.nan, 2), "NoisyCount.mean", "nan"),
+        (lambda: NoisyCount(Laplace(5), 10, 0), "NoisyCount.shift", "0"),
+        (lambda: NoisyCount(Laplace(5), 10, 1.5), "NoisyCount.shift", "1.5"),
+        (lambda: NoisyCount(Laplace(5), 10, 2, reading="round"), "NoisyCount.reading", "'round'"),
+        (lambda: NoisyCount(Gaussian(1), -100, 2), "NoisyCount.mean", "-100"),
+        (lambda: NoisyCount(Gaussian(1e9), 1e10, 2), "NoisyCount.noise", "1000000000.0"),
+        (Product, "Product.pairs", "none"),
+        (lambda: Product(Laplace(1), 3), "Product.pairs[1]", "3"),
+        (lambda: pair_from_canonical({"mechanism": "Cauchy"}), "mechanism", "'Cauchy'"),
+        (lambda: pair_from_canonical({"mechanism": "Laplace", "sigma": 3}), "Laplace", "sigma"),
+    ],
+)
+def test_bad_parameters_are_named(build, field, came):
+    with pytest.raises(InvalidInputError) as caught:
+        build()
+    text = str(caught.value)
+    assert text.startswith(field)
+    assert "expected" in text
+    assert came in text
+    assert "\n" not in text
+    assert isinstance(caught.value, PbdistError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_fractions_are_accepted_as_probabilities():
+    pair = Histogram([Fraction(1, 4), Fraction(3, 4)], [0.5, 0.5])
+    assert pair == Histogram([0.25, 0.75], [0.5, 0.5])
+
+
+def test_probabilities_may_miss_one_by_rounding_only():
+    Histogram([0.1] * 10, [0.1] * 10)
+    with pytest.raises(InvalidInputError):
+        Histogram([0.1] * 10, [0.1] * 9 + [0.100001])

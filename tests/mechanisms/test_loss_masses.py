@@ -1,0 +1,240 @@
+"""Masses on loss cells: every event counted, each cell enclosing the exact integral, in both directions."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from pbdist.mechanisms import (
+    READINGS,
+    ApproximateDP,
+    Gaussian,
+    Histogram,
+    Laplace,
+    NoisyCount,
+    RandomizedResponse,
+    SubsampledGaussian,
+)
+from pbdist.types import Direction
+
+mpmath.mp.dps = 50
+
+PAIRS = [
+    (Laplace(200.0), 0.006),
+    (Laplace(200.0, truncate=(-2500.0, 2500.0)), 0.006),
+    (Laplace(7.0, sensitivity=0.3, truncate=(-25.1, 31.7)), 0.05),
+    (Laplace(2.0, sensitivity=3.0, truncate=(0.5, 9.0)), 2.0),
+    (Gaussian(282.842712474619), 0.04),
+    (Gaussian(282.842712474619, truncate=(-2500.0, 2500.0)), 0.04),
+    (Gaussian(1.5, sensitivity=0.7, truncate=(-1.1, 0.3)), 2.0),
+    (SubsampledGaussian(4.0, 0.01), 0.3),
+    (SubsampledGaussian(1.0, 1.0), 30.0),
+    (SubsampledGaussian(0.7, 0.999, sensitivity=2.0), 30.0),
+    (SubsampledGaussian(40.0, 1e-6), 1e-6),
+    (RandomizedResponse(0.51), 0.1),
+    (RandomizedResponse(0.0), 0.1),
+    (ApproximateDP(0.3, 1e-5), 0.5),
+    (ApproximateDP(0.0, 0.0), 0.5),
+    (Histogram([3, 0, 1, 6], [0, 2, 1, 7]), 1.0),
+    (Histogram([0.25, 0.75], [0.5, 0.5]), 1.0),
+    *[(NoisyCount(Laplace(500.0), 8000.0, 2, reading), 0.006) for reading in READINGS],
+    *[(NoisyCount(Laplace(3.0), 4.5, 3, reading), 1.0) for reading in READINGS],
+    *[(NoisyCount(Gaussian(320.0), 1600.0, 2, reading), 0.1) for reading in READINGS],
+    *[(NoisyCount(Gaussian(2.5), 3.25, 1, reading), 5.0) for reading in READINGS],
+]
+
+
+def _sums(bounds):
+    return math.fsum(bounds.lower), math.fsum(bounds.upper)
+
+
+@pytest.mark.parametrize(("pair", "reach"), PAIRS, ids=lambda value: repr(value)[:60])
+@pytest.mark.parametrize("direction", Direction)
+def test_every_event_is_counted(pair, reach, direction):
+    edges = np.linspace(-reach, reach, 81)
+    masses = pair.directed_loss_masses(edges, direction)
+    for groups in (
+        (masses.cells_a, masses.atoms_a, masses.only_a),
+        (masses.cells_b, masses.atoms_b, masses.only_b),
+    ):
+        lower, upper = (math.fsum(part) for part in zip(*(_sums(group) for group in groups), strict=True))
+        # Lower masses never exceed 1, upper masses never miss any of it, and both are close.
+        assert lower <= 1.0 <= upper
+        assert upper - lower < 3e-12
+    for group in (masses.cells_a, masses.cells_b, masses.atoms_a, masses.atoms_b, masses.only_a, masses.only_b):
+        assert np.all(group.lower <= group.upper)
+        assert np.all(group.lower >= 0.0)
+    assert 0.0 <= masses.loss_error < 1e-10
+
+
+@pytest.mark.parametrize(("pair", "reach"), PAIRS, ids=lambda value: repr(value)[:60])
+def test_directions_mirror_one_another(pair, reach):
+    edges = np.linspace(-reach, 0.7 * reach, 57)
+    forward = pair.directed_loss_masses(edges, Direction.A_TO_B)
+    backward = pair.directed_loss_masses(-edges[::-1], Direction.B_TO_A)
+    np.testing.assert_array_equal(forward.cells_a.upper, backward.cells_b.upper[::-1])
+    np.testing.assert_array_equal(forward.cells_b.lower, backward.cells_a.lower[::-1])
+    np.testing.assert_array_equal(forward.atom_loss, -backward.atom_loss)
+    np.testing.assert_array_equal(forward.only_a.upper, backward.only_b.upper)
+
+
+def _gaussian_mass(x0, x1, mean, scale):
+    """Mass of [x0, x1], from the tail in which it lies, so that 50 digits are enough."""
+    z0, z1 = ((mpmath.mpf(x) - mean) / scale for x in (x0, x1))
+    return mpmath.ncdf(-z0) - mpmath.ncdf(-z1) if z0 > 0 else mpmath.ncdf(z1) - mpmath.ncdf(z0)
+
+
+@pytest.mark.parametrize(
+    "pair", [SubsampledGaussian(4.0, 0.01), SubsampledGaussian(1.0, 0.3), SubsampledGaussian(1.0, 1.0)]
+)
+def test_subsampled_cells_enclose_the_exact_integrals(pair):
+    q, scale = mpmath.mpf(pair.rate), mpmath.mpf(pair.scale)
+    edges = np.linspace(-0.9, 0.9, 41)
+    masses = pair.loss_masses(edges)
+
+    def location(loss):
+        excess = (mpmath.exp(loss) - (1 - q)) / q
+        return scale**2 * mpmath.log(excess) + mpmath.mpf(1) / 2 if excess > 0 else mpmath.mpf("-inf")
+
+    slack = mpmath.mpf(masses.loss_error)
+    for cell in range(1, edges.size):
+        for outwards, side in ((1, "lower"), (-1, "upper")):
+            x0, x1 = location(edges[cell - 1] - outwards * slack), location(edges[cell] + outwards * slack)
+            b = _gaussian_mass(x0, x1, 0, scale)
+            a = (1 - q) * b + q * _gaussian_mass(x0, x1, 1, scale)
+            for exact, bounds in ((a, masses.cells_a), (b, masses.cells_b)):
+                value = mpmath.mpf(float(getattr(bounds, side)[cell]))
+                assert value <= exact if side == "lower" else value >= exact
+
+
+@pytest.mark.parametrize("truncate", [None, (-2500.0, 2500.0), (-100.1, 300.7)])
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+def test_additive_cells_enclose_the_exact_integrals(kind, truncate):
+    pair = kind(200.0, truncate=truncate)
+    edges = np.linspace(-0.0049, 0.0049, 15)
+    masses = pair.loss_masses(edges)
+    scale = mpmath.mpf(200)
+
+    def distribution(x, mean):
+        z = (x - mean) / scale
+        if kind is Gaussian:
+            return mpmath.ncdf(z)
+        return mpmath.exp(z) / 2 if z < 0 else 1 - mpmath.exp(-z) / 2
+
+    def location(loss):
+        if kind is Gaussian:
+            return mpmath.mpf(1) / 2 - scale**2 * loss
+        return (1 - scale * loss) / 2
+
+    def mass(x0, x1, mean):
+        if truncate is None:
+            return distribution(x1, mean) - distribution(x0, mean)
+        low, high = (mpmath.mpf(end) for end in truncate)
+        # Where both distributions live.
+        x0, x1 = (min(max(x, 1 + low), high) for x in (x0, x1))
+        return (distribution(x1, mean) - distribution(x0, mean)) / (distribution(high, 0) - distribution(low, 0))
+
+    slack = mpmath.mpf(masses.loss_error)
+    for cell in range(1, edges.size):
+        for outwards, side in ((1, "lower"), (-1, "upper")):
+            x0, x1 = location(edges[cell] + outwards * slack), location(edges[cell - 1] - outwards * slack)
+            for mean, bounds in ((0, masses.cells_a), (1, masses.cells_b)):
+                value, exact = mpmath.mpf(float(getattr(bounds, side)[cell])), mass(x0, x1, mean)
+                # Inwards the end points may be moved off the common support altogether.
+                assert value <= exact if side == "lower" else value >= exact
+
+
+def test_truncation_tears_the_ends_apart():
+    masses = Laplace(200.0, truncate=(-2500.0, 2500.0)).loss_masses(np.array([0.0]))
+    exact = (mpmath.exp(mpmath.mpf(-2499) / 200) - mpmath.exp(mpmath.mpf(-2500) / 200)) / 2
+    exact /= 1 - mpmath.exp(mpmath.mpf(-2500) / 200)
+    for bounds in (masses.only_a, masses.only_b):
+        assert mpmath.mpf(float(bounds.lower[0])) <= exact <= mpmath.mpf(float(bounds.upper[0]))
+    # Disjoint supports: everything reveals the input.
+    apart = Laplace(1.0, sensitivity=5.0, truncate=(-1.0, 1.0)).loss_masses(np.array([0.0]))
+    assert apart.only_a.lower[0] > 1.0 - 1e-14
+    assert apart.cells_a.upper.sum() == 0.0
+    assert apart.atoms_a.upper.sum() == 0.0
+
+
+def _count_probabilities(pair, largest):
+    """Exact P(N = k), k = 0 .. largest, under A and under B, from the distribution function."""
+    scale, mean = mpmath.mpf(pair.noise.scale), mpmath.mpf(pair.mean)
+
+    def distribution(x):
+        z = (mpmath.mpf(x) - mean) / scale
+        if isinstance(pair.noise, Gaussian):
+            return mpmath.ncdf(z)
+        return mpmath.exp(z) / 2 if z < 0 else 1 - mpmath.exp(-z) / 2
+
+    def clamped(moved):
+        first = [distribution(-moved)]
+        return first + [distribution(k - moved) - distribution(k - 1 - moved) for k in range(1, largest + 1)]
+
+    if pair.reading == "shift-inside":
+        return clamped(0), clamped(pair.shift)
+    if pair.reading == "clamp-and-ceil":
+        noise = clamped(0)
+    else:
+        kept = 1 - distribution(0)
+        noise = [(distribution(k + 1) - distribution(k)) / kept for k in range(largest + 1)]
+    return noise, [mpmath.mpf(0)] * pair.shift + noise[: largest + 1 - pair.shift]
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize(
+    ("noise", "mean", "shift"),
+    [(Laplace(3.0), 7.0, 2), (Laplace(1.5), 2.5, 3), (Gaussian(2.5), 6.0, 1), (Gaussian(4.0), 3.3, 2)],
+    ids=str,
+)
+def test_noisy_counts_agree_with_their_definition(noise, mean, shift, reading):
+    pair = NoisyCount(noise, mean, shift, reading)
+    # Differences of the distribution function keep 50 digits where it is within 1e-350 of 1.
+    with mpmath.workdps(400):
+        a, b = _count_probabilities(pair, 260 if isinstance(noise, Laplace) else 80)
+    for direction, (p, q) in zip(Direction, ((a, b), (b, a)), strict=True):
+        masses = pair.directed_loss_masses(np.array([0.0]), direction)
+        own = sum((x for x, y in zip(p, q, strict=True) if y == 0), mpmath.mpf(0))
+        assert mpmath.mpf(float(masses.only_a.lower[0])) <= own <= mpmath.mpf(float(masses.only_a.upper[0]))
+        assert float(masses.only_a.upper[0]) - float(own) < 1e-13
+        # P_A mass of all counts with a loss above each threshold that no loss is close to.
+        for threshold in (-0.61803, -0.2718, -0.0314, 0.01234, 0.2345, 0.57721, 1.61803):
+            exact = sum(
+                (x for x, y in zip(p, q, strict=True) if y > 0 and x > y * mpmath.exp(threshold)), mpmath.mpf(0)
+            )
+            above = masses.atom_loss > threshold
+            lower, upper = math.fsum(masses.atoms_a.lower[above]), math.fsum(masses.atoms_a.upper[above])
+            assert mpmath.mpf(lower) <= exact + mpmath.mpf("1e-25")
+            # Laplace noise beyond the largest count that was summed.
+            assert exact <= mpmath.mpf(upper) + mpmath.mpf("1e-25")
+            assert upper - lower < 1e-12
+
+
+def test_laplace_counts_need_few_atoms():
+    masses = NoisyCount(Laplace(20_000.0), 450_000.0, 2).loss_masses(np.array([0.0]))
+    assert masses.atom_loss.size < 10
+
+
+def test_revealing_mass_of_the_published_dialing_noise():
+    # P(N < 2) = P(X <= 1) = e^(-7999/500) / 2.
+    masses = NoisyCount(Laplace(500.0), 8000.0, 2).loss_masses(np.array([0.0]))
+    exact = mpmath.exp(mpmath.mpf(-7999) / 500) / 2
+    assert mpmath.mpf(float(masses.only_a.lower[0])) <= exact <= mpmath.mpf(float(masses.only_a.upper[0]))
+    assert NoisyCount(Laplace(500.0), 8000.0, 2, "shift-inside").loss_masses(np.array([0.0])).only_a.upper[0] == 0.0
+
+
+def test_histogram_masses_are_taken_as_they_are():
+    p = [0.1] * 10
+    assert sum(p) != 1.0
+    masses = Histogram(p, [0.05, 0.15] * 5).loss_masses(np.array([0.0]))
+    assert np.all(masses.atoms_a.lower <= 0.1)
+    assert np.all(masses.atoms_a.upper >= 0.1)
+    assert Histogram(p, p).total_mass[0] > 1.0
+    assert Histogram([1] * 3, [1] * 3).total_mass == (1.0, 1.0)
+
+
+def test_masses_that_underflow_are_not_lost():
+    masses = Histogram([1, 10**400], [10**400, 1]).loss_masses(np.array([0.0]))
+    assert masses.only_a.upper[0] >= 1.0
+    assert masses.only_b.upper[0] >= 1.0
