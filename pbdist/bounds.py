@@ -48,7 +48,7 @@ def privacy_bounds(
         Privacy buckets (Meiser & Mohammadi 2018) with exact masses, the chord's upper bound and the lower bound by
         post-processing; see `pbdist.buckets.delta_upper` and `pbdist.buckets.delta_lower`.
     buckets : int, optional
-        Number of finite loss buckets, even.
+        Number of finite loss buckets, even; taken up to the next multiple of 4, which the method needs.
     factor : float, optional
         Factor f > 1 between the likelihood ratios of neighbouring buckets before any squaring. By default chosen
         from the pair and the largest r. The choice moves the bounds, never across the truth.

@@ -1,5 +1,6 @@
 """Composition and squaring of bucket lists, composition trees, and powers (Definitions 3, 4 and 7, Figure 10)."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -184,16 +185,22 @@ def compose_adaptively(first: BucketState, second: BucketState, rule: SquaringRu
 
     The finer list is squared until the grids agree; then both are, if the rule asks for it. What the composition would
     send to ∞ is summed beforehand, without composing.
+
+    Raises
+    ------
+    InvalidInputError
+        If squaring cannot make the grids equal.
     """
     same = first is second
-    while first.grid != second.grid:
-        finer_is_first = first.grid.loss_width < second.grid.loss_width
-        if finer_is_first:
-            first = square(first)
-        else:
-            second = square(second)
-        if first.grid.loss_width == second.grid.loss_width and first.grid != second.grid:
-            raise InvalidInputError(f"compose: expected states on one grid, got {first.grid} and {second.grid}")
+    same_steps = math.frexp(first.grid.loss_width)[0] == math.frexp(second.grid.loss_width)[0]
+    if not same_steps or first.grid.half_width != second.grid.half_width:
+        raise InvalidInputError(
+            f"compose: expected grids that squaring makes equal, got {first.grid} and {second.grid}"
+        )
+    while first.grid.loss_width < second.grid.loss_width:
+        first = square(first)
+    while second.grid.loss_width < first.grid.loss_width:
+        second = square(second)
     before = first.infinity_a_lower + second.infinity_a_lower
     after = before + _overflow(first.a_lower, second.a_lower, first.grid.half_width)
     if after > rule.free_infty_budget and after > 0.5 * rule.growth * before:

@@ -90,7 +90,7 @@ def choose_loss_width(components: Sequence[tuple[Pair, int]], largest: int, half
         spread = min(_spread(part, bound, largest) for part in profiles.values())
         lost = sum(_cost_at_infinity(part, bound, largest) for part in profiles.values())
         for finest in range(12):
-            width = max(bound, growth[0] / 64.0) / half_width * 2.0**finest
+            width = float(max(bound, growth[0] / 64.0)) / half_width * 2.0**finest
             window, squarings = _final_window(width, growth, half_width, leaves)
             cost = lost + (2.0 * (window / spread) ** 2 if spread > 0.0 else 0.0)
             if cost < best_cost:
@@ -118,7 +118,7 @@ def _profile(pair: ElementaryPair, count: int, direction: Direction) -> _LossPro
         a=np.concatenate((a, only_a)),
         b=np.concatenate((b, np.zeros(only_a.size))),
         count=count,
-        largest_atom=float(np.max(masses.atom_loss, initial=0.0)),
+        largest_atom=float(np.max(masses.atom_loss[np.isfinite(masses.atom_loss)], initial=0.0)),
         gathered=bool(binned.size),
     )
 

@@ -77,12 +77,12 @@ def _places(masses: LossMasses, grid: Grid) -> tuple[IntArray, float]:
     tolerance = masses.loss_error / h + 4.0 * UNIT_ROUNDOFF * np.abs(quotient)
     place = np.where(np.abs(quotient - nearest) <= tolerance, nearest, np.ceil(quotient))
     place = np.maximum(place, -float(n))
-    rounding = 2.0 * UNIT_ROUNDOFF * (np.abs(loss) + np.abs(place) * h) + masses.loss_error
-    above = loss + rounding - place * h
-    below = (place - 1.0) * h - (loss - rounding)
-    finite = place <= n
-    missed = np.maximum(np.where(finite, above, 0.0), np.where(finite & (place > -n), below, 0.0))
-    return place.astype(np.int64), float(np.max(missed, initial=0.0))
+    placed = np.isfinite(loss) & (place <= n)
+    loss, index = loss[placed], place[placed]
+    rounding = 2.0 * UNIT_ROUNDOFF * (np.abs(loss) + np.abs(index) * h) + masses.loss_error
+    above = loss + rounding - index * h
+    below = np.where(index > -n, (index - 1.0) * h - (loss - rounding), 0.0)
+    return place.astype(np.int64), float(np.max(np.maximum(above, below), initial=0.0))
 
 
 def _collect(

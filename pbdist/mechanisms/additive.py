@@ -81,17 +81,20 @@ class AdditiveNoise(ElementaryPair):
         low, high = min(low, right), min(high, right)
         at_edges = self._location(edges)
         ends = np.clip(np.concatenate(([np.inf], at_edges, [-np.inf])), low, high)
+        ends = np.minimum.accumulate(ends)
         inside = (at_edges > low) & (at_edges < high)
         computed = self._loss(at_edges[inside])
-        loss_error = float(
-            np.max(np.abs(computed - edges[inside]) + 8.0 * UNIT_ROUNDOFF * np.abs(computed), initial=0.0)
+        # An edge that falls outside by rounding alone is off by no more than its own rounding.
+        borders = self._loss(np.array([x for x in (low, high, 0.0, s) if math.isfinite(x)]))
+        loss_error = max(
+            float(np.max(np.abs(computed - edges[inside]) + 8.0 * UNIT_ROUNDOFF * np.abs(computed), initial=0.0)),
+            32.0 * UNIT_ROUNDOFF * float(np.max(np.abs(borders))),
         )
 
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
         starts, stops = starts[nonempty], stops[nonempty]
         atom_loss = self._loss(np.array([-np.inf, np.inf]))[nonempty]
-        loss_error = max(loss_error, float(np.max(8.0 * UNIT_ROUNDOFF * np.abs(atom_loss), initial=0.0)))
         return LossMasses(
             cells_a=self._mass(ends[1:], ends[:-1], 0.0),
             cells_b=self._mass(ends[1:], ends[:-1], s),

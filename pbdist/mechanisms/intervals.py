@@ -36,7 +36,7 @@ def laplace_interval(
     mass, relative_error : ndarray
         Computed masses and a bound on their relative error. On one side of the mean the mass is
         ½ e^(-d/scale) (1 - e^(-w/scale)) with d the distance to the mean and w the width: the rounding of d/scale
-        moves the exponential by 2u d/scale, all else by less than 8u.
+        moves the exponential by 2u d/scale, all else by less than 16u.
     """
     width = (upper - lower) / scale
     low, high = (lower - mean) / scale, (upper - mean) / scale
@@ -45,7 +45,7 @@ def laplace_interval(
     straddles = (low < 0.0) & (high > 0.0)
     mass = np.where(straddles, -0.5 * (np.expm1(-np.abs(low)) + np.expm1(-np.abs(high))), mass)
     finite_distance = np.where(np.isfinite(distance), distance, 0.0)
-    return mass, (8.0 + 2.0 * finite_distance) * UNIT_ROUNDOFF
+    return mass, (24.0 + 4.0 * finite_distance) * UNIT_ROUNDOFF
 
 
 def gaussian_interval(

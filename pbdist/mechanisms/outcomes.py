@@ -6,7 +6,7 @@ import numpy as np
 
 from pbdist.mechanisms.pair import LossMasses
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.types import BoolArray, FloatArray
+from pbdist.types import FloatArray
 
 __all__ = ["masses_of_outcomes"]
 
@@ -42,30 +42,32 @@ def masses_of_outcomes(
 
     Notes
     -----
-    An outcome whose mass in either distribution is below 1e-280 has no reliable loss: like what is left out, its masses
-    count as A's own and as B's own in the upper values, and not at all in the lower ones.
+    An outcome whose mass in either distribution is below 1e-280 has no reliable loss. In the upper values its masses
+    count as A's own and as B's own. In the lower ones, which hold for any place, its loss is plus or minus infinity.
     """
     error_a = np.broadcast_to(np.asarray(error_a, dtype=np.float64), a.shape)
     error_b = np.broadcast_to(np.asarray(error_b, dtype=np.float64), b.shape)
     reliable = (a > _RELIABLE_MASS) & (b > _RELIABLE_MASS)
     own_a, own_b = (a > 0.0) & (b == 0.0), (b > 0.0) & (a == 0.0)
     faint = (a > 0.0) & (b > 0.0) & ~reliable
+    faint_a = MassBounds.around(a[faint], error_a[faint])
+    faint_b = MassBounds.around(b[faint], error_b[faint])
 
-    def own(values: FloatArray, error: FloatArray, own: BoolArray, further: float) -> MassBounds:
-        sure = MassBounds.around(values[own], error[own])
-        possible = MassBounds.around(values[faint], error[faint])
+    def own(sure: MassBounds, possible: MassBounds, further: float) -> MassBounds:
         lower = math.fsum(sure.lower) * (1.0 - 4.0 * UNIT_ROUNDOFF)
         upper = (math.fsum(sure.upper) + math.fsum(possible.upper) + further) * (1.0 + 4.0 * UNIT_ROUNDOFF)
         return MassBounds(np.array([lower]), np.array([upper]))
 
-    only_a, only_b = own(a, error_a, own_a, further_a), own(b, error_b, own_b, further_b)
+    only_a = own(MassBounds.around(a[own_a], error_a[own_a]), faint_a, further_a)
+    only_b = own(MassBounds.around(b[own_b], error_b[own_b]), faint_b, further_b)
+    faint_loss = np.where(a[faint] > b[faint], np.inf, -np.inf)
     a, b, error_a, error_b = a[reliable], b[reliable], error_a[reliable], error_b[reliable]
     log_a, log_b = np.log(a), np.log(b)
     with np.errstate(over="ignore", under="ignore"):
         ratio = a / b
     plain = (ratio > _RELIABLE_MASS) & (ratio < 1.0 / _RELIABLE_MASS)
     loss = np.where(plain, np.log(np.where(plain, ratio, 1.0)), log_a - log_b)
-    rounding = np.where(plain, 2.0 + 2.0 * np.abs(loss), 4.0 + 2.0 * (np.abs(log_a) + np.abs(log_b))) * UNIT_ROUNDOFF
+    rounding = np.where(plain, 4.0 + 4.0 * np.abs(loss), 8.0 + 4.0 * (np.abs(log_a) + np.abs(log_b))) * UNIT_ROUNDOFF
     rounding += 1.5 * (error_a + error_b)
     if known_loss is not None:
         known = np.isfinite(known_loss[reliable])
@@ -75,9 +77,9 @@ def masses_of_outcomes(
     return LossMasses(
         cells_a=empty,
         cells_b=empty,
-        atom_loss=loss,
-        atoms_a=MassBounds.around(a, error_a),
-        atoms_b=MassBounds.around(b, error_b),
+        atom_loss=np.concatenate((loss, faint_loss)),
+        atoms_a=MassBounds.around(a, error_a).joined(faint_a),
+        atoms_b=MassBounds.around(b, error_b).joined(faint_b),
         only_a=only_a,
         only_b=only_b,
         loss_error=float(np.max(rounding, initial=0.0)),

@@ -78,3 +78,7 @@ class MassBounds:
     def reversed(self) -> "MassBounds":
         """The same masses in reversed order."""
         return MassBounds(self.lower[::-1].copy(), self.upper[::-1].copy())
+
+    def joined(self, other: "MassBounds") -> "MassBounds":
+        """These masses, followed by others."""
+        return MassBounds(np.concatenate((self.lower, other.lower)), np.concatenate((self.upper, other.upper)))

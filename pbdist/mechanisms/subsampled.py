@@ -52,7 +52,8 @@ class SubsampledGaussian(ElementaryPair):
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""
-        at_edges = self._location(edges)
+        # Rounding must not let neighbouring cells overlap.
+        at_edges = np.maximum.accumulate(self._location(edges))
         ends = np.concatenate(([-np.inf], at_edges, [np.inf]))
         lower, upper = ends[:-1], ends[1:]
         present = lower < upper
@@ -109,4 +110,7 @@ class SubsampledGaussian(ElementaryPair):
         size = np.where(np.abs(change) < 0.5, np.abs(change), 1.0 + constant)
         # x - s/2 cancels where x is near s/2: its error is of the order of u s, not of the difference.
         rounding = (8.0 * np.abs(v) + 8.0 * size + 2.0 * (s / self.scale) ** 2) * UNIT_ROUNDOFF
-        return float(np.max(np.abs(computed - edges[found]) + rounding, initial=0.0))
+        # Edges at which no event was found though some may lie just below them.
+        missed = edges[at_edges == -np.inf] - rest
+        missed = np.where(missed > 0.0, missed, 0.0) + 4.0 * UNIT_ROUNDOFF * abs(rest) if q < 1.0 else missed[:0]
+        return float(max(np.max(np.abs(computed - edges[found]) + rounding, initial=0.0), np.max(missed, initial=0.0)))

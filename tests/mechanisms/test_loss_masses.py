@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist import privacy_bounds
 from pbdist.mechanisms import (
     READINGS,
     ApproximateDP,
@@ -238,3 +239,7 @@ def test_masses_that_underflow_are_not_lost():
     masses = Histogram([1, 10**400], [10**400, 1]).loss_masses(np.array([0.0]))
     assert masses.only_a.upper[0] >= 1.0
     assert masses.only_b.upper[0] >= 1.0
+    bounds = privacy_bounds(
+        Histogram([1, 10**400], [10**400, 1]), compositions=[1, 9], epsilon=[0.0, 600.0], buckets=100
+    )
+    assert np.all(bounds.delta_lower.values > 1.0 - 1e-12)

@@ -1,0 +1,58 @@
+"""The ladder of compositions: time against its bare transforms in one run, and peak memory.
+
+Times are recorded, never asserted: a busy machine must not turn a test red. Run alone with
+``pytest tests/benchmarks --benchmark-only``.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import fft
+
+from pbdist.buckets import bounds_table
+from pbdist.mechanisms import Gaussian
+
+LARGEST = 2**18
+BUCKETS = 100_000
+PAIR = Gaussian(200.0 * 2.0**0.5)
+
+
+def _ladder():
+    return bounds_table([(PAIR, 1)], compositions=2 ** np.arange(19), epsilon=[0.5, 1.0, 2.0, 4.0], buckets=BUCKETS)
+
+
+def _bare_transforms():
+    """The transforms that the ladder's compositions need: four vectors, forth and back, in each of 18 steps."""
+    vector = np.random.default_rng(0).random(BUCKETS)
+    for _ in range(18 * 4):
+        spectrum = fft.rfft(vector, 1 << 18)
+        fft.irfft(spectrum * spectrum, 1 << 18)
+
+
+@pytest.mark.slow
+@pytest.mark.benchmark(group="ladder to 2^18, 100,000 buckets")
+def test_ladder(benchmark):
+    table = benchmark.pedantic(_ladder, rounds=1, iterations=1)
+    assert np.all(table.delta_lower <= table.delta_upper)
+
+
+@pytest.mark.slow
+@pytest.mark.benchmark(group="ladder to 2^18, 100,000 buckets")
+def test_bare_transforms(benchmark):
+    benchmark.pedantic(_bare_transforms, rounds=1, iterations=1)
+
+
+@pytest.mark.slow
+def test_peak_memory_of_the_ladder():
+    program = (
+        "import resource, numpy as np\n"
+        "from pbdist.buckets import bounds_table\n"
+        "from pbdist.mechanisms import Gaussian\n"
+        f"pair, buckets = Gaussian({PAIR.scale!r}), {BUCKETS}\n"
+        "bounds_table([(pair, 1)], compositions=2 ** np.arange(19), epsilon=[1.0, 4.0], buckets=buckets)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    kibibytes = int(subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout)
+    assert kibibytes * 1024 < 1.5e9
