@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,8 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("pbdist: interrupted: the same command goes on where this one stopped", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone: nothing is left to tell, and nothing to complain about at the exit.
-        sys.stdout = None  # type: ignore[assignment]
+        # Whoever read the output has gone: nothing is left to tell, nor to be flushed at the exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 

@@ -55,8 +55,8 @@ def half_width_of(buckets: Any) -> int:
     Parameters
     ----------
     buckets : int
-        Even and above 0: n/2 buckets on each side of a loss of 0. A grid has 2n buckets of finite width with n even, so
-        that n is half of it, or one more where that is odd.
+        Even and above 0. A grid has 2n buckets of finite width, i = -n+1 .. n, with n even: n is half of `buckets`, or
+        one more where that is odd.
 
     Raises
     ------

@@ -69,7 +69,8 @@ class Study:
         try:
             dataset = xr.open_zarr(self.path, consolidated=False, chunks=None)
             self._check_grids(dataset)
-            return dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
+            bounds: xr.Dataset = dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
+            return bounds
         except (OSError, ValueError, RuntimeError, KeyError) as error:
             raise _damaged(self.path, error) from error
 

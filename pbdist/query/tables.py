@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from pbdist.query.lookup import Bounds
 from pbdist.query.targets import TargetResult
@@ -28,10 +30,10 @@ def rounded_up(value: float) -> str:
     return _rounded(value, ROUND_CEILING)
 
 
-def bounds_table(bounds: Bounds) -> Table:
-    """Return the bounds of both directions and of their maximum as a table."""
-    title = f"{bounds.setting}\nr = {bounds.compositions}, ε = {bounds.epsilon!r}, e^ε = {bounds.exp_epsilon!r}"
-    table = Table(title=title, title_justify="left")
+def bounds_table(bounds: Bounds) -> Group:
+    """Return the bounds of both directions and of their maximum as a table with its caption."""
+    point = f"r = {bounds.compositions}, ε = {bounds.epsilon!r}, e^ε = {bounds.exp_epsilon!r}"
+    table = Table()
     table.add_column("direction", no_wrap=True)
     for name in ("δ lower", "δ upper", "ln δ lower", "ln δ upper"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -46,7 +48,7 @@ def bounds_table(bounds: Bounds) -> Table:
     for name, *values in [*rows, ("maximum", *bounds.maximum, *bounds.log_maximum)]:
         low, high, log_low, log_high = values
         table.add_row(name, rounded_down(low), rounded_up(high), rounded_down(log_low), rounded_up(log_high))
-    return table
+    return Group(Text(bounds.setting), Text(point), table)
 
 
 def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
@@ -76,10 +78,10 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
     }
 
 
-def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Table:
+def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:
     """Return which noise settings meet a target: the parameters in which they differ, the bounds, the verdict."""
     goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
-    table = Table(title=f"Which noise settings meet {goal}?", title_justify="left", pad_edge=False, padding=(0, 1))
+    table = Table(pad_edge=False)
     columns = cell_columns(study)
     shown = [name for name in COLUMNS if name == "mechanism" or _tells_apart(columns, name)]
     for name in shown:
@@ -92,7 +94,7 @@ def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResu
         values = [_plain(columns[name][position]) for name in shown]
         low, high = _rounded(result.delta_lower, ROUND_FLOOR, 3), _rounded(result.delta_upper, ROUND_CEILING, 3)
         table.add_row(*values, low, high, result.verdict.value)
-    return table
+    return Group(Text(f"Which noise settings meet {goal}?"), table)
 
 
 def _tells_apart(columns: Mapping[str, Sequence[float | str]], name: str) -> bool:

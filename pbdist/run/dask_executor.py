@@ -1,8 +1,11 @@
 """The executor that computes on Dask workers: a cluster started here, or a scheduler that is already there."""
 
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,6 +29,7 @@ _WORKER_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
 }
+_WORKER_CONFIGURATION = {"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}
 _WORKER_SECONDS = 60
 
 
@@ -55,7 +59,7 @@ class DaskExecutor:
     def workers(self) -> str:
         """The number of workers, and where they are."""
         where = f"scheduler {self._scheduler}" if self._scheduler else "this machine"
-        count = len(self._client.scheduler_info(n_workers=-1)["workers"])
+        count = len(self._known_workers())
         return f"{count} worker{'' if count == 1 else 's'} on {where}"
 
     @property
@@ -63,6 +67,12 @@ class DaskExecutor:
         """The address of the scheduler's dashboard."""
         address = self._client.dashboard_link
         return str(address) if address else None
+
+    @property
+    def worker_bytes(self) -> int | None:
+        """The smallest memory limit of the workers."""
+        limits = [worker["memory_limit"] for worker in self._known_workers().values()]
+        return min((int(limit) for limit in limits if limit), default=None)
 
     def __enter__(self) -> Self:
         """Start or find the cluster.
@@ -89,7 +99,7 @@ class DaskExecutor:
         """Yield outcomes as they come, with a bounded number of jobs submitted."""
         waiting = iter(jobs)
         batches: dict[Any, int] = {}
-        window = _WINDOW_PER_WORKER * max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+        window = _WINDOW_PER_WORKER * max(1, len(self._known_workers()))
         running = as_completed()
 
         def submit(count: int) -> None:
@@ -101,12 +111,18 @@ class DaskExecutor:
 
         submit(window)
         for future in running:
+            if future.status not in {"finished", "error"}:
+                # Cancelled, which nobody asked for: the client has lost its scheduler, and all that was submitted.
+                left = [*batches.values(), *(job.batch.index for job in waiting)]
+                yield from (Failure(batch, "the connection to the scheduler was lost") for batch in left)
+                return
             batch = batches.pop(future.key)
-            if future.status == "finished":
-                yield future.result()
-            else:
-                yield Failure(batch, _cause(future))
+            yield future.result() if future.status == "finished" else Failure(batch, one_line(future.exception()))
             submit(1)
+
+    def _known_workers(self) -> dict[str, dict[str, Any]]:
+        workers: dict[str, dict[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
+        return workers
 
     def _connect(self) -> None:
         if self._scheduler is not None:
@@ -117,7 +133,7 @@ class DaskExecutor:
                 raise InvalidInputError(f"--scheduler: {problem}") from error
         else:
             try:
-                with dask.config.set({"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}):
+                with _children_ignore_interrupts(), dask.config.set(_WORKER_CONFIGURATION):
                     self._cluster = LocalCluster(
                         n_workers=self._profile.workers or available_cores(),
                         threads_per_worker=self._profile.threads_per_worker,
@@ -142,6 +158,19 @@ class DaskExecutor:
             self._cluster = None
 
 
+@contextmanager
+def _children_ignore_interrupts() -> Iterator[None]:
+    """Start processes that ignore Ctrl-C, which a terminal sends to all: the driver stops them in good order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _free_port(wanted: int) -> int:
     """Return `wanted`, or 0 for any port where something else listens on it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
@@ -151,9 +180,3 @@ def _free_port(wanted: int) -> int:
         except OSError:
             return 0
     return wanted
-
-
-def _cause(future: Any) -> str:
-    if future.status == "error":
-        return one_line(future.exception())
-    return f"the task was {future.status}: the scheduler or its connection was lost"

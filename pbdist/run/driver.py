@@ -11,7 +11,7 @@ from pbdist.run.batch import Job, Receipt, run_batch
 from pbdist.run.events import BatchFailed, BatchFinished, Listener, RunFinished, RunStarted
 from pbdist.run.executor import Executor
 from pbdist.store import StoredStudy, create_or_open, is_committed, remove_strays
-from pbdist.study import Batch, StudySpec, plan_study
+from pbdist.study import Batch, Plan, StudySpec, plan_study
 
 __all__ = ["run_study"]
 
@@ -40,7 +40,8 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
     NotAStoreError, StoreFormatError, StoreMismatchError, StoreDamagedError
         Something else is at `store`; it stays as it was.
     InvalidInputError
-        The store cannot be created there, or another run is writing to it.
+        The store cannot be created there, another run is writing to it, or a worker may not use the memory that
+        the plan projects.
     BatchError
         Some batches failed; the text names their cells and the causes. All others are committed.
     """
@@ -48,8 +49,7 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
     stored = create_or_open(Path(store).absolute(), plan)
     with _only_driver(stored):
         left = [batch for batch in plan.batches if not is_committed(stored, batch.index)]
-        cells_left = sum(batch.stop - batch.start for batch in left)
-        failures = _compute(stored, left, len(study.cells) - cells_left, executor, listener) if left else {}
+        failures = _compute(stored, plan, left, executor, listener) if left else {}
         remove_strays(stored)
     batches = {batch.index: batch for batch in plan.batches}
     failed_cells = sum(batches[index].stop - batches[index].start for index in failures)
@@ -60,14 +60,22 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
 
 
 def _compute(
-    stored: StoredStudy, left: list[Batch], cells_before: int, executor: Executor, listener: Listener
+    stored: StoredStudy, plan: Plan, left: list[Batch], executor: Executor, listener: Listener
 ) -> dict[int, str]:
     """Run the batches and return the causes of those that failed."""
     failures: dict[int, str] = {}
     sizes = {batch.index: batch.stop - batch.start for batch in left}
     jobs = [Job(str(stored.path), stored.study.digest, batch) for batch in left]
     with executor:
-        cells = len(stored.study.cells)
+        limit = executor.worker_bytes
+        if limit is not None and limit < plan.worker_bytes:
+            needed, allowed = plan.worker_bytes / 2**20, limit / 2**20
+            raise InvalidInputError(
+                f"memory_limit: expected workers that may use {needed:.0f} MiB, got {allowed:.0f} MiB: "
+                "start fewer workers or take fewer buckets"
+            )
+        cells = len(plan.study.cells)
+        cells_before = cells - sum(sizes.values())
         listener(RunStarted(cells, cells_before, len(left), executor.workers, executor.dashboard))
         for outcome in executor.run(run_batch, jobs):
             size = sizes[outcome.batch]

@@ -23,6 +23,10 @@ class Executor(Protocol):
     def dashboard(self) -> str | None:
         """The address of a dashboard, or None."""
 
+    @property
+    def worker_bytes(self) -> int | None:
+        """The memory that the smallest worker may use, or None where no limit is known."""
+
     def run(self, task: Callable[[Job], Receipt], jobs: Sequence[Job]) -> Iterator[Outcome]:
         """Submit the jobs in the given order; an exception in a job is a `Failure` and stops no other job."""
 
@@ -40,6 +44,7 @@ class SerialExecutor:
 
     workers = "this process"
     dashboard: str | None = None
+    worker_bytes: int | None = None
 
     def run(self, task: Callable[[Job], Receipt], jobs: Sequence[Job]) -> Iterator[Outcome]:
         """Yield the outcome of each job in the given order."""

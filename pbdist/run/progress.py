@@ -39,6 +39,7 @@ class ProgressDisplay:
         self._task: TaskID | None = None
         self._began = self._told = 0.0
         self._total = self._before = self._done = 0
+        self._causes: set[str] = set()
 
     def __enter__(self) -> Self:
         """Start the display."""
@@ -59,7 +60,9 @@ class ProgressDisplay:
             case BatchFinished():
                 self._advance(event.cells)
             case BatchFailed():
-                self._print(f"failed: {event.cause}")
+                if event.cause not in self._causes:
+                    self._causes.add(event.cause)
+                    self._print(f"failed: {event.cause}")
                 self._advance(event.cells)
             case RunFinished():
                 self._print(f"{event.cells - event.failed_cells} of {event.cells} cells are in the store")

@@ -4,9 +4,8 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
@@ -37,6 +36,12 @@ __all__ = ["COMPRESSOR", "SERIALIZER", "create_or_open", "write_attributes"]
 SERIALIZER = BytesCodec()
 #: Its checksum is what makes a flipped bit an error instead of a wrong number.
 COMPRESSOR = ZstdCodec(level=3, checksum=True)
+
+
+class _Shape(NamedTuple):
+    sizes: tuple[int, ...]
+    chunks: tuple[int, ...]
+    dimensions: tuple[str, ...]
 
 
 def create_or_open(path: str | Path, plan: Plan) -> StoredStudy:
@@ -110,19 +115,19 @@ def _build(path: Path, plan: Plan) -> None:
     of_cell = {"coordinates": " ".join([*COLUMNS, "pair"])}
     coordinates = {"coordinates": f"{of_cell['coordinates']} exp_epsilon"}
     for name, about in BOUNDS.items():
-        chunks = (plan.cells_per_batch, *sizes[1:])
-        _array(root, name, sizes, chunks, np.dtype("f8"), dimensions, {**about.as_dict(), **coordinates})
+        shape = _Shape(sizes, (plan.cells_per_batch, *sizes[1:]), dimensions)
+        _array(root, name, shape, np.dtype("f8"), {**about.as_dict(), **coordinates})
     for name, about in COMPUTED.items():
-        chunk = (plan.cells_per_batch,)
-        _array(root, name, sizes[:1], chunk, np.dtype("f8"), (CELL,), {**about.as_dict(), **of_cell})
+        shape = _Shape(sizes[:1], (plan.cells_per_batch,), (CELL,))
+        _array(root, name, shape, np.dtype("f8"), {**about.as_dict(), **of_cell})
     _write_grids(root, study)
     text = np.dtypes.StringDType()
     for name, values in cell_columns(study).items():
         kind: Any = text if name in TEXT_COLUMNS or name == "pair" else np.dtype("f8")
-        about = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
+        attributes: dict[str, JsonValue] = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
         if kind is not text:
-            about["units"] = "1"
-        _coordinate(root, name, np.array(values, dtype=kind), (CELL,), about)
+            attributes["units"] = "1"
+        _coordinate(root, name, np.array(values, dtype=kind), (CELL,), attributes)
     root.create_group(COMMITS)
     if study.keep_states:
         root.create_group(STATES)
@@ -157,31 +162,24 @@ def _root_attributes(plan: Plan) -> dict[str, JsonValue]:
 
 
 def _coordinate(
-    root: zarr.Group, name: str, values: np.ndarray[Any, Any], dimensions: Sequence[str], about: dict[str, JsonValue]
+    root: zarr.Group, name: str, values: np.ndarray[Any, Any], dimensions: tuple[str, ...], about: dict[str, JsonValue]
 ) -> None:
-    array = _array(root, name, values.shape, values.shape, values.dtype, dimensions, about)
+    array = _array(root, name, _Shape(values.shape, values.shape, dimensions), values.dtype, about)
     array[...] = values
 
 
-def _array(
-    root: zarr.Group,
-    name: str,
-    shape: tuple[int, ...],
-    chunks: tuple[int, ...],
-    dtype: Any,
-    dimensions: Sequence[str],
-    attributes: dict[str, JsonValue],
-) -> zarr.Array[Any]:
+def _array(root: zarr.Group, name: str, shape: _Shape, dtype: Any, attributes: dict[str, JsonValue]) -> zarr.Array[Any]:
+    floats = dtype == np.dtype("f8")
     return root.create_array(
         name,
-        shape=shape,
-        chunks=chunks,
+        shape=shape.sizes,
+        chunks=shape.chunks,
         dtype=dtype,
         # What is missing must never look like a number.
-        fill_value=np.nan if dtype == np.dtype("f8") else None,
-        serializer="auto" if dtype != np.dtype("f8") else SERIALIZER,
+        fill_value=np.nan if floats else None,
+        serializer=SERIALIZER if floats else "auto",
         compressors=COMPRESSOR,
-        dimension_names=tuple(dimensions),
+        dimension_names=shape.dimensions,
         attributes=attributes,
         config={"write_empty_chunks": True},
     )

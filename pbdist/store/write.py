@@ -42,8 +42,8 @@ class BatchWriter:
         cell = self._start + len(self._columns["loss_width"])
         for name in BOUNDS:
             self._columns[name].append(np.asarray(getattr(table, name), dtype=np.float64))
-        self._columns["factor_used"].append(np.float64(table.grid.factor))
-        self._columns["loss_width"].append(np.float64(table.grid.loss_width))
+        self._columns["factor_used"].append(np.array(table.grid.factor))
+        self._columns["loss_width"].append(np.array(table.grid.loss_width))
         if self._stored.study.keep_states:
             self._write_states(cell, table)
 

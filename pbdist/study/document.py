@@ -83,6 +83,11 @@ def read_document(path: Path) -> Document:
     except UnicodeDecodeError as error:
         raise StudyFileError(f"{path}:1: study: expected UTF-8 text, got {shown(error.object[:20])}") from error
     try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                line = event.start_mark.line + 1 if event.start_mark else 1
+                problem = f"expected the value itself, got the alias *{event.anchor}"
+                raise StudyFileError(f"{path}:{line}: study: {problem}")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -104,21 +109,18 @@ class _Reader:
     def __init__(self, source: str) -> None:
         self.lines: dict[Place, int] = {(): 1}
         self._source = source
-        self._seen: set[int] = set()
 
     def value(self, node: yaml.Node, place: Place) -> JsonValue:
         line = node.start_mark.line + 1
         self.lines.setdefault(place, line)
-        if id(node) in self._seen:
-            raise self._error(line, place, "expected the value itself, got an alias (*name)")
-        self._seen.add(id(node))
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*place, position)) for position, item in enumerate(node.value)]
         if node.tag.startswith("!") or node.tag == "tag:yaml.org,2002:binary":
             raise self._error(line, place, f"expected a value without a tag, got {shown(node.tag)}")
-        return node.value if node.style else _scalar(node.value)
+        quoted = isinstance(node, yaml.ScalarNode) and bool(node.style)
+        return node.value if quoted else _scalar(node.value)
 
     def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, JsonValue]:
         content: dict[str, JsonValue] = {}

@@ -94,8 +94,11 @@ class _LaplaceEntry(_Entry):
     truncate: Truncations | None = None
 
 
-class _GaussianEntry(_LaplaceEntry):
+class _GaussianEntry(_Entry):
     construct_pair = mechanisms.Gaussian
+    scale: Numbers
+    sensitivity: Numbers | None = None
+    truncate: Truncations | None = None
 
 
 class _RandomizedResponseEntry(_Entry):
@@ -155,8 +158,10 @@ def refuse(document: Document, place: Place, problem: str) -> NoReturn:
 
 
 def first_problem(error: ValidationError, known: type[BaseModel]) -> tuple[Place, str]:
-    """Return the place, seen from the model, and the text of the first problem that pydantic found."""
-    details: ErrorDetails = error.errors(include_url=False)[0]
+    """Return the place, seen from the model, and the text of the problem to tell of those that pydantic found."""
+    found = error.errors(include_url=False)
+    # A misspelt key is both unknown and missing: the line it stands on is the better one to name.
+    details: ErrorDetails = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
     place: Place = details["loc"]
     kind, got = details["type"], shown(details["input"])
     if kind == "extra_forbidden":

@@ -72,7 +72,7 @@ class StudySpec:
     cells
         The noise settings in the order of the study file; no two are equal.
     buckets
-        The number n of buckets on each side of zero loss; even.
+        The number of finite buckets; even.
     compositions, epsilon
         The grids, increasing; ε in nats.
     keep_states

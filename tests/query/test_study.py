@@ -1,0 +1,186 @@
+"""Opening a finished store, selecting and looking up."""
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import pbdist
+from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
+from pbdist.query import Study, Verdict, judge_target, open_study
+from pbdist.query.tables import rounded_down, rounded_up
+from pbdist.run import SerialExecutor, run_study
+from pbdist.study import Target, load_study
+from tests.studies import TINY, write_study
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("query")
+    text = TINY.replace("buckets: 400", "buckets: 400\nfactors: [auto, 1.05]")
+    run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return folder / "s.zarr"
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "s.zarr"))
+
+
+def test_bounds_are_selected_by_any_parameter(finished: Path) -> None:
+    study = open_study(finished)
+    assert study.complete
+    bounds = study.bounds
+    assert set(bounds.data_vars) >= {"delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"}
+    one = bounds.sel(mechanism="Laplace", scale=3.0, factor=1.05, compositions=4, exp_epsilon=1.5)
+    assert one.sizes == {"cell": 1, "direction": 2}
+    assert float(one["factor_used"].item()) == pytest.approx(1.05)
+    direct = pbdist.privacy_bounds(
+        pbdist.Laplace(3.0), compositions=4, epsilon=math.log(1.5), buckets=400, factor=1.05, direction="each"
+    )
+    np.testing.assert_array_equal(one["delta_upper"].values.ravel(), direct["delta_upper"].values.ravel())
+    np.testing.assert_array_equal(one["delta_lower"].values.ravel(), direct["delta_lower"].values.ravel())
+    # Several values, parameters that only some mechanisms have, and those that none of the selected has.
+    assert bounds.sel(mechanism="Laplace").sizes["cell"] == 6
+    assert bounds.sel(p=0.6).sizes["cell"] == 2
+    assert bounds.sel(mechanism="clipped", reading="clamp-and-ceil", mean=20.0, shift=1.0).sizes["cell"] == 2
+    assert bounds.sel(direction="B||A", epsilon=0.0).sizes == {"cell": 12, "compositions": 4}
+    with pytest.raises(KeyError):
+        bounds.sel(mechanism="Laplace", scale=4.0)
+    with pytest.raises(KeyError):
+        bounds.sel(epsilon=0.123)
+
+
+def test_bounds_are_loaded_when_used(copy: Path) -> None:
+    study = open_study(copy)
+    loaded = study.bounds
+    for path in (copy / "log_delta_lower").rglob("c/*/0/0/0"):
+        path.unlink()
+    assert bool((loaded["delta_lower"] <= loaded["delta_upper"]).all())
+    assert bool(np.isnan(loaded["log_delta_lower"]).all())
+
+
+def test_lookup_is_what_is_stored(finished: Path) -> None:
+    study = open_study(finished)
+    found = study.lookup("Laplace", scale=3, factor=1.05, compositions=4, exp_epsilon=1.5)
+    stored = study.bounds.sel(mechanism="Laplace", scale=3.0, factor=1.05, compositions=4, exp_epsilon=1.5)
+    assert found.delta_upper == tuple(stored["delta_upper"].values.ravel())
+    assert found.log_delta_lower == tuple(stored["log_delta_lower"].values.ravel())
+    assert found.maximum[0] <= found.maximum[1]
+    assert found == study.lookup("Laplace", scale=3, factor=1.05, compositions=4, epsilon=math.log(1.5))
+    assert found.exp_epsilon == 1.5
+    assert study.lookup("clipped", factor="auto", compositions=1, epsilon=0).epsilon == 0.0
+    assert study.lookup("clipped", factor=None, compositions=1, epsilon=math.log(2) * (1 + 2e-16)).exp_epsilon == 2.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        (
+            {"scale": 4, "factor": None},
+            OffGridError,
+            "scale: expected a stored value, the neighbours being 3 and 5, got 4",
+        ),
+        ({"scale": 9, "factor": None}, OffGridError, "the nearest being 5, got 9"),
+        ({"scale": 1, "factor": None}, OffGridError, "the nearest being 2, got 1"),
+        ({"scale": math.nan, "factor": None}, OffGridError, "scale: expected"),
+        ({"scale": 2, "factor": 1.06}, OffGridError, "factor: expected a stored value, the nearest being 1.05"),
+        ({"mechanism": "Laplac"}, OffGridError, "mechanism: expected one of Laplace, RandomizedResponse, clipped"),
+        ({"scale": 2, "reading": "x"}, OffGridError, "reading: expected one of none, got x"),
+        ({"compositions": 3, "scale": 2, "factor": None}, OffGridError, "the neighbours being 2 and 4, got 3"),
+        ({"epsilon": 0.5, "scale": 2, "factor": None}, OffGridError, "being 0.4054651081 and 0.6931471806, got 0.5"),
+        (
+            {"epsilon": math.log(2) * (1 + 3e-15), "scale": 2, "factor": None},
+            OffGridError,
+            "epsilon: expected a stored",
+        ),
+        ({"epsilon": math.nan, "scale": 2, "factor": None}, OffGridError, "epsilon: expected a stored"),
+        ({"epsilon": -0.5, "scale": 2, "factor": None}, OffGridError, "the nearest being 0, got -0.5"),
+        ({"epsilon": None, "exp_epsilon": 3, "scale": 2, "factor": None}, OffGridError, "the nearest being 2, got 3"),
+        ({"epsilon": None, "exp_epsilon": -3, "scale": 2, "factor": None}, OffGridError, "the nearest being 1, got -3"),
+        ({"epsilon": None, "scale": 2, "factor": None}, InvalidInputError, "exactly one of epsilon and exp_epsilon"),
+        ({}, InvalidInputError, "also give scale (2, 3, 5), factor (none, 1.05)"),
+        ({"sigma": 2}, InvalidInputError, "sigma: expected one of kind, noise"),
+    ],
+)
+def test_off_the_grid_the_neighbours_are_named(
+    finished: Path, arguments: dict[str, object], error: type[Exception], words: str
+) -> None:
+    point: dict[str, object] = {"mechanism": "Laplace", "compositions": 4, "epsilon": 0.0, **arguments}
+    with pytest.raises(error) as caught:
+        open_study(finished).lookup(**point)  # type: ignore[arg-type]
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_missing_or_broken_is_never_a_number(copy: Path) -> None:
+    def look_up() -> object:
+        return open_study(copy).lookup("Laplace", scale=2, factor=None, compositions=4, epsilon=0.0)
+
+    look_up()
+    chunk = copy / "delta_lower/c/0/0/0/0"
+    content = chunk.read_bytes()
+    chunk.unlink()
+    with pytest.raises(StoreDamagedError, match="its chunk is missing: run the study again"):
+        look_up()
+    chunk.write_bytes(content[:-3] + bytes([content[-3] ^ 16]) + content[-2:])
+    with pytest.raises(StoreDamagedError, match="run the study again"):
+        look_up()
+    chunk.write_bytes(content)
+    look_up()
+    grid = copy / "epsilon/c/0"
+    content = grid.read_bytes()
+    grid.unlink()
+    with pytest.raises(StoreDamagedError, match="epsilon"):
+        look_up()
+    grid.write_bytes(content)
+    # An honest gap: the batch has no commit record.
+    record = copy / "commits/batch-000000/zarr.json"
+    document = json.loads(record.read_text())
+    document["attributes"] = {}
+    record.write_text(json.dumps(document))
+    chunk.unlink()
+    with pytest.raises(OffGridError, match="not computed yet: run the study again"):
+        look_up()
+    assert not open_study(copy).complete
+
+
+def test_a_path_that_is_no_store(tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError):
+        open_study(tmp_path / "absent")
+    zarr.open_group(tmp_path / "other", mode="w")
+    with pytest.raises(NotAStoreError):
+        pbdist.open_study(tmp_path / "other")
+
+
+def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:
+    study = open_study(finished)
+    epsilon, compositions = study.spec.epsilon[2], 4
+    for delta in (1e-9, 0.05, 0.2, 0.99):
+        results = judge_target(study, Target(epsilon, delta, compositions))
+        assert [result.cell for result in results] == list(study.spec.cells)
+        for result in results:
+            low, high = result.delta_lower, result.delta_upper
+            expected = Verdict.YES if high <= delta else Verdict.NO if low > delta else Verdict.UNDECIDED
+            assert result.verdict is expected
+    one = judge_target(study, Target(epsilon, 0.5, compositions))[0]
+    middle = (one.delta_lower + one.delta_upper) / 2
+    assert judge_target(study, Target(epsilon, middle, compositions))[0].verdict is Verdict.UNDECIDED
+    (copy / "delta_upper/c/3/0/0/0").unlink()
+    damaged: Study = open_study(copy)
+    assert judge_target(damaged, Target(epsilon, 0.5, compositions))[3].verdict is Verdict.MISSING
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e-300, 1.23456789e-5, 0.123456789, 5e-324, 0.9999999999, -4.40153169])
+def test_printed_bounds_are_rounded_outwards(value: float) -> None:
+    assert float(rounded_down(value)) <= value <= float(rounded_up(value))
+    assert float(rounded_up(value)) - float(rounded_down(value)) <= 1.1e-5 * abs(value) + 1e-323
+
+
+def test_printed_infinities() -> None:
+    assert rounded_down(-math.inf) == "-inf"
+    assert rounded_up(math.nan) == "nan"

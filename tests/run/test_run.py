@@ -1,0 +1,298 @@
+"""Real runs: serial, real Dask clusters, killed and interrupted processes."""
+
+import dataclasses
+import fcntl
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import LocalCluster
+from rich.console import Console
+
+from pbdist.errors import BatchError, InvalidInputError, StudyFileError
+from pbdist.run import SerialExecutor, run_study
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
+from pbdist.run.profile import LocalProfile, load_profile
+from pbdist.run.progress import ProgressDisplay
+from pbdist.store import create_or_open
+from pbdist.study import StudySpec, load_study, plan_study
+from tests.studies import TINY, results_of, write_study
+
+LONGER = """\
+format: 1
+name: longer
+mechanisms:
+  - {kind: Laplace, scale: {linspace: [2, 21, 20]}}
+  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 21, 20]}}, mean: 60, shift: 2}
+buckets: 20000
+keep_states: true
+compositions: [1, 2, 3, 100]
+epsilon: {linspace: [0, 1, 5]}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> StudySpec:
+    return load_study(write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 400\nkeep_states: true")))
+
+
+@pytest.fixture(scope="module")
+def longer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A study of some seconds, and the files of its store after an uninterrupted serial run."""
+    folder = tmp_path_factory.mktemp("longer")
+    path = write_study(folder, LONGER)
+    run_study(load_study(path), folder / "serial.zarr", SerialExecutor(), lambda _: None)
+    return path, results_of(folder / "serial.zarr")
+
+
+def command(path: Path, store: Path, *options: str) -> list[str]:
+    return [sys.executable, "-m", "pbdist", "run", str(path), "--store", str(store), *options]
+
+
+def run_again(path: Path, store: Path, workers: int) -> subprocess.CompletedProcess[str]:
+    arguments = command(path, store, "--workers", str(workers))
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+
+
+def committed(store: Path) -> int:
+    return sum('"commit"' in path.read_text() for path in store.glob("commits/batch-*/zarr.json"))
+
+
+def wait_for_commits(driver: subprocess.Popen[str], store: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while committed(store) < count:
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_serial_run_tells_what_happens_and_a_second_one_does_nothing(tiny: StudySpec, tmp_path: Path) -> None:
+    events: list[Event] = []
+    stored = run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), events.append)
+    assert isinstance(events[0], RunStarted)
+    assert (events[0].cells, events[0].cells_before, events[0].dashboard) == (6, 0, None)
+    finished = [event for event in events if isinstance(event, BatchFinished)]
+    assert sum(event.cells for event in finished) == 6
+    assert events[-1] == RunFinished(6, 0)
+    before = {path: path.stat().st_mtime_ns for path in stored.path.rglob("*") if path.is_file()}
+    events.clear()
+    run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), events.append)
+    assert events == [RunFinished(6, 0)]
+    assert {path: path.stat().st_mtime_ns for path in stored.path.rglob("*") if path.is_file()} == before
+
+
+def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, tmp_path: Path) -> None:
+    stored = run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    complete = results_of(stored.path)
+    (stored.path / "delta_lower/c/1/0/0/0").unlink()
+    (stored.path / "log_delta_upper/c/3/0/0/0").write_bytes(b"junk")
+    (stored.path / "states/cell-000004/A_TO_B/r-2/zarr.json").unlink()
+    (stored.path / "delta_upper/c/0.0.partial").write_bytes(b"torn")
+    events: list[Event] = []
+    run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), events.append)
+    assert sorted(event.batch for event in events if isinstance(event, BatchFinished)) == [1, 3, 4]
+    assert results_of(stored.path) == complete
+
+
+def test_a_batch_that_fails_does_not_stop_the_others(tiny: StudySpec, tmp_path: Path) -> None:
+    stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
+    blocked = stored.path / "delta_lower/c/2/0/0/0"
+    blocked.mkdir(parents=True)
+    events: list[Event] = []
+    with pytest.raises(BatchError) as caught:
+        run_study(tiny, stored.path, SerialExecutor(), events.append)
+    assert str(caught.value).startswith(
+        "1 of 6 cells could not be computed: Laplace(scale=5, sensitivity=1): IsADirect"
+    )
+    assert "\n" not in str(caught.value)
+    assert [event.batch for event in events if isinstance(event, BatchFailed)] == [2]
+    assert events[-1] == RunFinished(6, 1)
+    assert committed(stored.path) == 5
+    blocked.rmdir()
+    run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
+    assert committed(stored.path) == 6
+
+
+def test_one_driver_at_a_time(tiny: StudySpec, tmp_path: Path) -> None:
+    stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
+    with (stored.path / "zarr.json").open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InvalidInputError, match="a run writes to"):
+            run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
+    assert committed(stored.path) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_dask_gives_the_bytes_of_the_serial_run(
+    longer: tuple[Path, dict[str, str]], tmp_path: Path, workers: int
+) -> None:
+    path, expected = longer
+    events: list[Event] = []
+    executor = DaskExecutor(LocalProfile(workers=workers, dashboard_port=0))
+    run_study(load_study(path), tmp_path / "s.zarr", executor, events.append)
+    assert isinstance(events[0], RunStarted)
+    assert events[0].workers.startswith(f"{workers} worker")
+    assert str(events[0].dashboard).startswith("http://")
+    assert results_of(tmp_path / "s.zarr") == expected
+
+
+@pytest.mark.slow
+def test_a_failing_batch_and_a_running_scheduler(tiny: StudySpec, tmp_path: Path) -> None:
+    stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
+    blocked = stored.path / "delta_lower/c/2/0/0/0"
+    blocked.mkdir(parents=True)
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        with pytest.raises(BatchError, match="1 of 6 cells could not be computed"):
+            run_study(tiny, stored.path, DaskExecutor(scheduler=cluster.scheduler_address), lambda _: None)
+        blocked.rmdir()
+        run_study(tiny, stored.path, DaskExecutor(scheduler=cluster.scheduler_address), lambda _: None)
+    assert committed(stored.path) == 6
+    run_study(tiny, tmp_path / "serial.zarr", SerialExecutor(), lambda _: None)
+    assert results_of(stored.path) == results_of(tmp_path / "serial.zarr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [1, 12])
+def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], tmp_path: Path, first: int) -> None:
+    path, expected = longer
+    store = tmp_path / "s.zarr"
+    with subprocess.Popen(
+        command(path, store, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        wait_for_commits(driver, store, first)
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+    assert committed(store) < 40
+    # At once, while workers of the first run may still be there.
+    second = subprocess.run(
+        command(path, store, "--workers", "2"), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert second.returncode == 0, second.stderr
+    assert "cells are in the store already" in second.stderr
+    assert results_of(store) == expected
+
+
+@pytest.mark.slow
+def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    path, expected = longer
+    store = tmp_path / "s.zarr"
+    with subprocess.Popen(
+        command(path, store, "--workers", "2"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as driver:
+        wait_for_commits(driver, store, 3)
+        children = psutil.Process(driver.pid).children(recursive=True)
+        # A terminal sends it to the whole group, workers included.
+        os.killpg(driver.pid, signal.SIGINT)
+        _, errors = driver.communicate(timeout=60)
+    assert driver.returncode == 130, errors
+    assert "the same command goes on" in errors
+    assert "Traceback" not in errors
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert not alive
+    assert committed(store) < 40
+    second = subprocess.run(
+        command(path, store, "--workers", "1"), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert second.returncode == 0, second.stderr
+    assert results_of(store) == expected
+
+
+@pytest.mark.slow
+def test_a_killed_worker_loses_nothing(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    path, expected = longer
+    store = tmp_path / "s.zarr"
+    with subprocess.Popen(
+        command(path, store, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        wait_for_commits(driver, store, 3)
+        workers = [
+            child
+            for child in psutil.Process(driver.pid).children(recursive=True)
+            if "spawn_main" in " ".join(child.cmdline())
+        ]
+        workers[0].kill()
+        _, errors = driver.communicate(timeout=120)
+    assert driver.returncode == 0, errors
+    assert results_of(store) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("buckets", "keep"), [(100_000, "false"), (400_000, "false"), (100_000, "true")])
+def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, buckets: int, keep: str) -> None:
+    text = LONGER.replace("linspace: [2, 21, 20]", "linspace: [2, 3, 2]").replace("100]", "65536]")
+    text = text.replace("20000", str(buckets)).replace("keep_states: true", f"keep_states: {keep}")
+    path = write_study(tmp_path, text)
+    program = (
+        "import resource, sys; from pbdist.cli import main; code = main(sys.argv[1:]);"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024); sys.exit(code)"
+    )
+    arguments = ["run", str(path), "--store", str(tmp_path / "s.zarr"), "--serial"]
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=200, check=True
+    )
+    plan = plan_study(load_study(path))
+    assert int(done.stdout.split()[-1]) <= plan.worker_bytes
+    size = sum(file.stat().st_size for file in (tmp_path / "s.zarr").rglob("*") if file.is_file())
+    assert size <= plan.store_bytes
+
+
+def test_progress_is_told_where_nobody_watches(tiny: StudySpec, tmp_path: Path) -> None:
+    for terminal in (False, True):
+        file = io.StringIO()
+        with ProgressDisplay(Console(file=file, force_terminal=terminal, width=100)) as display:
+            run_study(tiny, tmp_path / f"{terminal}.zarr", SerialExecutor(), display)
+        assert "computing on this process" in file.getvalue()
+        assert "6 of 6 cells are in the store" in file.getvalue()
+    assert "cells" in file.getvalue()
+    assert "/s" in file.getvalue()
+
+
+def test_the_shipped_profile_is_the_default() -> None:
+    assert load_profile(Path(__file__).parents[2] / "cluster" / "local.yaml") == LocalProfile()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("kind: slurm\n", 1, "kind: expected 'local', got 'slurm'"),
+        ("workers: 2\n", 1, "kind: expected local, got nothing"),
+        ("kind: local\nworkers: 0\n", 2, "workers: expected auto or an integer from 1"),
+        ("kind: local\nworkers: many\n", 2, "workers: expected auto"),
+        ("kind: local\nthreads_per_worker: 0\n", 2, "threads_per_worker: expected an integer from 1"),
+        ("kind: local\nwokers: 2\n", 2, "wokers: expected one of kind, workers"),
+        ("kind: local\ndashboard_port: 70000\n", 2, "dashboard_port: expected a port"),
+        ("kind: local\nmemory_limit: 3\n", 2, "memory_limit: expected a valid string, got 3"),
+        ("[]\n", 1, "expected a mapping"),
+    ],
+)
+def test_what_is_wrong_with_a_profile(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = write_study(tmp_path, text, "cluster.yaml")
+    with pytest.raises(StudyFileError) as caught:
+        load_profile(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert words in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_profile_that_cannot_start(tiny: StudySpec, tmp_path: Path) -> None:
+    executor = DaskExecutor(LocalProfile(workers=1, memory_limit="a lot", dashboard_port=0))
+    with pytest.raises(InvalidInputError, match="cluster: expected a profile that starts"):
+        run_study(tiny, tmp_path / "s.zarr", executor, lambda _: None)
+    large = dataclasses.replace(tiny, buckets=2_000_000)
+    executor = DaskExecutor(LocalProfile(workers=1, memory_limit="400MiB", dashboard_port=0))
+    with pytest.raises(InvalidInputError, match=r"memory_limit: expected workers that may use \d+ MiB, got 400 MiB"):
+        run_study(large, tmp_path / "large.zarr", executor, lambda _: None)
+    with pytest.raises(InvalidInputError, match="--scheduler: expected the address of a running scheduler"):
+        run_study(tiny, tmp_path / "s.zarr", DaskExecutor(scheduler="nonsense"), lambda _: None)

@@ -1,0 +1,276 @@
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pbdist.errors import StudyFileError
+from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, NoisyCount, Product, RandomizedResponse
+from pbdist.study import StudySpec, load_study
+from tests.studies import TINY, write_study
+
+HEAD = "format: 1\nname: s\n"
+TAIL = "compositions: [1, 2]\nepsilon: [0, 0.5]\n"
+
+
+def study(tmp_path: Path, mechanisms: str, tail: str = TAIL) -> StudySpec:
+    return load_study(write_study(tmp_path, f"{HEAD}mechanisms:\n{mechanisms}{tail}"))
+
+
+def pairs(tmp_path: Path, mechanisms: str) -> list[object]:
+    return [cell.pair for cell in study(tmp_path, mechanisms).cells]
+
+
+def test_every_kind_of_entry(tmp_path: Path) -> None:
+    found = pairs(
+        tmp_path,
+        """\
+  - {kind: Laplace, scale: [2, 3], truncate: [null, [-9, 9]]}
+  - {kind: Gaussian, scale: {geomspace: [1, 4, 3]}, sensitivity: 2, truncate: [-5, 5]}
+  - {kind: RandomizedResponse, p: {linspace: [0.6, 0.8, 3]}}
+  - {kind: SubsampledGaussian, scale: 4, rate: 1e-2}
+  - {kind: ApproximateDP, epsilon: 0.5, delta: [1e-5, 1e-6]}
+  - {kind: Histogram, p: [1, 3, 0], q: [2, 1, 1]}
+  - {kind: NoisyCount, noise: {kind: Gaussian, scale: [5, 6]}, mean: 50, shift: 2,
+     reading: [clamp-and-ceil, shift-inside]}
+  - {kind: Product, pairs: [{kind: Laplace, scale: [7, 8]}, {kind: RandomizedResponse, p: 0.6}]}
+""",
+    )
+    assert found[:4] == [
+        Laplace(2.0),
+        Laplace(2.0, truncate=(-9.0, 9.0)),
+        Laplace(3.0),
+        Laplace(3.0, truncate=(-9.0, 9.0)),
+    ]
+    assert found[4:7] == [Gaussian(s, 2.0, (-5.0, 5.0)) for s in (1.0, 2.0, 4.0)]
+    # 15 digits: what a person writes as 0.7 is found as 0.7.
+    assert found[7:10] == [RandomizedResponse(p) for p in (0.6, 0.7, 0.8)]
+    assert found[11:13] == [ApproximateDP(0.5, 1e-5), ApproximateDP(0.5, 1e-6)]
+    assert found[13] == Histogram([1, 3, 0], [2, 1, 1])
+    assert found[14] == NoisyCount(Gaussian(5.0), 50, 2)
+    assert found[15] == NoisyCount(Gaussian(5.0), 50, 2, "shift-inside")
+    assert len(found[14:18]) == 4
+    assert found[18:] == [Product(Laplace(s), RandomizedResponse(0.6)) for s in (7.0, 8.0)]
+
+
+def test_settings_go_together_and_grids_multiply(tmp_path: Path) -> None:
+    found = pairs(
+        tmp_path,
+        """\
+  - kind: NoisyCount
+    shift: 2
+    reading: [clamp-and-ceil, redraw-and-floor]
+    settings:
+      - {mean: 80, noise: {kind: Laplace, scale: 5}}
+      - {mean: 200, noise: {kind: Laplace, scale: 11}}
+""",
+    )
+    assert found == [
+        NoisyCount(Laplace(scale), mean, 2, reading)
+        for mean, scale in ((80, 5.0), (200, 11.0))
+        for reading in ("clamp-and-ceil", "redraw-and-floor")
+    ]
+
+
+def test_grids_are_sorted_and_factors_multiply(tmp_path: Path) -> None:
+    spec = study(
+        tmp_path,
+        "  - {kind: Laplace, scale: 2, label: L}\n",
+        "factors: [auto, 1.5]\ncompositions: {powers_of_two: [0, 3]}\nexp_epsilon: [2, 1]\nbuckets: 10\n",
+    )
+    assert [(cell.label, cell.factor) for cell in spec.cells] == [("L", None), ("L", 1.5)]
+    assert spec.compositions == (1, 2, 4, 8)
+    assert spec.epsilon == (0.0, math.log(2.0))
+    assert spec.buckets == 10
+
+
+def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
+    one = load_study(write_study(tmp_path))
+    same = load_study(
+        write_study(
+            tmp_path,
+            "# words\n" + TINY.replace("name: tiny", "name: other\ndescription: more words").split("targets")[0],
+        )
+    )
+    assert one.digest == same.digest
+    for old, new in (
+        ("scale: [2, 3, 5]", "scale: [2, 3, 5.000000000000001]"),
+        ("exp_epsilon: [1, 1.5, 2]", "exp_epsilon: [1, 1.5, 2, 3]"),
+        ("buckets: 400", "buckets: 402"),
+        ("buckets: 400", "buckets: 400\nkeep_states: true"),
+        ("label: clipped", "label: clamped"),
+        ("buckets: 400", "buckets: 400\nfactors: [1.25]"),
+    ):
+        assert old in TINY
+        assert load_study(write_study(tmp_path, TINY.replace(old, new))).digest != one.digest
+    assert StudySpec.from_canonical(one.canonical(), name="tiny").digest == one.digest
+
+
+M = "  - {kind: Laplace, scale: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (f"{HEAD}mechanisms:\n{M}{TAIL}bucket: 3\n", 7, "bucket: expected one of format, name"),
+        (f"{HEAD}mechanisms:\n  - kind: Laplace\n    scale: [1, -3]\n{TAIL}", 5, "scale[1]: expected"),
+        (f"{HEAD}mechanisms:\n  - kind: Laplace\n    scale:\n      - 1\n      - 0\n{TAIL}", 7, "scale[1]: expected"),
+        (f"{HEAD}mechanisms:\n  - kind: Laplace\n    scal: 1\n{TAIL}", 5, "scal: expected one of kind, scale"),
+        (f"{HEAD}mechanisms:\n  - kind: Laplace\n{TAIL}", 4, "scale: expected a value, got nothing"),
+        (f"{HEAD}mechanisms:\n  - kind: Laplac\n    scale: 1\n{TAIL}", 4, "expected a kind among"),
+        (f"{HEAD}mechanisms:\n  - scale: 1\n{TAIL}", 4, "expected a kind among"),
+        (f"{HEAD}mechanisms:\n  - Laplace\n{TAIL}", 4, "expected a mapping with a kind"),
+        (f"{HEAD}mechanisms: []\n{TAIL}", 3, "at least one mechanism"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 7\n", 7, "buckets: expected a positive even number, got 7"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 0\n", 7, "buckets: expected a positive even number, got 0"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 2.0\n", 7, "buckets: expected a positive even number"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}factors: [1]\n", 7, "factors[0]: expected auto or a number above 1, got 1"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}factors: [auto, auto]\n", 7, "expected each factor once"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}factors: 0.5\n", 7, "factors: expected auto or a number above 1"),
+        (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: [1, 0]\n", 6, "compositions[1]: expected an integer from 1"),
+        (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: 4611686018427387905\n", 6, "expected an integer from 1"),
+        (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: 1.5\n", 6, "expected an integer from 1"),
+        (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: {{powers_of_two: [3, 63]}}\n", 6, "powers_of_two"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [0, -0.1]\n", 6, "epsilon[1]: expected ε of at least 0"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: .nan\n", 6, "epsilon: expected a finite number, got nan"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [.inf]\n", 6, "epsilon[0]: expected a finite number"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [1, 1.0]\n", 6, "epsilon[1]: expected each value once"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\nexp_epsilon: 0.5\n", 6, "e^ε of at least 1, got 0.5"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\n", 1, "epsilon: expected exactly one of epsilon and exp_epsilon"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}exp_epsilon: 2\n", 6, "got both"),
+        (f"{HEAD}mechanisms:\n{M}{M}{TAIL}", 5, "expected each setting once, got Laplace(scale=2, sensitivity=1) on"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}name: t\n", 7, "name: expected each key once, got it on line 2 too"),
+        (f"format: 2\nname: s\nmechanisms:\n{M}{TAIL}", 1, "format: expected 1, got 2"),
+        (f"name: s\nmechanisms:\n{M}{TAIL}", 1, "format: expected 1, got None"),
+        (f"format: 1\nname: a/b\nmechanisms:\n{M}{TAIL}", 2, "name: expected letters"),
+        (f"format: 1\nname: 3\nmechanisms:\n{M}{TAIL}", 2, "name: expected a valid string, got 3"),
+        (f"{HEAD}mechanisms:\n  - {{kind: Histogram, p: [0.5, 0.4], q: [0.5, 0.5]}}\n{TAIL}", 4, "p: expected"),
+        (
+            f"{HEAD}mechanisms:\n  - {{kind: Histogram, p: [0.5, .nan], q: [0.5, 0.5]}}\n{TAIL}",
+            4,
+            "p[1]: expected a finite",
+        ),
+        (f"{HEAD}mechanisms:\n  - {{kind: RandomizedResponse, p: 1.2}}\n{TAIL}", 4, "p: expected"),
+        (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: yes}}\n{TAIL}", 4, "scale: expected a number, got 'yes'"),
+        (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: '2'}}\n{TAIL}", 4, "scale: expected a number, got '2'"),
+        (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: true}}\n{TAIL}", 4, "scale: expected a number, got True"),
+        (
+            f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: {{linspace: [1, 2]}}}}\n{TAIL}",
+            4,
+            "scale.linspace: expected",
+        ),
+        (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: {{geomspace: [0, 2, 3]}}}}\n{TAIL}", 4, "expected first > 0"),
+        (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: 2, truncate: [5, -5]}}\n{TAIL}", 4, "truncate: expected"),
+        (
+            f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: 2, truncate: [5]}}\n{TAIL}",
+            4,
+            "truncate: expected [low, high]",
+        ),
+        (
+            f"{HEAD}mechanisms:\n  - kind: NoisyCount\n    mean: 9\n    shift: 2\n    noise:\n      kind: Laplace\n"
+            f"      scale: -1\n{TAIL}",
+            9,
+            "mechanisms[0].noise.scale: expected",
+        ),
+        (
+            f"{HEAD}mechanisms:\n  - kind: NoisyCount\n    shift: 2\n    settings:\n"
+            f"      - {{mean: 9, noise: {{kind: Laplace, scale: 1}}}}\n      - {{mean: 9, shift: 3}}\n{TAIL}",
+            8,
+            "settings[1].shift: expected each parameter once",
+        ),
+        (
+            f"{HEAD}mechanisms:\n  - kind: Product\n    pairs:\n      - {{kind: Laplace, scale: 1}}\n"
+            f"      - {{kind: Laplace, scale: 0}}\n{TAIL}",
+            7,
+            "mechanisms[0].pairs[1].scale: expected",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: 0.4, delta: 0.1, compositions: 1}}\n",
+            8,
+            "targets[0].epsilon: expected a value of the study's epsilon, got 0.4",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: 0.5, delta: 0.1, compositions: 3}}\n",
+            8,
+            "targets[0].compositions: expected a value of the study's compositions, got 3",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: 0.5, delta: 1.5, compositions: 1}}\n",
+            8,
+            "targets[0].delta: expected a δ above 0 and below 1",
+        ),
+        (f"{HEAD}mechanisms: [\n", 4, "expected YAML"),
+        (f"{HEAD}mechanisms:\n  - &a {{kind: Laplace, scale: 1}}\n  - *a\n{TAIL}", 5, "alias"),
+        ("", 1, "expected a mapping"),
+        ("[1, 2]", 1, "expected a mapping"),
+        ("a: !!python/object:os.system 1\n", 1, "format: expected 1"),
+        ("format: 1\nname: \x07\n", 2, "expected YAML"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = write_study(tmp_path, text)
+    with pytest.raises(StudyFileError) as caught:
+        load_study(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}:{line}: "), message
+    assert words in message
+    assert "\n" not in message
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(StudyFileError, match="No such file"):
+        load_study(tmp_path / "absent.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"name: \xe9\n")
+    with pytest.raises(StudyFileError, match="UTF-8"):
+        load_study(tmp_path / "latin.yaml")
+
+
+_scalars = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5), st.sampled_from(["auto", "Laplace"])
+)
+_values = st.recursive(
+    _scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["kind", "scale", "linspace", "p", "x"]), inner, max_size=3),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    field=st.sampled_from(
+        ["format", "name", "mechanisms", "buckets", "factors", "compositions", "epsilon", "targets", "keep_states"]
+    ),
+    value=_values,
+)
+def test_whatever_stands_in_a_field_it_loads_or_is_refused(
+    tmp_path_factory: pytest.TempPathFactory, field: str, value: object
+) -> None:
+    import yaml
+
+    content: dict[str, object] = {
+        "format": 1,
+        "name": "s",
+        "mechanisms": [{"kind": "Laplace", "scale": 2}],
+        "compositions": [1],
+        "epsilon": [0],
+        field: value,
+    }
+    path = tmp_path_factory.mktemp("study") / "s.yaml"
+    path.write_text(yaml.safe_dump(content, allow_unicode=True), encoding="utf-8")
+    try:
+        spec = load_study(path)
+    except StudyFileError as error:
+        message = str(error)
+        assert "\n" not in message
+    else:
+        assert StudySpec.from_canonical(spec.canonical(), name=spec.name).digest == spec.digest
+
+
+@pytest.mark.parametrize("name", ["quickstart", "vuvuzela-dialing", "mechanisms"])
+def test_the_shipped_studies_load(name: str) -> None:
+    path = Path(__file__).parents[2] / "pipelines" / f"{name}.yaml"
+    assert load_study(path).name == name

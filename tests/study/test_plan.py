@@ -1,0 +1,66 @@
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pbdist.mechanisms import Histogram, Laplace
+from pbdist.study import Cell, StudySpec, load_study, plan_study
+from pbdist.study.spec import exponential
+from tests.studies import write_study
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    cells=st.integers(1, 300),
+    buckets=st.integers(1, 10**6).map(lambda x: 2 * x),
+    largest=st.integers(1, 2**62),
+    points=st.integers(1, 50),
+)
+def test_batches_cover_every_cell_once_and_the_longest_come_first(
+    cells: int, buckets: int, largest: int, points: int
+) -> None:
+    spec = StudySpec(
+        name="s",
+        cells=tuple(Cell("L", Laplace(1.0 + i), None) for i in range(cells)),
+        buckets=buckets,
+        compositions=(largest,),
+        epsilon=tuple(float(i) for i in range(points)),
+    )
+    plan = plan_study(spec)
+    covered = sorted(cell for batch in plan.batches for cell in range(batch.start, batch.stop))
+    assert covered == list(range(cells))
+    assert all(batch.start == batch.index * plan.cells_per_batch for batch in plan.batches)
+    seconds = [batch.seconds for batch in plan.batches]
+    assert seconds == sorted(seconds, reverse=True)
+    assert abs(sum(seconds) - plan.seconds) < 1e-9 * plan.seconds
+    assert plan.cells_per_batch == 1 or plan.cells_per_batch <= cells / 16
+    assert plan.cells_per_batch == 1 or max(seconds) <= 10.0
+    assert plan == plan_study(spec)
+
+
+def test_more_work_is_projected_to_take_more(tmp_path: Path) -> None:
+    spec = load_study(write_study(tmp_path))
+    plan = plan_study(spec)
+    larger = (
+        replace(spec, buckets=2 * spec.buckets),
+        replace(spec, compositions=(*spec.compositions, 1023)),
+        replace(spec, epsilon=(*spec.epsilon, 3.0)),
+        replace(spec, cells=(*spec.cells, Cell("H", Histogram([1, 2], [3, 1]), None))),
+    )
+    for other in map(plan_study, larger):
+        assert other.seconds > plan.seconds
+        assert other.worker_bytes >= plan.worker_bytes
+        assert other.store_bytes >= plan.store_bytes
+    kept = plan_study(replace(spec, keep_states=True))
+    assert kept.store_bytes > plan.store_bytes
+    assert kept.worker_bytes > plan.worker_bytes
+
+
+def test_exponential_gives_back_what_a_person_writes() -> None:
+    import math
+
+    for value in (1.0, 1.1, 1.5, 2.0, 2.5, 3.7, 10.0, 100.0):
+        assert exponential(math.log(value)) == value
+    assert exponential(0.1) == math.exp(0.1)
+    assert exponential(800.0) == math.inf

@@ -1,0 +1,184 @@
+"""The command line as a user meets it: real processes."""
+
+import json
+import subprocess
+import sys
+import time
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from pbdist.cli import main
+from tests.studies import TINY, files_of, write_study
+
+
+def pbdist(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", "pbdist", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study and its finished store."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_study(folder)
+    done = pbdist("run", "study.yaml", "--serial", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "store: data/tiny.zarr" in done.stdout
+    return folder
+
+
+def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from pbdist.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "heavy = {'numpy', 'scipy', 'xarray', 'zarr', 'dask', 'distributed', 'pydantic', 'yaml', 'rich'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "COMMAND" in done.stdout
+    # A generous limit: what takes time is what is imported, and that is checked above.
+    assert time.monotonic() - began < 3.0
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "query"])
+def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert command in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"pbdist {metadata.version('pbdist')}\n"
+
+
+def test_plan_tells_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(write_study(tmp_path))]) == 0
+    out = capsys.readouterr().out
+    for words in ("tiny", "cells (noise settings)", "batches", "peak memory of a worker", "size of the store", "time"):
+        assert words in out
+    assert files_of(tmp_path).keys() == {"study.yaml"}
+
+
+def test_run_ends_with_the_targets(folder: Path) -> None:
+    done = pbdist("run", "study.yaml", "--serial", cwd=folder)
+    assert done.returncode == 0
+    assert "6 of 6 cells are in the store" in done.stderr
+    assert "e^ε = 2, δ <= 0.2 after 4 compositions" in done.stdout
+    assert "RandomizedResponse" in done.stdout
+    assert " yes " in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_query_prints_both_directions_and_their_maximum(folder: Path) -> None:
+    point = ["data/tiny.zarr", "--mechanism", "Laplace", "--scale", "3", "--compositions", "4", "--exp-epsilon", "2"]
+    done = pbdist("query", *point, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for words in ("A||B", "B||A", "maximum", "r = 4", "e^ε = 2.0"):
+        assert words in done.stdout
+    as_json = pbdist("query", *point, "--json", cwd=folder)
+    answer = json.loads(as_json.stdout)
+    assert answer["compositions"] == 4
+    assert 0 < answer["bounds"]["A||B"]["delta_lower"] <= answer["bounds"]["maximum"]["delta_upper"] < 1
+    assert answer["bounds"]["maximum"]["delta_upper"] == max(
+        answer["bounds"][direction]["delta_upper"] for direction in ("A||B", "B||A")
+    )
+
+
+CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("query", *CLIPPED, "3", "--epsilon", "0"),
+            "compositions: expected a stored number of compositions, the neigh",
+        ),
+        (("query", *CLIPPED, "4", "--epsilon", "0.1"), "the neighbours being 0 and 0.4054651081, got 0.1"),
+        (
+            ("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "7"),
+            "scale: expected a stored value, the nearest being 2",
+        ),
+        (("query", *CLIPPED, "4", "--epsilon", "0", "--factor", "2"), "factor: expected one of none, got 2"),
+        (
+            ("query", "data/tiny.zarr", "--mechanism", "Laplace", "--compositions", "4", "--epsilon", "0"),
+            "got 3: also give scale (2, 3, 5)",
+        ),
+        (("query", "absent", "--mechanism", "x", "--compositions", "4", "--epsilon", "0"), "expected a pbdist store"),
+        (
+            ("query", "study.yaml", "--mechanism", "x", "--compositions", "4", "--epsilon", "0"),
+            "expected a pbdist store",
+        ),
+        (("plan", "absent.yaml"), "absent.yaml:1: study: expected a readable study file"),
+        (("plan", "."), "expected a readable study file"),
+        (("run", "absent.yaml"), "expected a readable study file"),
+        (("run", "study.yaml", "--store", "study.yaml", "--serial"), "study.yaml: expected a pbdist store"),
+        (("run", "study.yaml", "--store", "study.yaml/x", "--serial"), "expected a path to create a store at"),
+        (("run", "study.yaml", "--workers", "0"), "--workers: expected an integer from 1 to 4096, got 0"),
+        (("run", "study.yaml", "--serial", "--cluster", "study.yaml"), "--cluster: expected"),
+        (("run", "study.yaml", "--cluster", "study.yaml"), "study.yaml:1: kind: expected local, got nothing"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_2(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+    before = files_of(folder)
+    done = pbdist(*arguments, cwd=folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("pbdist: error: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+    assert files_of(folder) == before
+
+
+def test_another_study_is_refused_and_the_store_stays(folder: Path, tmp_path: Path) -> None:
+    other = write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 402"))
+    before = files_of(folder)
+    done = pbdist("run", other, "--serial", "--store", folder / "data/tiny.zarr")
+    assert done.returncode == 2
+    assert "digest" in done.stderr
+    assert files_of(folder) == before
+
+
+def test_failed_batches_are_exit_code_1(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    assert pbdist("run", "study.yaml", "--serial", cwd=tmp_path).returncode == 0
+    chunk = tmp_path / "data/tiny.zarr/delta_lower/c/0/0/0/0"
+    chunk.unlink()
+    chunk.mkdir()
+    done = pbdist("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=2, sensitivity=1):" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_leaves_is_no_trouble(folder: Path) -> None:
+    query = " ".join(["query", *CLIPPED, "4", "--epsilon", "0", "--json"])
+    command = f"{sys.executable} -m pbdist {query} | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_quickstart_on_dask(tmp_path: Path) -> None:
+    study = Path(__file__).parents[1] / "pipelines" / "quickstart.yaml"
+    began = time.monotonic()
+    done = pbdist("run", study, "--workers", "2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - began < 60
+    assert "dashboard at http://" in done.stderr
+    point = ("--mechanism", "Laplace", "--scale", "200", "--compositions", "512", "--epsilon", "0.1")
+    answer = json.loads(pbdist("query", "data/quickstart.zarr", *point, "--json", cwd=tmp_path).stdout)
+    low, high = (answer["bounds"]["maximum"][name] for name in ("delta_lower", "delta_upper"))
+    assert 0.012 < low <= high < 0.0125
