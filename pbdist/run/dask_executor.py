@@ -1,5 +1,6 @@
 """The executor that computes on Dask workers: a cluster started here, or a scheduler that is already there."""
 
+import logging
 import os
 import signal
 import socket
@@ -113,6 +114,9 @@ class DaskExecutor:
         for future in running:
             if future.status not in {"finished", "error"}:
                 # Cancelled, which nobody asked for: the client has lost its scheduler, and all that was submitted.
+                # What follows in distributed's log tells nothing more.
+                logging.getLogger("distributed").setLevel(logging.CRITICAL)
+                logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
                 left = [*batches.values(), *(job.batch.index for job in waiting)]
                 yield from (Failure(batch, "the connection to the scheduler was lost") for batch in left)
                 return

@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pbdist.errors import BatchError, InvalidInputError
@@ -15,7 +15,7 @@ from pbdist.study import Batch, Plan, StudySpec, plan_study
 
 __all__ = ["run_study"]
 
-_CAUSES_TOLD = 5
+_MOST_TOLD = 5
 
 
 def run_study(study: StudySpec, store: str | Path, executor: Executor, listener: Listener) -> StoredStudy:
@@ -31,7 +31,7 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
     store
         The path of the store.
     executor
-        Where to compute; it is entered only when the store is known to be the right one.
+        Where to compute; it is entered only when nothing else is at `store`, and left before this returns.
     listener
         Called with each event, in this process.
 
@@ -46,11 +46,22 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         Some batches failed; the text names their cells and the causes. All others are committed.
     """
     plan = plan_study(study)
-    stored = create_or_open(Path(store).absolute(), plan)
-    with _only_driver(stored):
-        left = [batch for batch in plan.batches if not is_committed(stored, batch.index)]
-        failures = _compute(stored, plan, left, executor, listener) if left else {}
-        remove_strays(stored)
+    path = Path(store).absolute()
+    failures: dict[int, str] = {}
+    with ExitStack() as workers:
+        new = not os.path.lexists(path)
+        if new:
+            # Workers that do not come up must not leave an empty store behind.
+            workers.enter_context(_started(executor, plan))
+        stored = create_or_open(path, plan)
+        with _only_driver(stored):
+            left = [batch for batch in plan.batches if not is_committed(stored, batch.index)]
+            if left:
+                if not new:
+                    workers.enter_context(_started(executor, plan))
+                failures = _compute(stored, plan, left, executor, listener)
+            workers.close()
+            remove_strays(stored)
     batches = {batch.index: batch for batch in plan.batches}
     failed_cells = sum(batches[index].stop - batches[index].start for index in failures)
     listener(RunFinished(len(study.cells), failed_cells))
@@ -66,6 +77,22 @@ def _compute(
     failures: dict[int, str] = {}
     sizes = {batch.index: batch.stop - batch.start for batch in left}
     jobs = [Job(str(stored.path), stored.study.digest, batch) for batch in left]
+    cells = len(plan.study.cells)
+    cells_before = cells - sum(sizes.values())
+    listener(RunStarted(cells, cells_before, len(left), executor.workers, executor.dashboard))
+    for outcome in executor.run(run_batch, jobs):
+        size = sizes[outcome.batch]
+        if isinstance(outcome, Receipt):
+            listener(BatchFinished(outcome.batch, size, outcome.seconds, outcome.written_bytes))
+        else:
+            failures[outcome.batch] = outcome.cause
+            listener(BatchFailed(outcome.batch, size, outcome.cause))
+    return failures
+
+
+@contextmanager
+def _started(executor: Executor, plan: Plan) -> Iterator[None]:
+    """Start the workers, and refuse those that may not use the memory that the plan projects."""
     with executor:
         limit = executor.worker_bytes
         if limit is not None and limit < plan.worker_bytes:
@@ -74,17 +101,7 @@ def _compute(
                 f"memory_limit: expected workers that may use {needed:.0f} MiB, got {allowed:.0f} MiB: "
                 "start fewer workers or take fewer buckets"
             )
-        cells = len(plan.study.cells)
-        cells_before = cells - sum(sizes.values())
-        listener(RunStarted(cells, cells_before, len(left), executor.workers, executor.dashboard))
-        for outcome in executor.run(run_batch, jobs):
-            size = sizes[outcome.batch]
-            if isinstance(outcome, Receipt):
-                listener(BatchFinished(outcome.batch, size, outcome.seconds, outcome.written_bytes))
-            else:
-                failures[outcome.batch] = outcome.cause
-                listener(BatchFailed(outcome.batch, size, outcome.cause))
-    return failures
+        yield
 
 
 @contextmanager
@@ -102,10 +119,15 @@ def _only_driver(stored: StoredStudy) -> Iterator[None]:
 
 
 def _describe(study: StudySpec, failures: list[tuple[Batch, str]]) -> str:
-    told = [
-        "; ".join(cell.describe() for cell in study.cells[batch.start : batch.stop]) + f": {cause}"
-        for batch, cause in failures[:_CAUSES_TOLD]
-    ]
-    more = f" | and {len(failures) - _CAUSES_TOLD} more batches" if len(failures) > _CAUSES_TOLD else ""
-    cells = sum(batch.stop - batch.start for batch, _ in failures)
-    return f"{cells} of {len(study.cells)} cells could not be computed: {' | '.join(told)}{more}"
+    """Return which cells failed and why: cells of the same cause together, the first few of each by name."""
+    by_cause: dict[str, list[str]] = {}
+    for batch, cause in failures:
+        by_cause.setdefault(cause, []).extend(cell.describe() for cell in study.cells[batch.start : batch.stop])
+    told = [f"{'; '.join(_first(cells, 'cells'))}: {cause}" for cause, cells in by_cause.items()]
+    failed = sum(map(len, by_cause.values()))
+    return f"{failed} of {len(study.cells)} cells could not be computed: {' | '.join(_first(told, 'causes'))}"
+
+
+def _first(texts: list[str], what: str) -> list[str]:
+    more = [f"and {len(texts) - _MOST_TOLD} more {what}"] if len(texts) > _MOST_TOLD else []
+    return texts[:_MOST_TOLD] + more

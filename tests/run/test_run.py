@@ -5,6 +5,7 @@ import fcntl
 import io
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -149,7 +150,7 @@ def test_a_failing_batch_and_a_running_scheduler(tiny: StudySpec, tmp_path: Path
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
     blocked = stored.path / "delta_lower/c/2/0/0/0"
     blocked.mkdir(parents=True)
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         with pytest.raises(BatchError, match="1 of 6 cells could not be computed"):
             run_study(tiny, stored.path, DaskExecutor(scheduler=cluster.scheduler_address), lambda _: None)
         blocked.rmdir()
@@ -235,8 +236,9 @@ def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, buckets: 
     text = text.replace("20000", str(buckets)).replace("keep_states: true", f"keep_states: {keep}")
     path = write_study(tmp_path, text)
     program = (
-        "import resource, sys; from pbdist.cli import main; code = main(sys.argv[1:]);"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024); sys.exit(code)"
+        "import re, sys; from pbdist.cli import main; code = main(sys.argv[1:]);"
+        # Not ru_maxrss, which a child inherits from the process that started it.
+        "print(int(re.search(r'VmHWM:\\s*(\\d+)', open('/proc/self/status').read())[1]) * 1024); sys.exit(code)"
     )
     arguments = ["run", str(path), "--store", str(tmp_path / "s.zarr"), "--serial"]
     done = subprocess.run(
@@ -246,6 +248,33 @@ def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, buckets: 
     assert int(done.stdout.split()[-1]) <= plan.worker_bytes
     size = sum(file.stat().st_size for file in (tmp_path / "s.zarr").rglob("*") if file.is_file())
     assert size <= plan.store_bytes
+
+
+@pytest.mark.slow
+def test_a_lost_scheduler_ends_the_run_with_an_error(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
+    path, expected = longer
+    store = tmp_path / "s.zarr"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
+    dask = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    port = address.rpartition(":")[2]
+    with subprocess.Popen(
+        [*dask, "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"], **quiet
+    ) as hub:
+        worker = subprocess.Popen([*dask, "worker", address, "--nthreads", "1", "--no-dashboard"], **quiet)
+        arguments = command(path, store, "--scheduler", address)
+        with worker, subprocess.Popen(arguments, stdout=-1, stderr=-1, text=True) as driver:
+            wait_for_commits(driver, store, 2)
+            hub.kill()
+            _, errors = driver.communicate(timeout=60)
+            worker.terminate()
+    assert driver.returncode == 1
+    assert "the connection to the scheduler was lost" in errors
+    assert "Traceback" not in errors
+    assert run_again(path, store, 2).returncode == 0
+    assert results_of(store) == expected
 
 
 def test_progress_is_told_where_nobody_watches(tiny: StudySpec, tmp_path: Path) -> None:
@@ -296,3 +325,4 @@ def test_a_profile_that_cannot_start(tiny: StudySpec, tmp_path: Path) -> None:
         run_study(large, tmp_path / "large.zarr", executor, lambda _: None)
     with pytest.raises(InvalidInputError, match="--scheduler: expected the address of a running scheduler"):
         run_study(tiny, tmp_path / "s.zarr", DaskExecutor(scheduler="nonsense"), lambda _: None)
+    assert not (tmp_path / "s.zarr").exists()
