@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pbdist.buckets import bounds_table
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
@@ -80,10 +80,8 @@ def privacy_bounds(
     >>> bool((bounds.delta_lower <= bounds.delta_upper).all())
     True
     """
-    if method not in _METHODS:
-        raise InvalidInputError(f"method: expected one of {', '.join(_METHODS)}, got {method!r}")
-    if direction not in _DIRECTIONS:
-        raise InvalidInputError(f"direction: expected one of {', '.join(_DIRECTIONS)}, got {direction!r}")
+    _check_choice("method", method, _METHODS)
+    _check_choice("direction", direction, _DIRECTIONS)
     table = bounds_table(
         _components(mechanism), compositions=compositions, epsilon=epsilon, buckets=buckets, factor=factor
     )
@@ -114,11 +112,16 @@ def privacy_bounds(
     )
 
 
+def _check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInputError(f"{field}: expected one of {', '.join(choices)}, got {shown(value)}")
+
+
 def _components(mechanism: Any) -> list[tuple[Pair, int]]:
     if isinstance(mechanism, Pair):
         return [(mechanism, 1)]
     if isinstance(mechanism, str) or not isinstance(mechanism, Iterable):
         raise InvalidInputError(
-            f"mechanism: expected a mechanism or a sequence of (mechanism, count), got {mechanism!r}"
+            f"mechanism: expected a mechanism or a sequence of (mechanism, count), got {shown(mechanism)}"
         )
     return list(mechanism)

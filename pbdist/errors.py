@@ -3,6 +3,8 @@
 Each is also a builtin's subclass, so that code which does not know pbdist still catches it sensibly.
 """
 
+import reprlib
+
 __all__ = [
     "BatchError",
     "InvalidInputError",
@@ -13,7 +15,16 @@ __all__ = [
     "StoreFormatError",
     "StoreMismatchError",
     "StudyFileError",
+    "shown",
 ]
+
+_short = reprlib.Repr()
+_short.maxstring, _short.maxlong, _short.maxother = 80, 60, 160
+
+
+def shown(value: object) -> str:
+    """Return a value as short text on one line, for an error message."""
+    return " ".join(_short.repr(value).split())
 
 
 class PbdistError(Exception):

@@ -141,6 +141,59 @@ def test_the_vuvuzela_reading_makes_the_difference():
     assert float(inside.delta_upper.squeeze()) < 2e-9
 
 
+def test_products_are_squared_like_sequences():
+    # Vuvuzela's conversation, low noise: single requests and pairs, seen together in 65,536 rounds.
+    single, paired = NoisyCount(Laplace(7300.0), 150_000.0, 2), NoisyCount(Laplace(3650.0), 75_000.0, 1)
+    kind = {"compositions": 65_536, "epsilon": [0.3, math.log(2.0)]}
+    product = privacy_bounds(Product(single, paired), **kind)
+    sequence = privacy_bounds([(single, 1), (paired, 1)], **kind)
+    for name in NAMES:
+        np.testing.assert_array_equal(product[name], sequence[name])
+    np.testing.assert_allclose(product.delta_upper, product.delta_lower, rtol=0.02)
+    assert 7.7e-5 < float(product.delta_upper[0, 1]) < 7.9e-5
+    eight = privacy_bounds(Product(*[RandomizedResponse(0.75)] * 8), compositions=1, epsilon=1.5, buckets=100)
+    assert float(eight.delta_lower.squeeze()) > 0.76
+    assert float(eight.delta_upper.squeeze()) < 0.78
+
+
+def test_tiny_masses_keep_the_bound_of_the_transform():
+    # P_B masses below 1e-162, whose squares vanish, on vectors long enough for the Fourier transform.
+    losses, others = np.linspace(380.0, 460.0, 4000), np.linspace(-1.0, 1.0, 1500)
+    far = Histogram([1.0 / 4000] * 4000 + [0.0], [*(np.exp(-losses) / 4000), 1.0])
+    weights = np.exp(-others)
+    near = Histogram([1.0 / 1500] * 1500, weights / weights.sum())
+    shift = math.log(weights.sum() / 1500)
+    bounds = privacy_bounds(
+        [(far, 1), (near, 1)],
+        compositions=1,
+        epsilon=[400.0, 440.0],
+        buckets=200_000,
+        factor=math.exp(480 / 1e5),
+        direction="each",
+    )
+    total = losses[:, None] + others[None, :] + shift
+    for column, epsilon in enumerate((400.0, 440.0)):
+        exact = float(np.mean(np.maximum(0.0, -np.expm1(epsilon - total))))
+        assert bounds.delta_lower.values[0, 0, column] <= exact * (1.0 + 1e-9)
+        assert exact * (1.0 - 1e-9) <= bounds.delta_upper.values[0, 0, column] <= 1.0
+
+
+@pytest.mark.parametrize("pair", [RandomizedResponse(0.5000001), Gaussian(1e12), Laplace(1e9, truncate=(-1e10, 1e10))])
+def test_astronomically_many_compositions_stay_bounds(pair):
+    bounds = privacy_bounds(pair, compositions=[2**40, 2**62], epsilon=[0.0, 1.0, 50.0], buckets=1000)
+    assert np.all(bounds.delta_lower.values <= bounds.delta_upper.values)
+    assert np.all(bounds.delta_upper.values <= 1.0)
+
+
+def test_probabilities_that_sum_to_more_than_one_have_their_limit():
+    # Taken as the masses they are, they grow without end.
+    pair = Histogram([0.5, 0.5 + 1e-10], [0.5, 0.5])
+    bounds = privacy_bounds(pair, compositions=1000, epsilon=0.0, buckets=100)
+    assert float(bounds.delta_upper.squeeze()) >= (1.0 + 1e-10) ** 1000 - 1.0
+    with pytest.raises(InvalidInputError, match="compositions: expected so few"):
+        privacy_bounds(pair, compositions=2**62, epsilon=0.0, buckets=100)
+
+
 def test_settings_are_recorded():
     bounds = privacy_bounds(Gaussian(3.0), compositions=2, epsilon=0.1, buckets=1002, factor=1.01)
     assert bounds.attrs["factor"] == pytest.approx(1.01)
@@ -163,6 +216,16 @@ def test_settings_are_recorded():
         ({"epsilon": [0.1, math.nan]}, "epsilon", "nan"),
         ({"epsilon": math.inf}, "epsilon", "inf"),
         ({"epsilon": "one"}, "epsilon", "'one'"),
+        ({"epsilon": "0.5"}, "epsilon", "'0.5'"),
+        ({"epsilon": True}, "epsilon", "True"),
+        ({"epsilon": 1j}, "epsilon", "1j"),
+        ({"epsilon": 10**400}, "epsilon", "1000"),
+        ({"compositions": [[1], [2, 3]]}, "compositions", "[[1], [2, 3]]"),
+        ({"compositions": np.zeros((30, 30))}, "compositions", "array"),
+        ({"buckets": 10**30}, "buckets", "1000"),
+        ({"factor": "1.1"}, "factor", "'1.1'"),
+        ({"factor": 10**400}, "factor", "1000"),
+        ({"method": np.zeros(3)}, "method", "array"),
         ({"epsilon": []}, "epsilon", "(0,)"),
         ({"buckets": 0}, "buckets", "0"),
         ({"buckets": 7}, "buckets", "7"),
@@ -189,3 +252,4 @@ def test_bad_input_is_named(arguments, field, came):
     assert text.startswith(field)
     assert came in text
     assert "\n" not in text
+    assert len(text) < 300

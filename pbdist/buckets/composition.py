@@ -54,6 +54,9 @@ class Composed:
     right: "Tree"
 
 
+#: A histogram whose probabilities sum to more than 1 is not composed beyond this total.
+_LARGEST_TOTAL = 1e100
+
 Tree: TypeAlias = Leaf | Squared | Composed
 
 
@@ -101,7 +104,10 @@ def evaluate(tree: Tree) -> BucketState:
 
 
 def leaf_of(pair: Pair, grid: Grid, direction: Direction) -> BucketState:
-    """Return the bucket list of one round of a pair; a product's is the composition of its factors' leaves."""
+    """Return the bucket list of one round of a pair on exactly that grid.
+
+    A product's is the composition of its factors' leaves, without squaring; `bounds_table` squares between them.
+    """
     states = [leaf_state(factor, grid, direction) for factor in pair.factors]
     result = states[0]
     for state in states[1:]:
@@ -125,11 +131,12 @@ def compose(first: BucketState, second: BucketState) -> BucketState:
         raise InvalidInputError(f"compose: expected two states on one grid, got {first.grid} and {second.grid}")
     n = first.grid.half_width
     same = first is second
+    mass_limit = _product_up(first.mass_limit, second.mass_limit)
 
     def convolved(name: str, rounding: Rounding) -> tuple[FloatArray, float]:
         x: FloatArray = getattr(first, name)
         y: FloatArray = x if same else getattr(second, name)
-        return _fold(rounded_convolution(x, y, rounding), n, rounding)
+        return _fold(rounded_convolution(x, y, rounding, mass_limit), n, rounding)
 
     a_lower, beyond_a_lower = convolved("a_lower", Rounding.DOWN)
     a_upper, beyond_a_upper = convolved("a_upper", Rounding.UP)
@@ -141,7 +148,8 @@ def compose(first: BucketState, second: BucketState) -> BucketState:
         finite = [_total(getattr(state, vector), rounding) for state in (first, second)]
         infinite = [float(getattr(state, scalar)) for state in (first, second)]
         total = beyond + infinite[0] * (finite[1] + infinite[1]) + finite[0] * infinite[1]
-        return total * (1.0 + (8.0 if rounding is Rounding.UP else -8.0) * UNIT_ROUNDOFF)
+        rounded = total * (1.0 + (8.0 if rounding is Rounding.UP else -8.0) * UNIT_ROUNDOFF)
+        return min(rounded, mass_limit)
 
     return BucketState(
         grid=first.grid,
@@ -154,7 +162,7 @@ def compose(first: BucketState, second: BucketState) -> BucketState:
         infinity_b_upper=at_infinity("b_upper", "infinity_b_upper", beyond_b_upper, Rounding.UP),
         window=first.window + second.window,
         loss_error=(first.loss_error + second.loss_error) * (1.0 + 2.0 * UNIT_ROUNDOFF),
-        mass_limit=_product_up(first.mass_limit, second.mass_limit),
+        mass_limit=mass_limit,
     )
 
 
@@ -252,6 +260,11 @@ def _total(masses: FloatArray, rounding: Rounding) -> float:
 def _product_up(x: float, y: float) -> float:
     """Product rounded up; 1 times 1 is exact."""
     product = x * y
+    if product > _LARGEST_TOTAL:
+        raise InvalidInputError(
+            "compositions: expected so few that probabilities which sum to more than 1 stay finite,"
+            f" got a total of {product:g}"
+        )
     return product if product == 1.0 else product * (1.0 + 2.0 * UNIT_ROUNDOFF)
 
 

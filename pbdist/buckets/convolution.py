@@ -19,6 +19,7 @@ transform by that over N. The inverse transform adds at most ε times the 1-norm
 ε ‖x‖₂‖y‖₂ (1 + ε)². In all, each element errs by at most (3ε + 4u)(1 + 4ε) ‖x‖₂‖y‖₂.
 """
 
+import math
 from enum import Enum
 
 import numpy as np
@@ -88,8 +89,18 @@ def convolve(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     return values, bound
 
 
-def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding) -> FloatArray:
+def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding, mass_limit: float = np.inf) -> FloatArray:
     """Convolve two vectors that are bounds of exact masses on one side, and stay on that side.
+
+    Parameters
+    ----------
+    x, y : ndarray
+        As `convolve` takes them.
+    rounding : Rounding
+        The side.
+    mass_limit : float, optional
+        What no exact mass of the result exceeds. It keeps upper values finite when the rounding of astronomically many
+        compositions has made them meaningless.
 
     Returns
     -------
@@ -99,8 +110,7 @@ def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding) -> Flo
     """
     values, bound = convolve(x, y)
     if rounding is Rounding.UP:
-        # At least the exact value, hence not negative.
-        return (values + bound) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        return np.minimum((values + bound) * (1.0 + 4.0 * UNIT_ROUNDOFF), mass_limit)
     return np.maximum(values - bound, 0.0) * (1.0 - 4.0 * UNIT_ROUNDOFF)
 
 
@@ -126,16 +136,27 @@ def _direct(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _transformed(x: FloatArray, y: FloatArray) -> tuple[FloatArray, float]:
+    same = x is y
+    # Powers of two, so that nothing is rounded, and no square in a norm vanishes.
+    exponent_x, exponent_y = _exponent(x), _exponent(y)
+    x = np.ldexp(x, -exponent_x)
+    y = x if same else np.ldexp(y, -exponent_y)
     size = x.size + y.size - 1
     length = 1 << (size - 1).bit_length()
     spectrum_x = fft.rfft(x, length, workers=1)
-    spectrum_y = spectrum_x if x is y else fft.rfft(y, length, workers=1)
-    values = fft.irfft(spectrum_x * spectrum_y, length, workers=1)[:size]
+    spectrum_y = spectrum_x if same else fft.rfft(y, length, workers=1)
+    values: FloatArray = fft.irfft(spectrum_x * spectrum_y, length, workers=1)[:size]
     error = transform_error(length)
     factor = (3.0 * error + 4.0 * UNIT_ROUNDOFF) * (1.0 + 4.0 * error)
-    return values, factor * _norm(x) * _norm(y) + _UNDERFLOW
+    exponent = exponent_x + exponent_y
+    return np.ldexp(values, exponent), math.ldexp(factor * _norm(x) * _norm(y), exponent) + _UNDERFLOW
+
+
+def _exponent(x: FloatArray) -> int:
+    """Binary exponent of the largest element."""
+    return math.frexp(float(np.max(x)))[1]
 
 
 def _norm(x: FloatArray) -> float:
-    """2-norm, rounded up."""
-    return float(np.sqrt(np.sum(x * x))) * (1.0 + (x.size + 4.0) * UNIT_ROUNDOFF) + _UNDERFLOW
+    """2-norm of a vector whose largest element is about 1, rounded up."""
+    return float(np.sqrt(np.sum(x * x))) * (1.0 + (x.size + 4.0) * UNIT_ROUNDOFF)

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pbdist.buckets.state import BucketState, Grid
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, MassBounds
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -39,8 +40,7 @@ def leaf_state(pair: ElementaryPair, grid: Grid, direction: Direction = Directio
     # Events that A lacks have a loss of -inf.
     b_upper[0] += float(masses.only_b.upper[0]) * (1.0 + 2.0 * UNIT_ROUNDOFF)
     b_lower[0] = corner_mass(float(a_lower[0]), grid)
-    total = pair.total_mass[0 if direction is Direction.A_TO_B else 1]
-    return BucketState(
+    state = BucketState(
         grid=grid,
         a_lower=a_lower,
         a_upper=a_upper,
@@ -52,8 +52,16 @@ def leaf_state(pair: ElementaryPair, grid: Grid, direction: Direction = Directio
         window=1,
         # The edges themselves are products i h, rounded once.
         loss_error=(max(masses.loss_error, atom_error) + 2.0 * UNIT_ROUNDOFF * n * h) * (1.0 + 4.0 * UNIT_ROUNDOFF),
-        mass_limit=total,
+        mass_limit=max(pair.total_mass),
     )
+    for name, total in (
+        ("A", float(np.sum(state.a_upper)) + state.infinity_a_upper),
+        ("B", float(np.sum(state.b_upper)) + state.infinity_b_upper),
+    ):
+        # No event may be lost on the way into the buckets; histograms may sum to a little less than 1.
+        if not total >= 1.0 - 2e-9:
+            raise InvalidInputError(f"mechanism: expected parameters that keep all mass of {name}, got {shown(pair)}")
+    return state
 
 
 def corner_mass(a: float, grid: Grid) -> float:

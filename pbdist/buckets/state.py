@@ -88,7 +88,7 @@ class BucketState:
     loss_error : float
         By how many nats the losses may lie outside that window for rounding.
     mass_limit : float
-        Upper value of the P_A mass of everything, at least 1.
+        Upper value of the P_A mass, and of the P_B mass, of everything; at least 1.
     """
 
     grid: Grid

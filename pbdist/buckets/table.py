@@ -3,21 +3,24 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.composition import SHARP_RULE, SquaringRule, compose_adaptively, leaf_of, powers
+from pbdist.buckets.composition import SHARP_RULE, SquaringRule, compose_adaptively, powers
 from pbdist.buckets.delta import delta_lower, delta_upper, log_lower, log_upper
 from pbdist.buckets.grid_choice import choose_loss_width
+from pbdist.buckets.leaf import leaf_state
 from pbdist.buckets.state import BucketState, Grid
-from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Pair
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["MAX_COMPOSITIONS", "BoundsTable", "bounds_table", "half_width_of"]
+__all__ = ["MAX_BUCKETS", "MAX_COMPOSITIONS", "BoundsTable", "bounds_table", "half_width_of"]
 
+#: Largest number of buckets: beyond this no worker's memory is enough.
+MAX_BUCKETS = 2**30
 #: Largest number of compositions: a safe distance from the end of int64.
 MAX_COMPOSITIONS = 2**62
 
@@ -64,8 +67,10 @@ def half_width_of(buckets: Any) -> int:
         If `buckets` is not an even whole number above 0.
     """
     whole = isinstance(buckets, Integral) and not isinstance(buckets, bool)
-    if not whole or int(buckets) <= 0 or int(buckets) % 2:
-        raise InvalidInputError(f"buckets: expected an even whole number above 0, got {buckets!r}")
+    if not whole or not 0 < int(buckets) <= MAX_BUCKETS or int(buckets) % 2:
+        raise InvalidInputError(
+            f"buckets: expected an even whole number above 0 and at most {MAX_BUCKETS}, got {shown(buckets)}"
+        )
     half = int(buckets) // 2
     return half + half % 2
 
@@ -135,10 +140,14 @@ def bounds_table(
 def _round_state(
     components: Sequence[tuple[Pair, int]], grid: Grid, direction: Direction, rule: SquaringRule
 ) -> BucketState:
-    """Return the state of one round: each pair as often as it occurs, composed together."""
-    result: BucketState | None = None
+    """Return the state of one round: each pair as often as it occurs, a product by its factors, composed together."""
+    counts: dict[ElementaryPair, int] = {}
     for pair, count in components:
-        [(_, state)] = powers(leaf_of(pair, grid, direction), [count], rule)
+        for factor in pair.factors:
+            counts[factor] = counts.get(factor, 0) + count
+    result: BucketState | None = None
+    for factor, count in counts.items():
+        [(_, state)] = powers(leaf_state(factor, grid, direction), [count], rule)
         result = state if result is None else compose_adaptively(result, state, rule)
     if result is None:
         raise InvalidInputError("mechanism: expected at least one pair, got none")
@@ -151,13 +160,13 @@ def _checked_components(components: Any) -> list[tuple[Pair, int]]:
         try:
             pair, count = item
         except (TypeError, ValueError):
-            raise InvalidInputError(f"mechanism[{position}]: expected (pair, count), got {item!r}") from None
+            raise InvalidInputError(f"mechanism[{position}]: expected (pair, count), got {shown(item)}") from None
         if not isinstance(pair, Pair):
-            raise InvalidInputError(f"mechanism[{position}]: expected a mechanism, got {pair!r}")
+            raise InvalidInputError(f"mechanism[{position}]: expected a mechanism, got {shown(pair)}")
         whole = isinstance(count, Integral) and not isinstance(count, bool)
         if not whole or not 1 <= int(count) <= MAX_COMPOSITIONS:
             raise InvalidInputError(
-                f"mechanism[{position}]: expected a count of at least 1 and at most 2^62, got {count!r}"
+                f"mechanism[{position}]: expected a count of at least 1 and at most 2^62, got {shown(count)}"
             )
         parts.append((pair, int(count)))
     if not parts:
@@ -166,36 +175,45 @@ def _checked_components(components: Any) -> list[tuple[Pair, int]]:
 
 
 def _checked_compositions(compositions: Any) -> IntArray:
-    values = np.atleast_1d(np.asarray(compositions))
+    try:
+        values = np.atleast_1d(np.asarray(compositions))
+    except ValueError:
+        raise InvalidInputError(
+            f"compositions: expected whole numbers of at least 1, got {shown(compositions)}"
+        ) from None
     whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool(np.all(values == np.floor(values))))
     if values.ndim != 1 or values.size == 0 or not whole:
-        raise InvalidInputError(f"compositions: expected whole numbers of at least 1, got {compositions!r}")
+        raise InvalidInputError(f"compositions: expected whole numbers of at least 1, got {shown(compositions)}")
     for value in values.tolist():
         if not 1 <= value <= MAX_COMPOSITIONS:
             raise InvalidInputError(
-                f"compositions: expected whole numbers of at least 1 and at most 2^62, got {value!r}"
+                f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(value)}"
             )
     return values.astype(np.int64)
 
 
 def _checked_epsilon(epsilon: Any) -> FloatArray:
     try:
-        values = np.atleast_1d(np.asarray(epsilon, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"epsilon: expected numbers of at least 0, got {epsilon!r}") from None
+        given = np.atleast_1d(np.asarray(epsilon))
+        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
+    except ValueError:
+        values = None
+    if values is None:
+        raise InvalidInputError(f"epsilon: expected numbers of at least 0, got {shown(epsilon)}")
     if values.ndim != 1 or values.size == 0:
         raise InvalidInputError(f"epsilon: expected a scalar or a vector of numbers, got shape {values.shape}")
     for value in values.tolist():
         if not (math.isfinite(value) and value >= 0.0):
-            raise InvalidInputError(f"epsilon: expected finite numbers of at least 0, got {value!r}")
+            raise InvalidInputError(f"epsilon: expected finite numbers of at least 0, got {shown(value)}")
     return values
 
 
 def _checked_factor(factor: Any) -> float:
+    number = isinstance(factor, Real) and not isinstance(factor, bool)
     try:
-        value = float(factor)
-    except (TypeError, ValueError):
-        value = math.nan
-    if isinstance(factor, bool) or not (math.isfinite(value) and value > 1.0):
-        raise InvalidInputError(f"factor: expected a finite number above 1, got {factor!r}")
+        value = float(factor) if number else math.nan
+    except OverflowError:
+        value = math.inf
+    if not (math.isfinite(value) and value > 1.0):
+        raise InvalidInputError(f"factor: expected a finite number above 1, got {shown(factor)}")
     return value

@@ -1,8 +1,9 @@
 """What is released: frozen, validated descriptions of worst-case pairs, and their exact masses on loss cells."""
 
 from collections.abc import Mapping
+from typing import Any
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.discrete import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
@@ -62,12 +63,18 @@ def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
     InvalidInputError
         If the mechanism is unknown, a parameter is unknown or missing, or a value is out of its range.
     """
+    given: Any = form
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise InvalidInputError(f"mechanism: expected a mapping of parameters by name, got {shown(form)}")
     parameters = {key: value for key, value in form.items() if key != "mechanism"}
     name = form.get("mechanism")
     if not isinstance(name, str) or name not in MECHANISMS:
-        raise InvalidInputError(f"mechanism: expected one of {', '.join(sorted(MECHANISMS))}, got {name!r}")
+        raise InvalidInputError(f"mechanism: expected one of {', '.join(sorted(MECHANISMS))}, got {shown(name)}")
     if name == "Product":
-        return Product(*(pair_from_canonical(pair) for pair in parameters.get("pairs", ())))
+        pairs = parameters.get("pairs")
+        if set(parameters) != {"pairs"} or not isinstance(pairs, list | tuple):
+            raise InvalidInputError(f"Product: expected a list of pairs and nothing else, got {shown(parameters)}")
+        return Product(*(pair_from_canonical(pair) for pair in pairs))
     nested = {
         key: pair_from_canonical(value) if isinstance(value, Mapping) else value for key, value in parameters.items()
     }

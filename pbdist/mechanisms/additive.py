@@ -31,12 +31,13 @@ class AdditiveNoise(ElementaryPair):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        object.__setattr__(self, "scale", validation.positive(name, "scale", self.scale))
-        object.__setattr__(self, "sensitivity", validation.positive(name, "sensitivity", self.sensitivity))
+        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
+        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
         object.__setattr__(self, "truncate", validation.truncation(name, self.truncate))
-        if self.truncate is not None and self._interval(*self.truncate)[0] < 1e-200:
+        if self.truncate is not None and self._interval(*self.truncate)[0] < validation.SMALLEST_KEPT:
             raise InvalidInputError(
-                f"{name}.truncate: expected an interval that holds some of the noise, got {self.truncate!r}"
+                f"{name}.truncate: expected an interval that holds at least {validation.SMALLEST_KEPT:g}"
+                f" of the noise, got {self.truncate!r}"
             )
 
     @property

@@ -1,7 +1,7 @@
 """Pairs of finite distributions: randomized response, the worst case of (ε, δ), and measured histograms."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral, Real
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair, LossMasses
@@ -80,8 +80,8 @@ class ApproximateDP(ElementaryPair):
 
     def __post_init__(self) -> None:
         epsilon = validation.number("ApproximateDP", "epsilon", self.epsilon)
-        if epsilon < 0.0:
-            raise InvalidInputError(f"ApproximateDP.epsilon: expected a number of at least 0, got {self.epsilon!r}")
+        if not 0.0 <= epsilon <= 1e9:
+            raise InvalidInputError(f"ApproximateDP.epsilon: expected a number from 0 to 1e9, got {self.epsilon!r}")
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", validation.probability("ApproximateDP", "delta", self.delta))
 
@@ -93,10 +93,10 @@ class ApproximateDP(ElementaryPair):
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Atoms at exactly plus and minus ε, and mass δ that only one side has."""
         rest = 1.0 - self.delta
-        # 1 / (1 + e^ε) and its complement, without overflow; e^-ε has a relative error of (1 + ε) u.
+        # 1 / (1 + e^ε) and its complement, without overflow.
         small = math.exp(-self.epsilon)
         masses = np.array([rest / (1.0 + small), rest * small / (1.0 + small)])
-        error = (8.0 + self.epsilon) * UNIT_ROUNDOFF
+        error = 16.0 * UNIT_ROUNDOFF
         revealed = MassBounds.around(self.delta, 0.0, occupied=self.delta > 0.0)
         common = self.delta < 1.0
         empty = MassBounds.zeros(edges.size + 1)
@@ -151,19 +151,27 @@ class Histogram(ElementaryPair):
 
 def _distribution(field: str, values: Any) -> tuple[int, ...] | tuple[float, ...]:
     plain = values.tolist() if isinstance(values, np.ndarray) else values
-    if isinstance(plain, str) or not isinstance(plain, Iterable):
-        raise InvalidInputError(f"Histogram.{field}: expected a sequence of counts or probabilities, got {values!r}")
+    if isinstance(plain, str | Mapping) or not isinstance(plain, Iterable):
+        raise InvalidInputError(
+            f"Histogram.{field}: expected a sequence of counts or probabilities, got {shown(values)}"
+        )
     items = list(plain)
     for position, item in enumerate(items):
         if isinstance(item, bool) or not isinstance(item, Real) or not _is_mass(item):
             raise InvalidInputError(
-                f"Histogram.{field}[{position}]: expected a finite count or probability of at least 0, got {item!r}"
+                f"Histogram.{field}[{position}]: expected a count or probability of at least 0, got {shown(item)}"
             )
     if all(isinstance(item, Integral) for item in items):
         counts = tuple(int(item) for item in items)
         if sum(counts) == 0:
             raise InvalidInputError(f"Histogram.{field}: expected counts that are not all 0, got {len(counts)} zeros")
-        return counts
+        # A single count is a probability of 1, by whichever type it is given.
+        return counts if sum(counts) > 1 else tuple(float(count) for count in counts)
+    for position, item in enumerate(items):
+        if item > 1 + _SUM_TOLERANCE:
+            raise InvalidInputError(
+                f"Histogram.{field}[{position}]: expected counts (whole numbers) or probabilities, got {shown(item)}"
+            )
     probabilities = tuple(float(item) for item in items)
     total = math.fsum(probabilities)
     if abs(total - 1.0) > _SUM_TOLERANCE:
@@ -196,4 +204,4 @@ def _upper_total(values: tuple[int, ...] | tuple[float, ...]) -> float:
     if _is_counts(values):
         return 1.0
     total = sum((Fraction(value) for value in values), Fraction(0))
-    return max(1.0, math.nextafter(float(total), math.inf))
+    return 1.0 if total <= 1 else math.nextafter(float(total), math.inf)

@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import AdditiveNoise, Laplace
 from pbdist.mechanisms.outcomes import masses_of_outcomes
@@ -27,6 +28,9 @@ _SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
 #: Gaussian noise further than this from its mean, in standard deviations, has a mass below `SMALLEST_MASS`.
 _GAUSSIAN_REACH = 38.0
+
+#: Up to this a float64 tells neighbouring counts well apart.
+_LARGEST_COUNT = 10**12
 
 #: Above this many counts of their own loss, the description is refused rather than the memory exhausted.
 _MOST_COUNTS = 20_000_000
@@ -67,19 +71,30 @@ class NoisyCount(ElementaryPair):
 
     def __post_init__(self) -> None:
         if not isinstance(self.noise, AdditiveNoise):
-            raise InvalidInputError(f"{_NAME}.noise: expected Laplace(..) or Gaussian(..), got {self.noise!r}")
+            raise InvalidInputError(f"{_NAME}.noise: expected Laplace(..) or Gaussian(..), got {shown(self.noise)}")
         if self.noise.truncate is not None or self.noise.sensitivity != 1.0:
             raise InvalidInputError(
                 f"{_NAME}.noise: expected noise without truncation or sensitivity (the shift is"
-                f" the sensitivity), got {self.noise!r}"
+                f" the sensitivity), got {shown(self.noise)}"
             )
         object.__setattr__(self, "mean", validation.number(_NAME, "mean", self.mean))
-        object.__setattr__(self, "shift", validation.integer(_NAME, "shift", self.shift, minimum=1))
-        if self.reading not in READINGS:
-            raise InvalidInputError(f"{_NAME}.reading: expected one of {', '.join(READINGS)}, got {self.reading!r}")
-        if self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0] < 1e-200:
+        if max(abs(self.mean), self.noise.scale) > _LARGEST_COUNT:
             raise InvalidInputError(
-                f"{_NAME}.mean: expected noise that is not almost surely negative, got {self.mean!r}"
+                f"{_NAME}.mean: expected a mean and a scale of at most {_LARGEST_COUNT:g} messages,"
+                f" got {shown(self.mean)} and {self.noise.scale!r}"
+            )
+        object.__setattr__(
+            self, "shift", validation.integer(_NAME, "shift", self.shift, minimum=1, maximum=_LARGEST_COUNT)
+        )
+        reading: Any = self.reading
+        if not isinstance(reading, str) or reading not in READINGS:
+            raise InvalidInputError(
+                f"{_NAME}.reading: expected one of {', '.join(READINGS)}, got {shown(self.reading)}"
+            )
+        if self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0] < validation.SMALLEST_KEPT:
+            raise InvalidInputError(
+                f"{_NAME}.mean: expected noise that is at least 0 with a probability"
+                f" of {validation.SMALLEST_KEPT:g} or more, got {shown(self.mean)}"
             )
         first, last = self._own_loss_counts()
         if last - first > _MOST_COUNTS:
@@ -133,7 +148,8 @@ class NoisyCount(ElementaryPair):
         Under Laplace noise the loss is constant where the draws of A and B lie on one side of the mean; Gaussian noise
         is left out beyond 38 standard deviations.
         """
-        reach = 0.0 if isinstance(self.noise, Laplace) else _GAUSSIAN_REACH * self.noise.scale
+        # One count more on either side: mean and reach may differ by more than float64 resolves.
+        reach = 0.0 if isinstance(self.noise, Laplace) else _GAUSSIAN_REACH * self.noise.scale + 1.0
         first = math.floor(self.mean - reach) - int(self._first_draw())
         last = math.ceil(self.mean + reach) + self.shift - int(self._first_draw())
         return max(first, 0), max(last, 0)

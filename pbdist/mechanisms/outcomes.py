@@ -42,8 +42,9 @@ def masses_of_outcomes(
 
     Notes
     -----
-    An outcome whose mass in either distribution is below 1e-280 has no reliable loss. In the upper values its masses
-    count as A's own and as B's own. In the lower ones, which hold for any place, its loss is plus or minus infinity.
+    An outcome whose mass in either distribution is below 1e-280 has no reliable loss. Its loss is taken as plus or
+    minus infinity, after the larger mass; the smaller mass counts as that distribution's own as well, in its upper
+    value, so that it is placed too low in neither direction.
     """
     error_a = np.broadcast_to(np.asarray(error_a, dtype=np.float64), a.shape)
     error_b = np.broadcast_to(np.asarray(error_b, dtype=np.float64), b.shape)
@@ -53,14 +54,15 @@ def masses_of_outcomes(
     faint_a = MassBounds.around(a[faint], error_a[faint])
     faint_b = MassBounds.around(b[faint], error_b[faint])
 
-    def own(sure: MassBounds, possible: MassBounds, further: float) -> MassBounds:
+    def own(sure: MassBounds, possible: FloatArray, further: float) -> MassBounds:
         lower = math.fsum(sure.lower) * (1.0 - 4.0 * UNIT_ROUNDOFF)
-        upper = (math.fsum(sure.upper) + math.fsum(possible.upper) + further) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        upper = (math.fsum(sure.upper) + math.fsum(possible) + further) * (1.0 + 4.0 * UNIT_ROUNDOFF)
         return MassBounds(np.array([lower]), np.array([upper]))
 
-    only_a = own(MassBounds.around(a[own_a], error_a[own_a]), faint_a, further_a)
-    only_b = own(MassBounds.around(b[own_b], error_b[own_b]), faint_b, further_b)
-    faint_loss = np.where(a[faint] > b[faint], np.inf, -np.inf)
+    above = a[faint] > b[faint]
+    faint_loss = np.where(above, np.inf, -np.inf)
+    only_a = own(MassBounds.around(a[own_a], error_a[own_a]), faint_a.upper[~above], further_a)
+    only_b = own(MassBounds.around(b[own_b], error_b[own_b]), faint_b.upper[above], further_b)
     a, b, error_a, error_b = a[reliable], b[reliable], error_a[reliable], error_b[reliable]
     log_a, log_b = np.log(a), np.log(b)
     with np.errstate(over="ignore", under="ignore"):

@@ -25,8 +25,8 @@ class LossMasses:
         P_A and P_B mass of the spread events in the cells (-inf, e_0], (e_0, e_1], .., (e_{m-1}, inf) for the m edges
         asked for.
     atom_loss : ndarray, shape (k,)
-        Losses of the atoms, computed values. Infinite ones only place masses that are too faint to have a reliable
-        loss, and that the upper values of `only_a` and `only_b` count as well.
+        Losses of the atoms, computed values. They are infinite where one of the masses is too faint for a reliable
+        loss; that mass is then part of the upper value of `only_a` or `only_b` as well.
     atoms_a, atoms_b : MassBounds, shape (k,)
         Masses of the atoms.
     only_a, only_b : MassBounds, shape (1,)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 
 __all__ = ["Product"]
@@ -33,7 +33,7 @@ class Product(Pair):
             raise InvalidInputError("Product.pairs: expected at least one pair, got none")
         for position, pair in enumerate(pairs):
             if not isinstance(pair, Pair):
-                raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {pair!r}")
+                raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         object.__setattr__(self, "pairs", pairs)
 
     @property

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pbdist.errors import InvalidInputError
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["SMALLEST_MASS", "UNIT_ROUNDOFF", "MassBounds"]
@@ -67,6 +68,10 @@ class MassBounds:
         tiny = computed < SMALLEST_MASS
         lower = np.where(tiny, 0.0, computed * (1.0 - slack))
         upper = np.where(tiny, 2.0 * SMALLEST_MASS, computed * (1.0 + slack))
+        if np.any(~tiny & (slack >= 0.5)):
+            raise InvalidInputError(
+                "mechanism: expected parameters whose masses float64 resolves, got more extreme ones"
+            )
         present = np.broadcast_to(np.asarray(occupied, dtype=bool), computed.shape)
         return cls(np.where(present, lower, 0.0), np.where(present, upper, 0.0))
 

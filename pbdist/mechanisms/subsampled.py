@@ -43,8 +43,8 @@ class SubsampledGaussian(ElementaryPair):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        object.__setattr__(self, "scale", validation.positive(name, "scale", self.scale))
-        object.__setattr__(self, "sensitivity", validation.positive(name, "sensitivity", self.sensitivity))
+        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
+        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
         rate = validation.probability(name, "rate", self.rate)
         if rate == 0.0:
             raise InvalidInputError(f"{name}.rate: expected a probability in (0, 1], got {self.rate!r}")
@@ -61,7 +61,9 @@ class SubsampledGaussian(ElementaryPair):
         without, without_error = gaussian_interval(lower, upper, self.scale)
         sampled, sampled_error = gaussian_interval(lower, upper, self.scale, self.sensitivity)
         mixture = (1.0 - self.rate) * without + self.rate * sampled
-        mixture_error = np.maximum(without_error, sampled_error) + 4.0 * UNIT_ROUNDOFF
+        absolute = (1.0 - self.rate) * without * without_error + self.rate * sampled * sampled_error
+        mixture_error = np.divide(absolute, mixture, out=np.zeros_like(mixture), where=mixture > 0.0)
+        mixture_error = mixture_error + 8.0 * UNIT_ROUNDOFF
         return LossMasses(
             cells_a=MassBounds.around(mixture, mixture_error, occupied=present),
             cells_b=MassBounds.around(without, without_error, occupied=present),

@@ -4,26 +4,41 @@ import math
 from numbers import Integral, Real
 from typing import Any
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 
-__all__ = ["integer", "number", "positive", "probability", "truncation"]
+#: Noise is cut or redrawn only where this much of it is kept: the masses of what is kept are divided by it, and must
+#: not come out of underflow.
+SMALLEST_KEPT = 1e-10
+
+#: Scales, sensitivities and truncations beyond this, or below its inverse, are refused rather than left to overflow.
+_LARGEST = 1e30
+
+__all__ = ["SMALLEST_KEPT", "integer", "number", "probability", "size", "truncation"]
 
 
 def number(owner: str, field: str, value: Any) -> float:
     """Return `value` as a finite float, or raise `InvalidInputError`."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InvalidInputError(f"{owner}.{field}: expected a number, got {value!r}")
-    result = float(value)
+        raise InvalidInputError(f"{owner}.{field}: expected a number, got {shown(value)}")
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
     if not math.isfinite(result):
-        raise InvalidInputError(f"{owner}.{field}: expected a finite number, got {value!r}")
-    return result
+        raise InvalidInputError(f"{owner}.{field}: expected a finite number, got {shown(value)}")
+    # Without the sign of a zero, so that equal pairs have equal canonical forms.
+    return result + 0.0
 
 
-def positive(owner: str, field: str, value: Any) -> float:
-    """Return `value` as a finite float above 0, or raise `InvalidInputError`."""
+def size(owner: str, field: str, value: Any) -> float:
+    """Return `value` as a float above 0 whose square neither overflows nor vanishes, or raise `InvalidInputError`."""
     result = number(owner, field, value)
     if result <= 0.0:
-        raise InvalidInputError(f"{owner}.{field}: expected a number above 0, got {value!r}")
+        raise InvalidInputError(f"{owner}.{field}: expected a number above 0, got {shown(value)}")
+    if not 1.0 / _LARGEST <= result <= _LARGEST:
+        raise InvalidInputError(
+            f"{owner}.{field}: expected a number from {1.0 / _LARGEST:g} to {_LARGEST:g}, got {shown(value)}"
+        )
     return result
 
 
@@ -31,15 +46,17 @@ def probability(owner: str, field: str, value: Any) -> float:
     """Return `value` as a float in [0, 1], or raise `InvalidInputError`."""
     result = number(owner, field, value)
     if not 0.0 <= result <= 1.0:
-        raise InvalidInputError(f"{owner}.{field}: expected a probability in [0, 1], got {value!r}")
+        raise InvalidInputError(f"{owner}.{field}: expected a probability in [0, 1], got {shown(value)}")
     return result
 
 
-def integer(owner: str, field: str, value: Any, *, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`, or raise `InvalidInputError`."""
+def integer(owner: str, field: str, value: Any, *, minimum: int, maximum: int) -> int:
+    """Return `value` as an int from `minimum` to `maximum`, or raise `InvalidInputError`."""
     whole = isinstance(value, Integral) or (isinstance(value, Real) and float(value).is_integer())
-    if isinstance(value, bool) or not whole or int(value) < minimum:
-        raise InvalidInputError(f"{owner}.{field}: expected a whole number of at least {minimum}, got {value!r}")
+    if isinstance(value, bool) or not whole or not minimum <= int(value) <= maximum:
+        raise InvalidInputError(
+            f"{owner}.{field}: expected a whole number from {minimum} to {maximum}, got {shown(value)}"
+        )
     return int(value)
 
 
@@ -50,8 +67,10 @@ def truncation(owner: str, value: Any) -> tuple[float, float] | None:
     try:
         low, high = value
     except (TypeError, ValueError):
-        raise InvalidInputError(f"{owner}.truncate: expected (low, high) or None, got {value!r}") from None
+        raise InvalidInputError(f"{owner}.truncate: expected (low, high) or None, got {shown(value)}") from None
     low, high = number(owner, "truncate", low), number(owner, "truncate", high)
+    if max(abs(low), abs(high)) > _LARGEST:
+        raise InvalidInputError(f"{owner}.truncate: expected limits of at most {_LARGEST:g}, got ({low!r}, {high!r})")
     if not low < high:
         raise InvalidInputError(f"{owner}.truncate: expected low < high, got ({low!r}, {high!r})")
     return (low, high)

@@ -63,6 +63,19 @@ def test_equal_parameters_make_equal_pairs():
     assert Histogram(np.array([1, 2]), (3, 4)) == Histogram([1, 2], [3, 4])
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Laplace(1, truncate=(-0.0, 5)), Laplace(1, truncate=(0.0, 5))),
+        (NoisyCount(Laplace(1), -0.0, 1), NoisyCount(Laplace(1), 0.0, 1)),
+        (Histogram([1, 0], [0, 1]), Histogram([1.0, 0.0], [0.0, 1.0])),
+    ],
+)
+def test_equal_pairs_have_equal_canonical_forms(first, second):
+    assert first == second
+    assert json.dumps(first.canonical()) == json.dumps(second.canonical())
+
+
 def test_pairs_are_frozen():
     with pytest.raises(FrozenInstanceError):
         Laplace(1.0).scale = 2.0
@@ -75,6 +88,27 @@ def test_pairs_are_frozen():
         (lambda: Laplace(0), "Laplace.scale", "0"),
         (lambda: Laplace(math.nan), "Laplace.scale", "nan"),
         (lambda: Laplace(math.inf), "Laplace.scale", "inf"),
+        (lambda: Laplace(1e-320), "Laplace.scale", "1e-320"),
+        (lambda: Gaussian(1e308), "Gaussian.scale", "1e+308"),
+        (lambda: Laplace(10**400), "Laplace.scale", "1000"),
+        (lambda: Laplace(1, sensitivity=1e-300), "Laplace.sensitivity", "1e-300"),
+        (lambda: Laplace(1, truncate=(-1e300, 1e300)), "Laplace.truncate", "1e+300"),
+        (lambda: Histogram([1e308, 1e308], [0.5, 0.5]), "Histogram.p[0]", "1e+308"),
+        (lambda: Histogram([10**400, 0.5], [0.5, 0.5]), "Histogram.p[0]", "1000"),
+        (lambda: Histogram({1: 2}, {1: 2}), "Histogram.p", "{1: 2}"),
+        (lambda: Histogram(["a" * 5000], [1]), "Histogram.p[0]", "aaa"),
+        (lambda: Gaussian(1, truncate=(29, 37.9)), "Gaussian.truncate", "(29.0, 37.9)"),
+        (lambda: Laplace(1, truncate=(-(10**400), 1)), "Laplace.truncate", "1000"),
+        (lambda: NoisyCount(Gaussian(1), -29.5, 1, "redraw-and-floor"), "NoisyCount.mean", "-29.5"),
+        (lambda: NoisyCount(Gaussian(1000), 1e17, 2), "NoisyCount.mean", "1e+17"),
+        (lambda: NoisyCount(Laplace(5), 10, 2, reading=np.zeros(3)), "NoisyCount.reading", "array"),
+        (lambda: SubsampledGaussian(1e155, 0.5), "SubsampledGaussian.scale", "1e+155"),
+        (lambda: pair_from_canonical(5), "mechanism", "5"),
+        (lambda: pair_from_canonical({"mechanism": "Product", "pairs": 5}), "Product", "5"),
+        (lambda: pair_from_canonical({"mechanism": "Product", "pairs": [], "junk": 3}), "Product", "junk"),
+        (lambda: pair_from_canonical({"mechanism": "Product", "pairs": ["x"]}), "mechanism", "'x'"),
+        (lambda: NoisyCount(Laplace(5), 1e300, 2), "NoisyCount.mean", "1e+300"),
+        (lambda: NoisyCount(Laplace(5), 10, 10**20), "NoisyCount.shift", "100000000000000000000"),
         (lambda: Laplace("200"), "Laplace.scale", "'200'"),
         (lambda: Laplace(True), "Laplace.scale", "True"),
         (lambda: Laplace(1, sensitivity=0), "Laplace.sensitivity", "0"),

@@ -213,6 +213,13 @@ def test_noisy_counts_agree_with_their_definition(noise, mean, shift, reading):
             assert upper - lower < 1e-12
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e-3])
+@pytest.mark.parametrize("mean", [1000.0, 1e12, 1000.5])
+def test_noise_narrower_than_a_count_is_not_lost(scale, mean):
+    bounds = privacy_bounds(NoisyCount(Gaussian(scale), mean, 3), compositions=1, epsilon=1.0, buckets=100)
+    assert float(bounds.delta_lower.squeeze()) > 1.0 - 1e-9
+
+
 def test_laplace_counts_need_few_atoms():
     masses = NoisyCount(Laplace(20_000.0), 450_000.0, 2).loss_masses(np.array([0.0]))
     assert masses.atom_loss.size < 10
@@ -224,6 +231,18 @@ def test_revealing_mass_of_the_published_dialing_noise():
     exact = mpmath.exp(mpmath.mpf(-7999) / 500) / 2
     assert mpmath.mpf(float(masses.only_a.lower[0])) <= exact <= mpmath.mpf(float(masses.only_a.upper[0]))
     assert NoisyCount(Laplace(500.0), 8000.0, 2, "shift-inside").loss_masses(np.array([0.0])).only_a.upper[0] == 0.0
+
+
+def test_faint_outcomes_are_counted_once():
+    for p, q, epsilon, exact in (
+        ((0.5, 0.5), (1e-285, 1.0), 0.0, 0.5),
+        ((1e-6, 1.0 - 1e-6), (1e-300, 1.0), 5.0, 1e-6),
+    ):
+        bounds = privacy_bounds(Histogram(p, q), compositions=1, epsilon=epsilon, buckets=100, direction="each")
+        assert float(bounds.delta_lower[0].squeeze()) == pytest.approx(exact, rel=1e-12)
+        assert float(bounds.delta_upper[0].squeeze()) == pytest.approx(exact, rel=1e-12)
+    many = privacy_bounds(RandomizedResponse(5e-324), compositions=[1000, 2**20], epsilon=1.0, buckets=100)
+    assert np.all(many.delta_lower.values > 0.999999)
 
 
 def test_histogram_masses_are_taken_as_they_are():
@@ -238,8 +257,11 @@ def test_histogram_masses_are_taken_as_they_are():
 
 def test_masses_that_underflow_are_not_lost():
     masses = Histogram([1, 10**400], [10**400, 1]).loss_masses(np.array([0.0]))
-    assert masses.only_a.upper[0] >= 1.0
-    assert masses.only_b.upper[0] >= 1.0
+    # Each larger mass lies at an infinite loss, each smaller one with its own distribution as well: never too low.
+    assert masses.atoms_a.upper[masses.atom_loss == np.inf].sum() >= 1.0
+    assert masses.atoms_b.upper[masses.atom_loss == -np.inf].sum() >= 1.0
+    assert 0.0 < masses.only_a.upper[0] < 1e-280
+    assert 0.0 < masses.only_b.upper[0] < 1e-280
     bounds = privacy_bounds(
         Histogram([1, 10**400], [10**400, 1]), compositions=[1, 9], epsilon=[0.0, 600.0], buckets=100
     )
