@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pbdist.errors import InvalidInputError, OffGridError
+from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import StudySpec
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
@@ -73,6 +73,9 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
     if unknown:
         known = ", ".join(name for name in COLUMNS if name != "mechanism")
         raise InvalidInputError(f"{unknown[0]}: expected one of {known}, got an unknown parameter")
+    for name, value in noise.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
     columns = cell_columns(study)
     found = list(range(len(study.cells)))
     wanted = {"mechanism": mechanism, **noise}
@@ -98,8 +101,8 @@ def find_composition(study: StudySpec, compositions: int) -> int:
         It is not on the grid; the text names the neighbours.
     """
     if compositions not in study.compositions:
-        near = _neighbours([float(r) for r in study.compositions], float(compositions), "{:.0f}")
-        raise OffGridError(f"compositions: expected a stored number of compositions, {near}, got {compositions}")
+        near = _neighbours(study.compositions, compositions, "{}")
+        raise OffGridError(f"compositions: expected a stored number of compositions, {near}, got {shown(compositions)}")
     return study.compositions.index(compositions)
 
 
@@ -116,6 +119,9 @@ def find_epsilon(study: StudySpec, epsilon: float | None, exp_epsilon: float | N
     if (epsilon is None) == (exp_epsilon is None):
         got = "neither" if epsilon is None else "both"
         raise InvalidInputError(f"epsilon: expected exactly one of epsilon and exp_epsilon, got {got}")
+    for field, value in (("epsilon", epsilon), ("exp_epsilon", exp_epsilon)):
+        if value is not None and not math.isfinite(value):
+            raise InvalidInputError(f"{field}: expected a finite number, got {value!r}")
     if epsilon is not None:
         name, wanted, stored = "epsilon", epsilon, study.epsilon
         position = nearest_match(study.epsilon, epsilon)
@@ -147,7 +153,7 @@ def _near(stored: Sequence[float | str], wanted: float | str | None) -> str:
     return f"one of {_listed(texts)}"
 
 
-def _neighbours(stored: Sequence[float], wanted: float, form: str) -> str:
+def _neighbours(stored: Sequence[float] | Sequence[int], wanted: float, form: str) -> str:
     """Return the neighbours of `wanted` in the increasing `stored` as text."""
     position = bisect_left(stored, wanted)
     near = [form.format(value) for value in stored[max(0, position - 1) : position + 1]]

@@ -1,5 +1,7 @@
 """The executor that computes on Dask workers: a cluster started here, or a scheduler that is already there."""
 
+import asyncio
+import concurrent.futures
 import logging
 import os
 import signal
@@ -22,6 +24,8 @@ __all__ = ["DaskExecutor", "available_cores"]
 #: Tasks submitted and not yet done, for each worker: enough that none waits, few enough to hold in memory.
 _WINDOW_PER_WORKER = 4
 _CONNECT_SECONDS = 20
+#: A receipt is small: a scheduler that does not hand it over by then is gone.
+_ANSWER_SECONDS = 60
 #: Dask's own MALLOC_TRIM_THRESHOLD_ gives every vector's pages back to the system and fetches them again for the next.
 _WORKER_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
@@ -32,6 +36,9 @@ _WORKER_ENVIRONMENT = {
 }
 _WORKER_CONFIGURATION = {"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}
 _WORKER_SECONDS = 60
+_NOISY_LOGGERS = tuple(
+    f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
+)
 
 
 def available_cores() -> int:
@@ -112,17 +119,16 @@ class DaskExecutor:
 
         submit(window)
         for future in running:
-            if future.status not in {"finished", "error"}:
-                # Cancelled, which nobody asked for: the client has lost its scheduler, and all that was submitted.
-                # What follows in distributed's log tells nothing more.
-                logging.getLogger("distributed").setLevel(logging.CRITICAL)
-                logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
+            try:
+                outcome = _outcome(future, batches[future.key])
+                submit(1)
+            except (OSError, TimeoutError, asyncio.CancelledError, concurrent.futures.CancelledError):
+                # The client has lost its scheduler, and with it all that was submitted.
                 left = [*batches.values(), *(job.batch.index for job in waiting)]
                 yield from (Failure(batch, "the connection to the scheduler was lost") for batch in left)
                 return
-            batch = batches.pop(future.key)
-            yield future.result() if future.status == "finished" else Failure(batch, one_line(future.exception()))
-            submit(1)
+            del batches[future.key]
+            yield outcome
 
     def _known_workers(self) -> dict[str, dict[str, Any]]:
         workers: dict[str, dict[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
@@ -130,6 +136,9 @@ class DaskExecutor:
 
     def _connect(self) -> None:
         if self._scheduler is not None:
+            # That the scheduler is lost is told once, by the run; what distributed logs of it says no more.
+            for name in ("distributed", *_NOISY_LOGGERS):
+                logging.getLogger(name).setLevel(logging.CRITICAL)
             try:
                 self._client = Client(self._scheduler, timeout=_CONNECT_SECONDS)
             except (OSError, ValueError, TypeError) as error:
@@ -173,6 +182,17 @@ def _children_ignore_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _outcome(future: Any, batch: int) -> Outcome:
+    """Return the outcome of a task; an `OSError`, a time-out or a cancellation says that the scheduler is gone."""
+    if future.status == "finished":
+        result: Outcome = future.result(timeout=_ANSWER_SECONDS)
+        return result
+    if future.status == "error":
+        return Failure(batch, one_line(future.exception(timeout=_ANSWER_SECONDS)))
+    # Cancelled, which nobody asked for.
+    raise TimeoutError
 
 
 def _free_port(wanted: int) -> int:

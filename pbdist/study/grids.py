@@ -105,6 +105,9 @@ def integers(value: JsonValue) -> tuple[int, ...]:
 
 def same_float(left: float, right: float) -> bool:
     """Whether two floats are equal but for the rounding of the few operations that produced them (4 ulp)."""
+    if not (math.isfinite(left) and math.isfinite(right)):
+        # One ulp of infinity is infinite.
+        return left == right
     return abs(left - right) <= _MATCH_ULP * math.ulp(max(abs(left), abs(right)))
 
 
