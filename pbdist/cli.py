@@ -1,6 +1,7 @@
 """The command line: arguments in, one call, output out. Everything heavy is imported when it is used."""
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -43,11 +44,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0: done; 1: some batches failed; 2: something in the input is wrong; 130: interrupted.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal without Greek letters gets a question mark, not a traceback.
+            stream.reconfigure(errors="replace")
     options = _parser().parse_args(arguments)
     try:
-        return int(options.action(options))
+        code = int(options.action(options))
+        sys.stdout.flush()
+        return code
     except PbdistError as error:
-        print(f"pbdist: error: {error}", file=sys.stderr)
+        # A path or a label may hold a line break.
+        print(f"pbdist: error: {' '.join(str(error).split())}", file=sys.stderr)
         return _FAILED if isinstance(error, BatchError) else _WRONG
     except KeyboardInterrupt:
         print("pbdist: interrupted: the same command goes on where this one stopped", file=sys.stderr)
@@ -56,6 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output has gone: nothing is left to tell, nor to be flushed at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        print(f"pbdist: error: {error}", file=sys.stderr)
+        return _WRONG
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -107,7 +118,10 @@ class _Version(argparse.Action):
 
 
 def _factor(text: str) -> float | str:
-    return text if text == "auto" else float(text)
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected a number or auto, got {text!r}") from None
 
 
 def _plan(options: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """The command line as a user meets it: real processes."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -118,6 +119,13 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
             ("query", "study.yaml", "--mechanism", "x", "--compositions", "4", "--epsilon", "0"),
             "expected a pbdist store",
         ),
+        (("query", *CLIPPED, "4", "--epsilon", "inf"), "epsilon: expected a finite number, got inf"),
+        (("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "inf"), "scale: expected a finite number, got inf"),
+        (("query", *CLIPPED, "1" + 400 * "0", "--epsilon", "0"), "compositions: expected a stored number"),
+        (
+            ("query", "data/tiny.zarr", "--mechanism", "a\nb", "--compositions", "4", "--epsilon", "0"),
+            "mechanism: expected one of",
+        ),
         (("plan", "absent.yaml"), "absent.yaml:1: study: expected a readable study file"),
         (("plan", "."), "expected a readable study file"),
         (("run", "absent.yaml"), "expected a readable study file"),
@@ -137,6 +145,20 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(folder: Path, arguments: tupl
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
     assert files_of(folder) == before
+
+
+def test_output_that_cannot_be_written(folder: Path) -> None:
+    command = [sys.executable, "-m", "pbdist", "plan", "study.yaml"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith("pbdist: error: ")
+    assert "Traceback" not in done.stderr
+    query = [sys.executable, "-m", "pbdist", "query", *CLIPPED, "4", "--epsilon", "0"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(query, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "maximum" in done.stdout
 
 
 def test_another_study_is_refused_and_the_store_stays(folder: Path, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import xarray as xr
 
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
-from pbdist.store import StoredStudy, commit_record, open_store
-from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED
+from pbdist.store import StoredStudy, commit_record, is_committed, open_store
+from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED, cell_columns
 from pbdist.study import StudySpec
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray
 
@@ -29,6 +29,7 @@ class Study:
     def __init__(self, stored: StoredStudy) -> None:
         self._stored = stored
         self.path = stored.path
+        self._checked_batches: dict[int, bool] = {}
 
     def __repr__(self) -> str:
         """Return the name, the size and the path."""
@@ -109,6 +110,8 @@ class Study:
         cell = find_cell(self.spec, mechanism, noise)
         r = find_composition(self.spec, compositions)
         e = find_epsilon(self.spec, epsilon, exp_epsilon)
+        if not self._committed(cell):
+            raise self._missing(cell)
         values = {name: self._values(name, cell, r, e) for name in BOUNDS}
         if any(np.isnan(value).any() for value in values.values()):
             raise self._missing(cell)
@@ -119,6 +122,38 @@ class Study:
             directions=tuple(direction.value for direction in Direction),
             **{name: tuple(float(x) for x in value) for name, value in values.items()},
         )
+
+    def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds of every cell at one point, the larger of the two directions.
+
+        Parameters
+        ----------
+        compositions, epsilon
+            Positions on the study's grids.
+
+        Returns
+        -------
+        lower, upper : ndarray, shape (cells,)
+            NaN where a cell is not committed, or its files are not those of its commit record.
+        """
+        point = {COMPOSITIONS: compositions, EPSILON: epsilon}
+        committed = np.array([self._committed(cell) for cell in range(len(self.spec.cells))])
+        try:
+            # NaN in any direction is NaN in the maximum: what is not known of both is not known.
+            lower, upper = (
+                np.asarray(self.bounds[name].isel(point).max(DIRECTION, skipna=False).values, dtype=np.float64)
+                for name in ("delta_lower", "delta_upper")
+            )
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            raise _damaged(self.path, error) from error
+        return np.where(committed, lower, np.nan), np.where(committed, upper, np.nan)
+
+    def _committed(self, cell: int) -> bool:
+        """Whether the batch of a cell is committed, and its files are those of the commit record."""
+        batch = cell // self._stored.cells_per_batch
+        if batch not in self._checked_batches:
+            self._checked_batches[batch] = is_committed(self._stored, batch)
+        return self._checked_batches[batch]
 
     def _values(self, name: str, cell: int, r: int, e: int) -> FloatArray:
         """Return one array's value for both directions."""
@@ -133,7 +168,9 @@ class Study:
         setting = self.spec.cells[cell].describe()
         if commit_record(self._stored, batch) is None:
             return OffGridError(f"{self.path}: {setting} is not computed yet: run the study again")
-        return StoreDamagedError(f"{self.path}: {setting} was computed, but its chunk is missing: run the study again")
+        return StoreDamagedError(
+            f"{self.path}: {setting} was computed, but its files have changed or are missing: run the study again"
+        )
 
     def _check_grids(self, dataset: xr.Dataset) -> None:
         expected: dict[str, Any] = {
@@ -141,8 +178,11 @@ class Study:
             EPSILON: np.array(self.spec.epsilon),
             DIRECTION: np.array([direction.value for direction in Direction]),
         }
+        for name, column in cell_columns(self.spec).items():
+            expected[name] = np.array(column)
         for name, values in expected.items():
-            if not np.array_equal(dataset[name].values.astype(values.dtype), values):
+            stored = dataset[name].values.astype(values.dtype)
+            if not np.array_equal(stored, values, equal_nan=values.dtype.kind == "f"):
                 raise ValueError(f"the coordinate {name} is not that of the study")
 
 
@@ -162,5 +202,7 @@ def open_study(path: str | Path) -> Study:
 
 
 def _damaged(path: Path, error: Exception) -> StoreDamagedError:
+    if isinstance(error, StoreDamagedError):
+        return error
     text = " ".join(str(error).split())[:200]
     return StoreDamagedError(f"{path}: expected readable bounds, got: {text}: run the study again")

@@ -65,7 +65,7 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
         "setting": bounds.setting,
         "compositions": bounds.compositions,
         "epsilon": bounds.epsilon,
-        "exp_epsilon": bounds.exp_epsilon,
+        "exp_epsilon": bounds.exp_epsilon if math.isfinite(bounds.exp_epsilon) else None,
         "bounds": {
             name: {
                 "delta_lower": low,

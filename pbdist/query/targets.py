@@ -41,13 +41,9 @@ class TargetResult:
 
 def judge_target(study: Study, target: Target) -> tuple[TargetResult, ...]:
     """Return the result of every noise setting of the study, in the study's order."""
-    point = study.bounds[["delta_lower", "delta_upper"]].isel(
-        compositions=study.spec.compositions.index(target.compositions),
-        epsilon=study.spec.epsilon.index(target.epsilon),
+    lower, upper = study.maxima(
+        study.spec.compositions.index(target.compositions), study.spec.epsilon.index(target.epsilon)
     )
-    # NaN in any direction is NaN in the maximum: what is not known of both is not known.
-    lower = point["delta_lower"].max("direction", skipna=False).values
-    upper = point["delta_upper"].max("direction", skipna=False).values
     return tuple(
         TargetResult(cell, float(low), float(high), _verdict(float(low), float(high), target.delta))
         for cell, low, high in zip(study.spec.cells, lower, upper, strict=True)

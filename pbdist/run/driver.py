@@ -10,7 +10,7 @@ from pbdist.errors import BatchError, InvalidInputError
 from pbdist.run.batch import Job, Receipt, run_batch
 from pbdist.run.events import BatchFailed, BatchFinished, Listener, RunFinished, RunStarted
 from pbdist.run.executor import Executor
-from pbdist.store import StoredStudy, create_or_open, is_committed, remove_strays
+from pbdist.store import StoredStudy, create_or_open, is_committed, remove_strays, restore_skeleton
 from pbdist.study import Batch, Plan, StudySpec, plan_study
 
 __all__ = ["run_study"]
@@ -55,6 +55,8 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
             workers.enter_context(_started(executor, plan))
         stored = create_or_open(path, plan)
         with _only_driver(stored):
+            if not new:
+                restore_skeleton(stored, plan)
             left = [batch for batch in plan.batches if not is_committed(stored, batch.index)]
             if left:
                 if not new:

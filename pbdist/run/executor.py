@@ -1,5 +1,6 @@
 """Where batches are computed: a small interface, and the implementation that needs nothing but this process."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Protocol, Self
@@ -44,7 +45,11 @@ class SerialExecutor:
 
     workers = "this process"
     dashboard: str | None = None
-    worker_bytes: int | None = None
+
+    @property
+    def worker_bytes(self) -> int | None:
+        """The memory of this machine."""
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def run(self, task: Callable[[Job], Receipt], jobs: Sequence[Job]) -> Iterator[Outcome]:
         """Yield the outcome of each job in the given order."""

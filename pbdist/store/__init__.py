@@ -1,7 +1,7 @@
 """The store of a study's results: zarr v3, checksummed, committed batch by batch. The only writer of zarr."""
 
 from pbdist.store.commit import commit_record, is_committed, remove_strays
-from pbdist.store.create import create_or_open
+from pbdist.store.create import create_or_open, restore_skeleton
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.store.open import StoredStudy, open_store
 from pbdist.store.write import BatchWriter, read_state
@@ -16,4 +16,5 @@ __all__ = [
     "open_store",
     "read_state",
     "remove_strays",
+    "restore_skeleton",
 ]

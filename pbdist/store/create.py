@@ -31,7 +31,7 @@ from pbdist.study import Plan, StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
-__all__ = ["COMPRESSOR", "SERIALIZER", "create_or_open", "write_attributes"]
+__all__ = ["COMPRESSOR", "SERIALIZER", "create_or_open", "restore_skeleton", "write_attributes"]
 
 SERIALIZER = BytesCodec()
 #: Its checksum is what makes a flipped bit an error instead of a wrong number.
@@ -71,6 +71,37 @@ def create_or_open(path: str | Path, plan: Plan) -> StoredStudy:
             f"got one of study {stored.study.name!r} with digest {stored.study.digest[:12]}"
         )
     return stored
+
+
+def restore_skeleton(stored: StoredStudy, plan: Plan) -> None:
+    """Put back every file of a store that is missing or changed, results and commit records apart.
+
+    All that is not a result follows from the plan alone, so that it is built anew beside the store and compared. For
+    the one driver of a store.
+    """
+    temporary = stored.path.parent / f".{stored.path.name}.{uuid.uuid4().hex}.partial"
+    try:
+        _build(temporary, plan)
+        for fresh in sorted(path for path in temporary.rglob("*") if path.is_file()):
+            place = fresh.relative_to(temporary)
+            existing = stored.path / place
+            if place.parts[0] == "zarr.json" or (place.parts[0] == COMMITS and _is_group(existing)):
+                # The root was checked when the store was opened, and a commit record is checked against its files.
+                continue
+            if not existing.is_file() or existing.read_bytes() != fresh.read_bytes():
+                existing.parent.mkdir(parents=True, exist_ok=True)
+                fresh.replace(existing)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _is_group(path: Path) -> bool:
+    """Whether a file is the metadata of a zarr group."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and document.get("node_type") == "group"
 
 
 def write_attributes(group: Path, attributes: dict[str, JsonValue]) -> None:

@@ -51,7 +51,8 @@ class BatchWriter:
         """Write the chunks and the commit record; return the bytes written."""
         stop = self._start + len(self._columns["loss_width"])
         for name, values in self._columns.items():
-            array = zarr.open_array(self._stored.path / name, mode="r+")
+            # A chunk of nothing but the fill value is a result like any other.
+            array = zarr.open_array(self._stored.path / name, mode="r+", config={"write_empty_chunks": True})
             array[self._start : stop] = np.stack(values)
         return commit_batch(self._stored, self._index)
 

@@ -1,6 +1,7 @@
 """One entry of a study's list of mechanisms: what its keys may be, and the pairs that it stands for."""
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, NoReturn, TypeAlias
@@ -16,6 +17,9 @@ from pbdist.study.document import Document, Place, shown
 from pbdist.types import JsonValue
 
 __all__ = ["STRICT", "custom_error", "expand_entry", "first_problem", "refuse"]
+
+#: Above this a study is refused before it is built.
+_MOST_SETTINGS = 2_000_000
 
 #: How every model of the study file behaves.
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
@@ -249,6 +253,9 @@ def _expand(document: Document, place: Place, kind: str, places: Mapping[str, Pl
             alternatives[field] = _products(document, places[field])
         else:
             alternatives[field] = tuple((value, places[field] + at) for value, at in getattr(checked, field))
+    count = math.prod(map(len, alternatives.values()))
+    if count > _MOST_SETTINGS:
+        refuse(document, place, f"expected at most {_MOST_SETTINGS} noise settings, got {count}")
     return [
         (_construct(document, place, model, dict(zip(alternatives, choice, strict=True))), place)
         for choice in itertools.product(*alternatives.values())
@@ -258,6 +265,9 @@ def _expand(document: Document, place: Place, kind: str, places: Mapping[str, Pl
 def _products(document: Document, place: Place) -> Choices:
     count = len(_at(document, place))
     components = [[pair for pair, _ in expand_entry(document, (*place, i))] for i in range(count)]
+    settings = math.prod(map(len, components))
+    if settings > _MOST_SETTINGS:
+        refuse(document, place, f"expected at most {_MOST_SETTINGS} noise settings, got {settings}")
     return tuple((pairs, place) for pairs in itertools.product(*components))
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, PlainValidator, ValidationError
 
+from pbdist.buckets.table import MAX_BUCKETS
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
 from pbdist.study.entries import STRICT, custom_error, expand_entry, first_problem, refuse
@@ -15,7 +16,7 @@ from pbdist.types import JsonValue
 
 __all__ = ["DEFAULT_BUCKETS", "load_study"]
 
-#: Buckets on each side of zero loss where a study does not say: what the bounds' default is too.
+#: Number of finite buckets, where the study does not say it.
 DEFAULT_BUCKETS = 100_000
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -55,6 +56,8 @@ def _compositions(value: JsonValue) -> tuple[int, ...]:
 def _buckets(value: JsonValue) -> int:
     if type(value) is not int or value <= 0 or value % 2:
         raise custom_error(grids.GridError(f"expected a positive even number, got {shown(value)}"))
+    if value > MAX_BUCKETS:
+        raise custom_error(grids.GridError(f"expected at most {MAX_BUCKETS} buckets, got {shown(value)}"))
     return value
 
 

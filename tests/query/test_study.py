@@ -3,16 +3,18 @@
 import json
 import math
 import shutil
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 import pytest
 import zarr
+from rich.table import Table
 
 import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
 from pbdist.query import Study, Verdict, judge_target, open_study
-from pbdist.query.tables import rounded_down, rounded_up
+from pbdist.query.tables import bounds_table, rounded_down, rounded_up
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import Target, load_study
 from tests.studies import TINY, write_study
@@ -87,7 +89,7 @@ def test_lookup_is_what_is_stored(finished: Path) -> None:
         ),
         ({"scale": 9, "factor": None}, OffGridError, "the nearest being 5, got 9"),
         ({"scale": 1, "factor": None}, OffGridError, "the nearest being 2, got 1"),
-        ({"scale": math.nan, "factor": None}, OffGridError, "scale: expected"),
+        ({"scale": math.nan, "factor": None}, InvalidInputError, "scale: expected a finite number"),
         ({"scale": 2, "factor": 1.06}, OffGridError, "factor: expected a stored value, the nearest being 1.05"),
         ({"mechanism": "Laplac"}, OffGridError, "mechanism: expected one of Laplace, RandomizedResponse, clipped"),
         ({"scale": 2, "reading": "x"}, OffGridError, "reading: expected one of none, got x"),
@@ -98,7 +100,7 @@ def test_lookup_is_what_is_stored(finished: Path) -> None:
             OffGridError,
             "epsilon: expected a stored",
         ),
-        ({"epsilon": math.nan, "scale": 2, "factor": None}, OffGridError, "epsilon: expected a stored"),
+        ({"epsilon": math.nan, "scale": 2, "factor": None}, InvalidInputError, "epsilon: expected a finite number"),
         ({"epsilon": -0.5, "scale": 2, "factor": None}, OffGridError, "the nearest being 0, got -0.5"),
         ({"epsilon": None, "exp_epsilon": 3, "scale": 2, "factor": None}, OffGridError, "the nearest being 2, got 3"),
         ({"epsilon": None, "exp_epsilon": -3, "scale": 2, "factor": None}, OffGridError, "the nearest being 1, got -3"),
@@ -125,7 +127,7 @@ def test_what_is_missing_or_broken_is_never_a_number(copy: Path) -> None:
     chunk = copy / "delta_lower/c/0/0/0/0"
     content = chunk.read_bytes()
     chunk.unlink()
-    with pytest.raises(StoreDamagedError, match="its chunk is missing: run the study again"):
+    with pytest.raises(StoreDamagedError, match="its files have changed or are missing: run the study again"):
         look_up()
     chunk.write_bytes(content[:-3] + bytes([content[-3] ^ 16]) + content[-2:])
     with pytest.raises(StoreDamagedError, match="run the study again"):
@@ -155,6 +157,64 @@ def test_a_path_that_is_no_store(tmp_path: Path) -> None:
     zarr.open_group(tmp_path / "other", mode="w")
     with pytest.raises(NotAStoreError):
         pbdist.open_study(tmp_path / "other")
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_numbers_that_are_not_finite_match_nothing(finished: Path, value: float) -> None:
+    study = open_study(finished)
+    point = {"compositions": 4, "scale": 3.0, "factor": 1.05}
+    for change in ({"epsilon": value}, {"exp_epsilon": value}, {"epsilon": 0.0, "scale": value}):
+        with pytest.raises(InvalidInputError, match=f"{list(change)[-1]}: expected a finite number"):
+            study.lookup("Laplace", **{**point, **change})
+
+
+def test_the_larger_direction_counts(finished: Path) -> None:
+    # The clipped count is not symmetric: a maximum that took the other direction would be noticed.
+    study = open_study(finished)
+    point = study.lookup("clipped", compositions=1, exp_epsilon=2.0, factor="auto")
+    assert point.delta_upper[0] != point.delta_upper[1]
+    assert point.maximum == (max(point.delta_lower), max(point.delta_upper))
+    assert point.log_maximum == (max(point.log_delta_lower), max(point.log_delta_upper))
+    results = judge_target(study, Target(epsilon=point.epsilon, delta=0.5, compositions=1))
+    [judged] = [result for result in results if result.cell.label == "clipped" and result.cell.factor is None]
+    assert (judged.delta_lower, judged.delta_upper) == point.maximum
+
+
+def test_the_printed_table_encloses_the_bounds(finished: Path) -> None:
+    point = open_study(finished).lookup("clipped", compositions=4, exp_epsilon=1.5, factor="auto")
+    [table] = [part for part in bounds_table(point).renderables if isinstance(part, Table)]
+    columns = list(table.columns)
+    lower, upper, log_lower, log_upper = ([Decimal(str(text)) for text in column.cells] for column in columns[1:])
+    for row, (low, high) in enumerate(zip(point.delta_lower, point.delta_upper, strict=True)):
+        assert lower[row] <= Decimal(low) <= Decimal(high) <= upper[row]
+        assert log_lower[row] <= Decimal(point.log_delta_lower[row])
+        assert log_upper[row] >= Decimal(point.log_delta_upper[row])
+
+
+@pytest.mark.parametrize("column", ["scale", "mechanism", "reading", "p"])
+def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
+    array = zarr.open_array(copy / column, mode="r+")
+    array[...] = array[...][::-1]
+    study = open_study(copy)
+    with pytest.raises(StoreDamagedError, match=f"the coordinate {column} is not that of the study"):
+        _ = study.bounds
+    with pytest.raises(StoreDamagedError):
+        study.lookup("Laplace", compositions=4, epsilon=0.0, scale=3.0, factor="auto")
+
+
+def test_results_without_their_commit_record_are_not_told(copy: Path) -> None:
+    whole = open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+    assert whole.maximum[1] > 0.0
+    # Another batch's chunks, each of them sound by itself.
+    for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
+        shutil.copy(copy / name / "c/3/0/0/0", copy / name / "c/0/0/0/0")
+    with pytest.raises(StoreDamagedError, match="have changed"):
+        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+    (copy / "commits/batch-000000/zarr.json").unlink()
+    with pytest.raises(OffGridError, match="not computed yet"):
+        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+    results = judge_target(open_study(copy), Target(epsilon=0.0, delta=0.5, compositions=4))
+    assert results[0].verdict is Verdict.MISSING
 
 
 def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:

@@ -4,11 +4,13 @@ import dataclasses
 import fcntl
 import io
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -100,6 +102,35 @@ def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, tmp_path: P
     run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), events.append)
     assert sorted(event.batch for event in events if isinstance(event, BatchFinished)) == [1, 3, 4]
     assert results_of(stored.path) == complete
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda store: (store / "delta_upper/zarr.json").unlink(),
+        lambda store: (store / "delta_upper/zarr.json").write_text("{}"),
+        lambda store: shutil.rmtree(store / "epsilon"),
+        lambda store: shutil.rmtree(store / "scale/c"),
+        lambda store: shutil.rmtree(store / "commits/batch-000002"),
+        lambda store: shutil.rmtree(store / "commits"),
+        lambda store: shutil.rmtree(store / "states"),
+        lambda store: shutil.copy(store / "mean/c/0", store / "scale/c/0"),
+    ],
+)
+def test_what_is_no_result_is_put_back(tiny: StudySpec, tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    stored = run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    complete = results_of(stored.path)
+    damage(stored.path)
+    assert results_of(stored.path) != complete
+    run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    assert results_of(stored.path) == complete
+
+
+def test_a_study_too_large_for_this_machine_is_refused_before_a_store_is_made(tmp_path: Path) -> None:
+    path = write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 1073741824"))
+    with pytest.raises(InvalidInputError, match="memory_limit: expected workers that may use"):
+        run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    assert not (tmp_path / "s.zarr").exists()
 
 
 def test_a_batch_that_fails_does_not_stop_the_others(tiny: StudySpec, tmp_path: Path) -> None:

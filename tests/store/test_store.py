@@ -11,7 +11,17 @@ import zarr
 
 from pbdist.buckets import bounds_table
 from pbdist.errors import NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError, StoreMismatchError
-from pbdist.store import BatchWriter, StoredStudy, create_or_open, is_committed, open_store, read_state, remove_strays
+from pbdist.store import (
+    BatchWriter,
+    StoredStudy,
+    commit_record,
+    create_or_open,
+    is_committed,
+    open_store,
+    read_state,
+    remove_strays,
+)
+from pbdist.store.create import write_attributes
 from pbdist.study import Plan, load_study, plan_study
 from pbdist.types import Direction
 from tests.studies import TINY, files_of, write_study
@@ -177,6 +187,16 @@ def test_commit_notices_every_change(tmp_path: Path) -> None:
     assert is_committed(stored, 1)
     write_batch(stored, 1)
     assert files_of(stored.path) == written
+
+
+def test_a_record_that_names_no_files_is_none(tmp_path: Path) -> None:
+    stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path))
+    write_batch(stored, 0)
+    assert is_committed(stored, 0)
+    record = commit_record(stored, 0)
+    assert record is not None
+    write_attributes(stored.path / "commits/batch-000000", {"commit": {**record, "files": {}}})
+    assert not is_committed(stored, 0)
 
 
 def test_no_flipped_bit_is_read_as_a_number(tmp_path: Path) -> None:

@@ -200,6 +200,19 @@ M = "  - {kind: Laplace, scale: 2}\n"
             8,
             "targets[0].delta: expected a δ above 0 and below 1",
         ),
+        (
+            f"{HEAD}mechanisms:\n  - kind: Laplace\n    scale: {{linspace: [1, 2, 1000000]}}\n"
+            f"    sensitivity: {{linspace: [1, 2, 1000000]}}\n{TAIL}",
+            4,
+            "expected at most 2000000 noise settings, got 1000000000000",
+        ),
+        (
+            f"{HEAD}mechanisms:\n  - {{kind: Histogram, p: [1.0e+308, 1.0e+308], q: [1, 1]}}\n{TAIL}",
+            4,
+            "p[0]: expected",
+        ),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{400 * '0'}\n", 7, "buckets: expected a positive even number"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{30 * '0'}\n", 7, "buckets: expected at most 1073741824"),
         (f"{HEAD}mechanisms: [\n", 4, "expected YAML"),
         (f"{HEAD}mechanisms:\n  - &a {{kind: Laplace, scale: 1}}\n  - *a\n{TAIL}", 5, "alias"),
         ("", 1, "expected a mapping"),
