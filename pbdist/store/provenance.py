@@ -19,14 +19,17 @@ _GIT_SECONDS = 10
 def provenance() -> dict[str, JsonValue]:
     """Return the versions of pbdist, Python and the libraries that decide the numbers, and pbdist's git revision.
 
-    The revision is that of the checkout that pbdist runs from, with ``-dirty`` where it has been changed, and None for
-    an installed pbdist.
+    The revision is that of the checkout that pbdist runs from or was built from, with ``-dirty`` where it had been
+    changed, and None for a pbdist that was not built from a checkout.
     """
     versions: dict[str, JsonValue] = {package: metadata.version(package) for package in _PACKAGES}
     return {**versions, "python": platform.python_version(), "git_revision": _git_revision()}
 
 
 def _git_revision() -> str | None:
+    built_from = Path(__file__).resolve().parents[1] / "_git_revision.txt"
+    if built_from.is_file():
+        return built_from.read_text(encoding="utf-8").strip() or None
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():
         # An installed package may lie inside somebody else's checkout, which says nothing about it.
