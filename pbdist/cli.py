@@ -3,6 +3,7 @@
 import argparse
 import io
 import json
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -54,18 +55,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except PbdistError as error:
-        # A path or a label may hold a line break.
-        print(f"pbdist: error: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"pbdist: error: {error}", file=sys.stderr)
         return _FAILED if isinstance(error, BatchError) else _WRONG
     except KeyboardInterrupt:
         print("pbdist: interrupted: the same command goes on where this one stopped", file=sys.stderr)
+        # What zarr's thread has left half done complains with a traceback when the interpreter ends.
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+        sys.unraisablehook = lambda _: None
         return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has gone: nothing is left to tell, nor to be flushed at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        print(f"pbdist: error: {error}", file=sys.stderr)
+        print(f"pbdist: error: {PbdistError(str(error))}", file=sys.stderr)
         return _WRONG
 
 
@@ -223,7 +226,7 @@ def _query(options: argparse.Namespace) -> int:
         **noise,
     )
     if options.json:
-        print(json.dumps(bounds_as_json(bounds), indent=2))
+        print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
     else:
         _console().print(bounds_table(bounds))
     return 0

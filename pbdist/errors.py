@@ -30,6 +30,10 @@ def shown(value: object) -> str:
 class PbdistError(Exception):
     """Base of every error that pbdist raises on purpose; its text is one line."""
 
+    def __init__(self, text: str) -> None:
+        # A path, a label or a key that is quoted may hold line breaks and a terminal's control characters.
+        super().__init__("".join(character if character.isprintable() else " " for character in text))
+
 
 class InvalidInputError(PbdistError, ValueError):
     """A parameter is wrong: mend the argument that the text names."""

@@ -109,7 +109,7 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
             ("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "7"),
             "scale: expected a stored value, the nearest being 2",
         ),
-        (("query", *CLIPPED, "4", "--epsilon", "0", "--factor", "2"), "factor: expected one of none, got 2"),
+        (("query", *CLIPPED, "4", "--epsilon", "0", "--factor", "2"), "factor: expected auto, got 2"),
         (
             ("query", "data/tiny.zarr", "--mechanism", "Laplace", "--compositions", "4", "--epsilon", "0"),
             "got 3: also give scale (2, 3, 5)",
@@ -128,6 +128,8 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
         ),
         (("plan", "absent.yaml"), "absent.yaml:1: study: expected a readable study file"),
         (("plan", "."), "expected a readable study file"),
+        (("plan", "no\x1b[31m\nsuch.yaml"), "no [31m such.yaml:1: study: expected a readable study file"),
+        (("run", "study.yaml", "--cluster", "absent.yaml"), "absent.yaml:1: cluster: expected a readable cluster file"),
         (("run", "absent.yaml"), "expected a readable study file"),
         (("run", "study.yaml", "--store", "study.yaml", "--serial"), "study.yaml: expected a pbdist store"),
         (("run", "study.yaml", "--store", "study.yaml/x", "--serial"), "expected a path to create a store at"),

@@ -85,7 +85,7 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
         stored = [columns[name][cell] for cell in found]
         matching = [cell for cell, value in zip(found, stored, strict=True) if _equal(name, value, wanted[name])]
         if not matching:
-            raise OffGridError(f"{name}: expected {_near(stored, wanted[name])}, got {_text(wanted[name])}")
+            raise OffGridError(f"{name}: expected {_near(name, stored, wanted[name])}, got {_text(wanted[name])}")
         found = matching
     if len(found) > 1:
         raise InvalidInputError(_ambiguous(mechanism, columns, found))
@@ -145,11 +145,13 @@ def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
     return same_float(stored, float(wanted))
 
 
-def _near(stored: Sequence[float | str], wanted: float | str | None) -> str:
+def _near(name: str, stored: Sequence[float | str], wanted: float | str | None) -> str:
     values = sorted({value for value in stored if isinstance(value, float) and not math.isnan(value)})
     if values and isinstance(wanted, int | float):
         return f"a stored value, {_neighbours(values, float(wanted), '{:.10g}')}"
-    texts = sorted({_text(value) for value in stored})
+    texts = sorted({_text(value, name) for value in stored})
+    if len(texts) == 1:
+        return "no value" if texts[0] == "none" else texts[0]
     return f"one of {_listed(texts)}"
 
 
@@ -163,7 +165,7 @@ def _neighbours(stored: Sequence[float] | Sequence[int], wanted: float, form: st
 def _ambiguous(mechanism: str, columns: Mapping[str, Sequence[float | str]], found: Sequence[int]) -> str:
     undetermined = []
     for name in COLUMNS:
-        texts = list(dict.fromkeys(_text(columns[name][cell]) for cell in found))
+        texts = list(dict.fromkeys(_text(columns[name][cell], name) for cell in found))
         if len(texts) > 1:
             undetermined.append(f"{name} ({_listed(texts)})")
     start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
@@ -177,7 +179,8 @@ def _listed(texts: Sequence[str]) -> str:
     return ", ".join(texts[:_MOST_LISTED]) + more
 
 
-def _text(value: float | str | None) -> str:
+def _text(value: float | str | None, name: str = "") -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "none"
+        # The factor that is not given is the automatic one.
+        return "auto" if name == "factor" else "none"
     return f"{value:.10g}" if isinstance(value, int | float) else value or "none"

@@ -9,9 +9,10 @@ import xarray as xr
 
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
-from pbdist.store import StoredStudy, commit_record, is_committed, open_store
+from pbdist.store import StoredStudy, changed_arrays, commit_record, is_committed, open_store
 from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED, cell_columns
 from pbdist.study import StudySpec
+from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray
 
 __all__ = ["Study", "open_study"]
@@ -65,9 +66,13 @@ class Study:
         Raises
         ------
         StoreDamagedError
-            The coordinates in the store are not those of the study.
+            The metadata or the coordinates in the store are not those of the study.
         """
         try:
+            # Before xarray looks: sound bytes under other metadata are other numbers.
+            changed = changed_arrays(self._stored)
+            if changed:
+                raise ValueError(f"the metadata of {', '.join(changed)} is not that of the study")
             dataset = xr.open_zarr(self.path, consolidated=False, chunks=None)
             self._check_grids(dataset)
             bounds: xr.Dataset = dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
@@ -176,12 +181,14 @@ class Study:
         expected: dict[str, Any] = {
             COMPOSITIONS: np.array(self.spec.compositions),
             EPSILON: np.array(self.spec.epsilon),
+            "exp_epsilon": np.array([exponential(value) for value in self.spec.epsilon]),
             DIRECTION: np.array([direction.value for direction in Direction]),
         }
         for name, column in cell_columns(self.spec).items():
             expected[name] = np.array(column)
         for name, values in expected.items():
-            stored = dataset[name].values.astype(values.dtype)
+            # By way of a list: a text's width is then what it needs, and nothing is cut off its end.
+            stored = np.array(dataset[name].values.tolist())
             if not np.array_equal(stored, values, equal_nan=values.dtype.kind == "f"):
                 raise ValueError(f"the coordinate {name} is not that of the study")
 

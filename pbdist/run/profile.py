@@ -62,7 +62,7 @@ def load_profile(path: str | Path) -> LocalProfile:
     StudyFileError
         The file is not YAML, or a key is unknown or has a wrong value; the text names the line.
     """
-    document = read_document(Path(path))
+    document = read_document(Path(path), "cluster")
     if not isinstance(document.data, dict):
         raise document.error((), f"expected a mapping with a kind, got {shown(document.data)}")
     if "kind" not in document.data:

@@ -1,7 +1,7 @@
 """The store of a study's results: zarr v3, checksummed, committed batch by batch. The only writer of zarr."""
 
 from pbdist.store.commit import commit_record, is_committed, remove_strays
-from pbdist.store.create import create_or_open, restore_skeleton
+from pbdist.store.create import changed_arrays, create_or_open, restore_skeleton
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.store.open import StoredStudy, open_store
 from pbdist.store.write import BatchWriter, read_state
@@ -10,6 +10,7 @@ __all__ = [
     "STORE_FORMAT",
     "BatchWriter",
     "StoredStudy",
+    "changed_arrays",
     "commit_record",
     "create_or_open",
     "is_committed",

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import zarr
 from zarr.codecs import BytesCodec, ZstdCodec
+from zarr.core.buffer import default_buffer_prototype
+from zarr.storage import MemoryStore
 
 from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.store.layout import (
@@ -31,11 +33,23 @@ from pbdist.study import Plan, StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
-__all__ = ["COMPRESSOR", "SERIALIZER", "create_or_open", "restore_skeleton", "write_attributes"]
+__all__ = ["COMPRESSOR", "SERIALIZER", "changed_arrays", "create_or_open", "restore_skeleton", "write_attributes"]
 
 SERIALIZER = BytesCodec()
 #: Its checksum is what makes a flipped bit an error instead of a wrong number.
 COMPRESSOR = ZstdCodec(level=3, checksum=True)
+
+#: What of an array's metadata decides how its bytes become numbers.
+_DECISIVE = (
+    "node_type",
+    "shape",
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "fill_value",
+    "codecs",
+    "dimension_names",
+)
 
 
 class _Shape(NamedTuple):
@@ -65,7 +79,12 @@ def create_or_open(path: str | Path, plan: Plan) -> StoredStudy:
         except OSError as error:
             raise InvalidInputError(f"store: expected a path to create a store at, got: {error}") from error
     stored = open_store(path)
-    if stored.study.digest != plan.study.digest or stored.cells_per_batch != plan.cells_per_batch:
+    if stored.study.digest == plan.study.digest and stored.cells_per_batch != plan.cells_per_batch:
+        raise StoreMismatchError(
+            f"{path}: cells_per_batch: expected a store with {plan.cells_per_batch} cells in a batch, "
+            f"got one with {stored.cells_per_batch}"
+        )
+    if stored.study.digest != plan.study.digest:
         raise StoreMismatchError(
             f"{path}: expected a store of study {plan.study.name!r} with digest {plan.study.digest[:12]}, "
             f"got one of study {stored.study.name!r} with digest {stored.study.digest[:12]}"
@@ -95,13 +114,38 @@ def restore_skeleton(stored: StoredStudy, plan: Plan) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+def changed_arrays(stored: StoredStudy) -> list[str]:
+    """Return the arrays of a store whose metadata is missing, or would read their bytes as other numbers."""
+    # In memory: an interrupted folder would be cleared away while zarr's thread still writes to it.
+    root = zarr.open_group(MemoryStore(), mode="w", zarr_format=3)
+    _write_arrays(root, stored.study, stored.cells_per_batch)
+    fresh = {
+        name: json.loads(array.metadata.to_buffer_dict(default_buffer_prototype())["zarr.json"].to_bytes())
+        for name, array in root.arrays()
+    }
+    return [
+        name
+        for name in sorted(fresh)
+        if _decisive(_metadata(stored.path / name / "zarr.json")) != _decisive(fresh[name])
+    ]
+
+
+def _decisive(document: dict[str, JsonValue]) -> list[JsonValue]:
+    return [document.get(key) for key in _DECISIVE]
+
+
 def _is_group(path: Path) -> bool:
     """Whether a file is the metadata of a zarr group."""
+    return _metadata(path).get("node_type") == "group"
+
+
+def _metadata(path: Path) -> dict[str, JsonValue]:
+    """Return the content of a ``zarr.json``, empty where it cannot be read."""
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        return False
-    return isinstance(document, dict) and document.get("node_type") == "group"
+        return {}
+    return document if isinstance(document, dict) else {}
 
 
 def write_attributes(group: Path, attributes: dict[str, JsonValue]) -> None:
@@ -139,17 +183,26 @@ def _create(path: Path, plan: Plan) -> None:
 
 
 def _build(path: Path, plan: Plan) -> None:
-    study = plan.study
     root = zarr.open_group(path, mode="w-", zarr_format=3, attributes=_root_attributes(plan))
+    _write_arrays(root, plan.study, plan.cells_per_batch)
+    root.create_group(COMMITS)
+    if plan.study.keep_states:
+        root.create_group(STATES)
+    for index in range(len(plan.batches)):
+        root.create_group(batch_group(index))
+
+
+def _write_arrays(root: zarr.Group, study: StudySpec, cells_per_batch: int) -> None:
+    """Create every array of a store, the coordinates with their values."""
     sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
     dimensions = (CELL, DIRECTION, COMPOSITIONS, EPSILON)
     of_cell = {"coordinates": " ".join([*COLUMNS, "pair"])}
     coordinates = {"coordinates": f"{of_cell['coordinates']} exp_epsilon"}
     for name, about in BOUNDS.items():
-        shape = _Shape(sizes, (plan.cells_per_batch, *sizes[1:]), dimensions)
+        shape = _Shape(sizes, (cells_per_batch, *sizes[1:]), dimensions)
         _array(root, name, shape, np.dtype("f8"), {**about.as_dict(), **coordinates})
     for name, about in COMPUTED.items():
-        shape = _Shape(sizes[:1], (plan.cells_per_batch,), (CELL,))
+        shape = _Shape(sizes[:1], (cells_per_batch,), (CELL,))
         _array(root, name, shape, np.dtype("f8"), {**about.as_dict(), **of_cell})
     _write_grids(root, study)
     text = np.dtypes.StringDType()
@@ -159,11 +212,6 @@ def _build(path: Path, plan: Plan) -> None:
         if kind is not text:
             attributes["units"] = "1"
         _coordinate(root, name, np.array(values, dtype=kind), (CELL,), attributes)
-    root.create_group(COMMITS)
-    if study.keep_states:
-        root.create_group(STATES)
-    for index in range(len(plan.batches)):
-        root.create_group(batch_group(index))
 
 
 def _write_grids(root: zarr.Group, study: StudySpec) -> None:

@@ -8,6 +8,7 @@ import zarr
 
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.table import BoundsTable
+from pbdist.errors import BatchError
 from pbdist.store.commit import commit_batch
 from pbdist.store.create import COMPRESSOR, SERIALIZER
 from pbdist.store.layout import BOUNDS, COMPUTED, cell_group
@@ -38,8 +39,17 @@ class BatchWriter:
         self._columns: dict[str, list[FloatArray]] = {name: [] for name in (*BOUNDS, *COMPUTED)}
 
     def add(self, table: BoundsTable) -> None:
-        """Take the table of the next cell; its bucket states are written at once, so that none piles up."""
+        """Take the table of the next cell; its bucket states are written at once, so that none piles up.
+
+        Raises
+        ------
+        BatchError
+            A bound is not a number, which in a store stands for what is not computed.
+        """
         cell = self._start + len(self._columns["loss_width"])
+        for name in BOUNDS:
+            if np.isnan(getattr(table, name)).any():
+                raise BatchError(f"{self._stored.study.cells[cell].describe()}: expected numbers in {name}, got nan")
         for name in BOUNDS:
             self._columns[name].append(np.asarray(getattr(table, name), dtype=np.float64))
         self._columns["factor_used"].append(np.array(table.grid.factor))

@@ -49,11 +49,14 @@ class Document:
         The content as dicts, lists, text, numbers, booleans and None.
     lines
         The line, from 1, of each value's key or list item.
+    what
+        What the file is, in an error that is not about one of its fields.
     """
 
     source: str
     data: JsonValue
     lines: Mapping[Place, int]
+    what: str = "study"
 
     def error(self, place: Place, problem: str) -> StudyFileError:
         """Return the error ``FILE:LINE: field.path: problem`` for the value at `place`.
@@ -64,11 +67,11 @@ class Document:
         while known not in self.lines:
             known = known[:-1]
         field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
-        return StudyFileError(f"{self.source}:{self.lines[known]}: {field or 'study'}: {problem}")
+        return StudyFileError(f"{self.source}:{self.lines[known]}: {field or self.what}: {problem}")
 
 
-def read_document(path: Path) -> Document:
-    """Read the YAML file at `path`.
+def read_document(path: Path, what: str = "study") -> Document:
+    """Read the YAML file at `path`, which is to be a `what`.
 
     Raises
     ------
@@ -78,29 +81,33 @@ def read_document(path: Path) -> Document:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        problem = f"expected a readable study file, got: {error.strerror}"
-        raise StudyFileError(f"{path}:1: study: {problem}") from error
+        problem = f"expected a readable {what} file, got: {error.strerror}"
+        raise StudyFileError(f"{path}:1: {what}: {problem}") from error
     except UnicodeDecodeError as error:
-        raise StudyFileError(f"{path}:1: study: expected UTF-8 text, got {shown(error.object[:20])}") from error
+        raise StudyFileError(f"{path}:1: {what}: expected UTF-8 text, got {shown(error.object[:20])}") from error
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            line = event.start_mark.line + 1 if event.start_mark else 1
             if isinstance(event, yaml.AliasEvent):
-                line = event.start_mark.line + 1 if event.start_mark else 1
                 problem = f"expected the value itself, got the alias *{event.anchor}"
-                raise StudyFileError(f"{path}:{line}: study: {problem}")
+                raise StudyFileError(f"{path}:{line}: {what}: {problem}")
+            # A node knows only the tag that it has in the end, an event the one that is written.
+            tag = getattr(event, "tag", None)
+            if tag is not None:
+                raise StudyFileError(f"{path}:{line}: {what}: expected a value without a tag, got {shown(tag)}")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        raise StudyFileError(f"{path}:{line}: study: expected YAML, got: {shown(error.problem)}") from error
+        raise StudyFileError(f"{path}:{line}: {what}: expected YAML, got: {shown(error.problem)}") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise StudyFileError(f"{path}:{line}: study: expected YAML, got: {shown(error.reason)}") from error
+        raise StudyFileError(f"{path}:{line}: {what}: expected YAML, got: {shown(error.reason)}") from error
     except RecursionError as error:
-        raise StudyFileError(f"{path}:1: study: expected a few levels, got too many nested ones") from error
+        raise StudyFileError(f"{path}:1: {what}: expected a few levels, got too many nested ones") from error
     reader = _Reader(str(path))
     data = None if root is None else reader.value(root, ())
-    return Document(str(path), data, reader.lines)
+    return Document(str(path), data, reader.lines, what)
 
 
 class _Reader:
@@ -117,8 +124,6 @@ class _Reader:
             return self._mapping(node, place)
         if isinstance(node, yaml.SequenceNode):
             return [self.value(item, (*place, position)) for position, item in enumerate(node.value)]
-        if node.tag.startswith("!") or node.tag == "tag:yaml.org,2002:binary":
-            raise self._error(line, place, f"expected a value without a tag, got {shown(node.tag)}")
         quoted = isinstance(node, yaml.ScalarNode) and bool(node.style)
         return node.value if quoted else _scalar(node.value)
 

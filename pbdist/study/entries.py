@@ -16,10 +16,10 @@ from pbdist.study import grids
 from pbdist.study.document import Document, Place, shown
 from pbdist.types import JsonValue
 
-__all__ = ["STRICT", "custom_error", "expand_entry", "first_problem", "refuse"]
+__all__ = ["MOST_SETTINGS", "STRICT", "custom_error", "expand_entry", "first_problem", "refuse"]
 
 #: Above this a study is refused before it is built.
-_MOST_SETTINGS = 2_000_000
+MOST_SETTINGS = 2_000_000
 
 #: How every model of the study file behaves.
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
@@ -153,7 +153,7 @@ _ENTRIES: Mapping[str, type[_Entry]] = {
     "Product": _ProductEntry,
 }
 _NOISES = ("Laplace", "Gaussian")
-_CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+): (?P<problem>.*)", re.DOTALL)
+_CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<position>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 
 
 def refuse(document: Document, place: Place, problem: str) -> NoReturn:
@@ -161,15 +161,19 @@ def refuse(document: Document, place: Place, problem: str) -> NoReturn:
     raise document.error(place, problem)
 
 
-def first_problem(error: ValidationError, known: type[BaseModel]) -> tuple[Place, str]:
-    """Return the place, seen from the model, and the text of the problem to tell of those that pydantic found."""
+def first_problem(error: ValidationError, known: type[BaseModel], **nested: type[BaseModel]) -> tuple[Place, str]:
+    """Return the place, seen from the model, and the text of the problem to tell of those that pydantic found.
+
+    `nested` are the models of what stands in the lists of `known`, by field.
+    """
     found = error.errors(include_url=False)
     # A misspelt key is both unknown and missing: the line it stands on is the better one to name.
     details: ErrorDetails = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
     place: Place = details["loc"]
     kind, got = details["type"], shown(details["input"])
     if kind == "extra_forbidden":
-        return place, f"expected one of {', '.join(known.model_fields)}, got an unknown key"
+        owner = nested[str(place[0])] if len(place) > 1 else known
+        return place, f"expected one of {', '.join(owner.model_fields)}, got an unknown key"
     if kind == "missing":
         return place, "expected a value, got nothing: the key is missing"
     if kind == "grid":
@@ -254,8 +258,8 @@ def _expand(document: Document, place: Place, kind: str, places: Mapping[str, Pl
         else:
             alternatives[field] = tuple((value, places[field] + at) for value, at in getattr(checked, field))
     count = math.prod(map(len, alternatives.values()))
-    if count > _MOST_SETTINGS:
-        refuse(document, place, f"expected at most {_MOST_SETTINGS} noise settings, got {count}")
+    if count > MOST_SETTINGS:
+        refuse(document, place, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
     return [
         (_construct(document, place, model, dict(zip(alternatives, choice, strict=True))), place)
         for choice in itertools.product(*alternatives.values())
@@ -266,8 +270,8 @@ def _products(document: Document, place: Place) -> Choices:
     count = len(_at(document, place))
     components = [[pair for pair, _ in expand_entry(document, (*place, i))] for i in range(count)]
     settings = math.prod(map(len, components))
-    if settings > _MOST_SETTINGS:
-        refuse(document, place, f"expected at most {_MOST_SETTINGS} noise settings, got {settings}")
+    if settings > MOST_SETTINGS:
+        refuse(document, place, f"expected at most {MOST_SETTINGS} noise settings, got {settings}")
     return tuple((pairs, place) for pairs in itertools.product(*components))
 
 
@@ -281,7 +285,8 @@ def _construct(document: Document, place: Place, model: type[_Entry], chosen: Ma
     except InvalidInputError as error:
         told = _CONSTRUCTOR_PROBLEM.fullmatch(str(error))
         if told and told["field"] in chosen:
-            refuse(document, chosen[told["field"]][1], told["problem"])
+            at = chosen[told["field"]][1]
+            refuse(document, at if told["position"] is None else (*at, int(told["position"])), told["problem"])
         refuse(document, place, str(error))
 
 

@@ -10,13 +10,13 @@ from pydantic import BaseModel, PlainValidator, ValidationError
 from pbdist.buckets.table import MAX_BUCKETS
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
-from pbdist.study.entries import STRICT, custom_error, expand_entry, first_problem, refuse
+from pbdist.study.entries import MOST_SETTINGS, STRICT, custom_error, expand_entry, first_problem, refuse
 from pbdist.study.spec import STUDY_FORMAT, Cell, StudySpec, Target
 from pbdist.types import JsonValue
 
 __all__ = ["DEFAULT_BUCKETS", "load_study"]
 
-#: Number of finite buckets, where the study does not say it.
+#: Number of finite buckets in all, on both sides of loss 0, where the study does not say it.
 DEFAULT_BUCKETS = 100_000
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -133,7 +133,7 @@ def load_study(path: str | Path) -> StudySpec:
     try:
         model = _StudyModel.model_validate(document.data)
     except ValidationError as error:
-        refuse(document, *first_problem(error, _StudyModel))
+        refuse(document, *first_problem(error, _StudyModel, targets=_TargetModel))
     if not _NAME.fullmatch(model.name):
         refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(model.name)}")
     epsilon = _epsilon_grid(document, model)
@@ -172,6 +172,9 @@ def _cells(document: Document, model: _StudyModel) -> tuple[Cell, ...]:
         label = entry.get("label", entry["kind"])
         if not isinstance(label, str) or not _printable(label):
             refuse(document, (*place, "label"), f"expected a short text on one line, got {shown(label)}")
+        count = len(found) + len(pairs) * len(model.factors)
+        if count > MOST_SETTINGS:
+            refuse(document, place, f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
         for pair, at in pairs:
             for factor in model.factors:
                 cell = Cell(label, pair, factor)

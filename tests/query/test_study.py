@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rich.table import Table
 import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
 from pbdist.query import Study, Verdict, judge_target, open_study
-from pbdist.query.tables import bounds_table, rounded_down, rounded_up
+from pbdist.query.tables import bounds_as_json, bounds_table, rounded_down, rounded_up
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import Target, load_study
 from tests.studies import TINY, write_study
@@ -92,7 +93,7 @@ def test_lookup_is_what_is_stored(finished: Path) -> None:
         ({"scale": math.nan, "factor": None}, InvalidInputError, "scale: expected a finite number"),
         ({"scale": 2, "factor": 1.06}, OffGridError, "factor: expected a stored value, the nearest being 1.05"),
         ({"mechanism": "Laplac"}, OffGridError, "mechanism: expected one of Laplace, RandomizedResponse, clipped"),
-        ({"scale": 2, "reading": "x"}, OffGridError, "reading: expected one of none, got x"),
+        ({"scale": 2, "reading": "x"}, OffGridError, "reading: expected no value, got x"),
         ({"compositions": 3, "scale": 2, "factor": None}, OffGridError, "the neighbours being 2 and 4, got 3"),
         ({"epsilon": 0.5, "scale": 2, "factor": None}, OffGridError, "being 0.4054651081 and 0.6931471806, got 0.5"),
         (
@@ -105,7 +106,7 @@ def test_lookup_is_what_is_stored(finished: Path) -> None:
         ({"epsilon": None, "exp_epsilon": 3, "scale": 2, "factor": None}, OffGridError, "the nearest being 2, got 3"),
         ({"epsilon": None, "exp_epsilon": -3, "scale": 2, "factor": None}, OffGridError, "the nearest being 1, got -3"),
         ({"epsilon": None, "scale": 2, "factor": None}, InvalidInputError, "exactly one of epsilon and exp_epsilon"),
-        ({}, InvalidInputError, "also give scale (2, 3, 5), factor (none, 1.05)"),
+        ({}, InvalidInputError, "also give scale (2, 3, 5), factor (auto, 1.05)"),
         ({"sigma": 2}, InvalidInputError, "sigma: expected one of kind, noise"),
     ],
 )
@@ -202,6 +203,42 @@ def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
         study.lookup("Laplace", compositions=4, epsilon=0.0, scale=3.0, factor="auto")
 
 
+def test_a_text_with_more_at_its_end_is_another_one(copy: Path) -> None:
+    array = zarr.open_array(copy / "mechanism", mode="r+")
+    array[...] = np.array([f"{label}s" for label in array[...]], dtype=np.dtypes.StringDType())
+    with pytest.raises(StoreDamagedError, match="the coordinate mechanism is not that of the study"):
+        _ = open_study(copy).bounds
+
+
+def test_altered_values_of_exp_epsilon_are_noticed(copy: Path) -> None:
+    shutil.copy(copy / "epsilon/c/0", copy / "exp_epsilon/c/0")
+    with pytest.raises(StoreDamagedError, match="the coordinate exp_epsilon is not that of the study"):
+        _ = open_study(copy).bounds
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # As many bytes, other numbers.
+        ('"data_type": "float64"', '"data_type": "int64"'),
+        ('"endian": "little"', '"endian": "big"'),
+        ('"data_type": "float64"', '"data_type": "float32"'),
+        ('"node_type": "array"', '"node_type": "group"'),
+        ("{", ""),
+    ],
+)
+def test_altered_metadata_is_noticed(copy: Path, old: str, new: str) -> None:
+    metadata = copy / "delta_upper/zarr.json"
+    text = metadata.read_text()
+    assert old in text
+    metadata.write_text(text.replace(old, new))
+    with pytest.raises(StoreDamagedError, match="the metadata of delta_upper is not that of the study"):
+        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+    metadata.unlink()
+    with pytest.raises(StoreDamagedError, match="the metadata of delta_upper is not that of the study"):
+        open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
+
+
 def test_results_without_their_commit_record_are_not_told(copy: Path) -> None:
     whole = open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
     assert whole.maximum[1] > 0.0
@@ -239,6 +276,14 @@ def test_verdicts_follow_the_bounds(finished: Path, copy: Path) -> None:
 def test_printed_bounds_are_rounded_outwards(value: float) -> None:
     assert float(rounded_down(value)) <= value <= float(rounded_up(value))
     assert float(rounded_up(value)) - float(rounded_down(value)) <= 1.1e-5 * abs(value) + 1e-323
+
+
+def test_json_has_no_infinity(finished: Path) -> None:
+    point = open_study(finished).lookup("clipped", compositions=1, epsilon=0.0, factor="auto")
+    form = bounds_as_json(replace(point, epsilon=800.0, log_delta_lower=(-math.inf, -math.inf)))
+    assert form["exp_epsilon"] is None
+    assert form["bounds"]["maximum"]["log_delta_lower"] is None
+    assert json.loads(json.dumps(form, allow_nan=False)) == form
 
 
 def test_printed_infinities() -> None:

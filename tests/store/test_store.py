@@ -10,7 +10,14 @@ import xarray as xr
 import zarr
 
 from pbdist.buckets import bounds_table
-from pbdist.errors import NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError, StoreMismatchError
+from pbdist.errors import (
+    BatchError,
+    NotAStoreError,
+    PbdistError,
+    StoreDamagedError,
+    StoreFormatError,
+    StoreMismatchError,
+)
 from pbdist.store import (
     BatchWriter,
     StoredStudy,
@@ -141,6 +148,9 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
     with pytest.raises(StoreMismatchError, match="digest"):
         create_or_open(path, plan_of(tmp_path, TINY.replace("[2, 3, 5]", "[2, 3, 6]")))
     assert files_of(path) == before
+    with pytest.raises(StoreMismatchError, match="cells_per_batch: expected a store with 4 cells in a batch, got one"):
+        create_or_open(path, replace(plan, cells_per_batch=4))
+    assert files_of(path) == before
     for attributes, error in (
         ({"pbdist_format": 2}, StoreFormatError),
         ({"pbdist_format": 1, "study_digest": "0" * 64}, StoreDamagedError),
@@ -187,6 +197,19 @@ def test_commit_notices_every_change(tmp_path: Path) -> None:
     assert is_committed(stored, 1)
     write_batch(stored, 1)
     assert files_of(stored.path) == written
+
+
+def test_a_bound_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
+    stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path))
+    study = stored.study
+    table = bounds_table(
+        [(study.cells[0].pair, 1)], compositions=study.compositions, epsilon=study.epsilon, buckets=study.buckets
+    )
+    upper = table.delta_upper.copy()
+    upper[1, 0, 0] = np.nan
+    words = r"Laplace\(scale=2, sensitivity=1\): expected numbers in delta_upper, got nan"
+    with pytest.raises(BatchError, match=words):
+        BatchWriter(stored, 0).add(replace(table, delta_upper=upper))
 
 
 def test_a_record_that_names_no_files_is_none(tmp_path: Path) -> None:

@@ -217,7 +217,33 @@ M = "  - {kind: Laplace, scale: 2}\n"
         (f"{HEAD}mechanisms:\n  - &a {{kind: Laplace, scale: 1}}\n  - *a\n{TAIL}", 5, "alias"),
         ("", 1, "expected a mapping"),
         ("[1, 2]", 1, "expected a mapping"),
-        ("a: !!python/object:os.system 1\n", 1, "format: expected 1"),
+        ("a: !!python/object:os.system 1\n", 1, "expected a value without a tag"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: !!int 1000\n", 7, "without a tag, got 'tag:yaml.org,2002:int'"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: !foo [0.1]\n", 6, "without a tag, got '!foo'"),
+        (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: !foo {{linspace: [0, 1, 2]}}\n", 6, "without a tag"),
+        (f'{HEAD}mechanisms:\n{M}{TAIL}"a\\nb\\x1b[31m": 1\n', 7, "a b [31m: expected one of format"),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - epsilon: 0.5\n    detla: 0.1\n    compositions: 1\n",
+            9,
+            "targets[0].detla: expected one of delta, compositions, epsilon, exp_epsilon, got an unknown key",
+        ),
+        (
+            f"{HEAD}mechanisms:\n  - kind: Histogram\n    q: [0.5, 0.5]\n    p: [1.5, -0.5]\n{TAIL}",
+            6,
+            "mechanisms[0].p[1]: expected",
+        ),
+        (
+            f"{HEAD}mechanisms:\n  - kind: Histogram\n    q: [0.5, 0.5]\n    p:\n      - 1.5\n      - -0.5\n{TAIL}",
+            8,
+            "mechanisms[0].p[1]: expected",
+        ),
+        (
+            # Each entry is small enough, and both of them together with the factors are not.
+            f"{HEAD}mechanisms:\n{M}  - kind: Laplace\n    scale: {{linspace: [3, 4, 1000]}}\n{TAIL}"
+            f"factors: {[1 + (i + 1) / 4096 for i in range(2000)]}\n",
+            5,
+            "expected at most 2000000 cells in all, got 2002000 up to here",
+        ),
         ("format: 1\nname: \x07\n", 2, "expected YAML"),
     ],
 )
