@@ -38,7 +38,7 @@ def leaf_state(pair: ElementaryPair, grid: Grid, direction: Direction = Directio
     a_lower, a_upper, a_beyond = _collect(masses.cells_a, masses.atoms_a, place, finite, grid)
     b_lower, b_upper, b_beyond = _collect(masses.cells_b, masses.atoms_b, place, finite, grid)
     # Events that A lacks have a loss of -inf.
-    b_upper[0] += float(masses.only_b.upper[0]) * (1.0 + 2.0 * UNIT_ROUNDOFF)
+    b_upper[0] = (b_upper[0] + float(masses.only_b.upper[0])) * (1.0 + 2.0 * UNIT_ROUNDOFF)
     b_lower[0] = corner_mass(float(a_lower[0]), grid)
     state = BucketState(
         grid=grid,
