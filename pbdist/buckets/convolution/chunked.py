@@ -3,14 +3,6 @@
 This module is the only owner of Fourier transforms and of the rounding bound: it alone meets the slightly negative
 values that a transform leaves, and it alone rounds them to a side.
 
-The assumption on the transform, in one place
----------------------------------------------
-scipy's ``rfft`` and ``irfft`` at a length N = 2^k are taken to have, along every path from an input to an output, a
-relative error of at most `transform_error` (N). For Cooley-Tukey butterflies of radix 2 with correctly rounded
-twiddles Higham (Accuracy and Stability of Numerical Algorithms, 2nd edition, Theorem 24.2) shows
-(u + 4√2 u + O(u²)) k = 6.7 u k; Brisebarre, Joldes, Muller, Naneş & Picot (2020) show less. The kernel asks for 7 u k
-and takes twice that. The tests compare it with exact integer arithmetic.
-
 The bound
 ---------
 Let ε = `transform_error`. The transforms of x and y err by ε‖x‖₂√N and ε‖y‖₂√N in the 2-norm, so that by
@@ -25,10 +17,11 @@ from enum import Enum
 import numpy as np
 from scipy import fft
 
+from pbdist.buckets.convolution.transform import transform_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["Rounding", "convolve", "rounded_convolution", "transform_error"]
+__all__ = ["Rounding", "convolve", "rounded_convolution"]
 
 
 #: A sum of products below this may have lost terms to underflow; far more than all that can be lost.
@@ -45,11 +38,6 @@ class Rounding(Enum):
 
     UP = "up"
     DOWN = "down"
-
-
-def transform_error(length: int) -> float:
-    """Bound on the relative error of one transform of that length, a power of two; see the module's assumption."""
-    return 2.0 * 7.0 * UNIT_ROUNDOFF * max(1, length.bit_length() - 1)
 
 
 def convolve(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
