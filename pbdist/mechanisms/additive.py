@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -46,7 +47,9 @@ class AdditiveNoise(ElementaryPair):
         return self.truncate is None or self.truncate[0] == -self.truncate[1]
 
     @abstractmethod
-    def interval(self, lower: FloatArray, upper: FloatArray, mean: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    def interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
         """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
 
     @abstractmethod
@@ -55,7 +58,14 @@ class AdditiveNoise(ElementaryPair):
 
     @abstractmethod
     def _location(self, loss: FloatArray) -> FloatArray:
-        """Return the x at which the strictly falling part of the loss has the given value."""
+        """Return the x at which the strictly falling part of the loss has the given value; never rising, as computed.
+
+        A constant minus a constant times the loss is such: each rounding keeps the order.
+        """
+
+    @abstractmethod
+    def _location_error(self, largest_loss: float) -> float:
+        """Bound on how far, in nats, the loss at the computed location of a loss up to that size is from that loss."""
 
     @abstractmethod
     def _falling_range(self) -> tuple[float, float]:
@@ -65,46 +75,51 @@ class AdditiveNoise(ElementaryPair):
         mass, error = self.interval(np.array([lower]), np.array([upper]), mean)
         return float(mass[0]), float(error[0])
 
-    def _mass(self, lower: FloatArray, upper: FloatArray, mean: float) -> MassBounds:
-        """Mass of [lower, upper] under the noise as truncated about `mean`; empty intervals have none."""
-        present = lower < upper
-        mass, error = self.interval(np.where(present, lower, mean), np.where(present, upper, mean), mean)
+    @cached_property
+    def _kept(self) -> tuple[float, float]:
+        """Mass that truncation keeps, and a bound on its relative error."""
+        return (1.0, 0.0) if self.truncate is None else self._interval(*self.truncate)
+
+    def _mass(self, lower: FloatArray, upper: FloatArray, mean: FloatArray) -> MassBounds:
+        """Mass of [lower, upper], ``lower <= upper``, under the noise as truncated about each `mean`."""
+        mass, error = self.interval(lower, upper, mean)
         if self.truncate is not None:
-            kept, kept_error = self._interval(*self.truncate)
-            mass, error = mass / kept, error + kept_error + 2.0 * UNIT_ROUNDOFF
-        return MassBounds.around(mass, error, occupied=present)
+            kept, kept_error = self._kept
+            mass /= kept
+            error += kept_error + 2.0 * UNIT_ROUNDOFF
+        occupied = lower < upper
+        return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied)
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the spread events, of the atoms at the constant losses, and of what truncation tears apart."""
-        s = self.sensitivity
+        means = np.array([[0.0], [self.sensitivity]])
         left, right, only_a, only_b = self._common_support()
-        low, high = (max(bound, left) for bound in self._falling_range())
-        low, high = min(low, right), min(high, right)
-        at_edges = self._location(edges)
-        ends = np.clip(np.concatenate(([np.inf], at_edges, [-np.inf])), low, high)
-        ends = np.minimum.accumulate(ends)
-        inside = (at_edges > low) & (at_edges < high)
-        computed = self._loss(at_edges[inside])
-        # An edge that falls outside by rounding alone is off by no more than its own rounding.
-        borders = self._loss(np.array([x for x in (low, high, 0.0, s) if math.isfinite(x)]))
-        loss_error = max(
-            float(np.max(np.abs(computed - edges[inside]) + 8.0 * UNIT_ROUNDOFF * np.abs(computed), initial=0.0)),
-            32.0 * UNIT_ROUNDOFF * float(np.max(np.abs(borders))),
-        )
+        low, high = (min(max(bound, left), right) for bound in self._falling_range())
+        ends = np.concatenate(([np.inf], self._location(edges), [-np.inf]))
+        if math.isfinite(low) or math.isfinite(high):
+            np.clip(ends, low, high, out=ends)
+        cells = self._mass(ends[1:], ends[:-1], means)
 
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
-        starts, stops = starts[nonempty], stops[nonempty]
-        atom_loss = self._loss(np.array([-np.inf, np.inf]))[nonempty]
+        atom_loss = self._loss(np.array([-np.inf, np.inf])[nonempty])
+        atoms = MassBounds.zeros(0), MassBounds.zeros(0)
+        if atom_loss.size:
+            stacked = self._mass(starts[nonempty], stops[nonempty], means)
+            atoms = stacked.row(0), stacked.row(1)
+        # Edges beyond the losses that occur matter only where rounding alone puts them there.
+        largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
+        largest_found = float(np.max(np.abs(self._loss(np.array([low, high])))))
         return LossMasses(
-            cells_a=self._mass(ends[1:], ends[:-1], 0.0),
-            cells_b=self._mass(ends[1:], ends[:-1], s),
+            cells_a=cells.row(0),
+            cells_b=cells.row(1),
             atom_loss=atom_loss,
-            atoms_a=self._mass(starts, stops, 0.0),
-            atoms_b=self._mass(starts, stops, s),
+            atoms_a=atoms[0],
+            atoms_b=atoms[1],
             only_a=only_a,
             only_b=only_b,
-            loss_error=loss_error,
+            loss_error=self._location_error(min(largest, 1.01 * largest_found))
+            + 6.0 * UNIT_ROUNDOFF * float(np.max(np.abs(atom_loss), initial=0.0)),
         )
 
     def _common_support(self) -> tuple[float, float, MassBounds, MassBounds]:
@@ -124,16 +139,12 @@ class AdditiveNoise(ElementaryPair):
         inside = border if left == border else math.nextafter(border, -math.inf)
         outer_end = end if _sum_is_exact(s, high) else math.nextafter(end, math.inf)
         inner_end = end if outer_end == end else math.nextafter(end, -math.inf)
-
-        def enclosed(smallest: tuple[float, float], largest: tuple[float, float], mean: float) -> MassBounds:
-            least = self._mass(np.array([smallest[0]]), np.array([smallest[1]]), mean)
-            most = self._mass(np.array([largest[0]]), np.array([largest[1]]), mean)
-            return MassBounds(least.lower.copy(), most.upper.copy())
-
-        only_a = enclosed((low, inside), (low, left), 0.0)
-        only_b = enclosed((high, inner_end), (high, outer_end), s)
-        sliver_b = enclosed((left, left), (inside, left), s).upper
-        return left, high, only_a, MassBounds(only_b.lower.copy(), only_b.upper + sliver_b)
+        # Of A: the least and the most that only A has. Of B: the same, and the sliver.
+        lower = np.array([low, low, high, high, inside])
+        upper = np.array([inside, left, inner_end, outer_end, left])
+        masses = self._mass(lower, np.maximum(lower, upper), np.array([0.0, 0.0, s, s, s]))
+        only_a = MassBounds(masses.lower[0:1], masses.upper[1:2])
+        return left, high, only_a, MassBounds(masses.lower[2:3], masses.upper[3:4] + masses.upper[4:5])
 
 
 def _sum_is_exact(x: float, y: float) -> bool:
@@ -163,7 +174,9 @@ class Laplace(AdditiveNoise):
         If a parameter is out of its range.
     """
 
-    def interval(self, lower: FloatArray, upper: FloatArray, mean: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    def interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
         """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
         return laplace_interval(lower, upper, self.scale, mean)
 
@@ -174,6 +187,10 @@ class Laplace(AdditiveNoise):
 
     def _location(self, loss: FloatArray) -> FloatArray:
         return 0.5 * (self.sensitivity - self.scale * loss)
+
+    def _location_error(self, largest_loss: float) -> float:
+        # scale · loss and the difference each round once; the slope is 2 / scale.
+        return (2.1 * largest_loss + 1.1 * self.sensitivity / self.scale) * UNIT_ROUNDOFF
 
     def _falling_range(self) -> tuple[float, float]:
         return 0.0, self.sensitivity
@@ -199,7 +216,9 @@ class Gaussian(AdditiveNoise):
         If a parameter is out of its range.
     """
 
-    def interval(self, lower: FloatArray, upper: FloatArray, mean: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    def interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
         """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
         return gaussian_interval(lower, upper, self.scale, mean)
 
@@ -210,6 +229,10 @@ class Gaussian(AdditiveNoise):
     def _location(self, loss: FloatArray) -> FloatArray:
         s = self.sensitivity
         return 0.5 * s - self.scale * (self.scale / s) * loss
+
+    def _location_error(self, largest_loss: float) -> float:
+        # The product has three roundings, the difference one; the slope is s / scale².
+        return (4.1 * largest_loss + 0.6 * (self.sensitivity / self.scale) ** 2) * UNIT_ROUNDOFF
 
     def _falling_range(self) -> tuple[float, float]:
         return -np.inf, np.inf

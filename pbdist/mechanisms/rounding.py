@@ -20,6 +20,9 @@ UNIT_ROUNDOFF = 2.0**-53
 #: and this value.
 SMALLEST_MASS = 1e-290
 
+#: Relative errors from here on are refused: nothing is left of the mass.
+_LARGEST_ERROR = 0.25
+
 
 @dataclass(frozen=True, eq=False)
 class MassBounds:
@@ -61,28 +64,45 @@ class MassBounds:
         Notes
         -----
         Where v and m differ by at most ρ m, the exact m lies between v / (1 + ρ) and v / (1 - ρ), hence between
-        v (1 - 2ρ') and v (1 + 2ρ') for ρ' = ρ + 4u, which also pays for the two roundings made here.
+        v (1 - σ) and v / (1 - σ) for σ = ρ + 4u, which also pays for the roundings of σ, 1 - σ, product and quotient.
         """
         computed = np.atleast_1d(np.asarray(values, dtype=np.float64))
-        slack = 2.0 * (np.asarray(relative_error, dtype=np.float64) + 4.0 * UNIT_ROUNDOFF)
-        tiny = computed < SMALLEST_MASS
-        lower = np.where(tiny, 0.0, computed * (1.0 - slack))
-        upper = np.where(tiny, 2.0 * SMALLEST_MASS, computed * (1.0 + slack))
-        if np.any(~tiny & (slack >= 0.5)):
+        slack = np.asarray(relative_error, dtype=np.float64) + 4.0 * UNIT_ROUNDOFF
+        resolved = bool(np.max(slack, initial=0.0) < _LARGEST_ERROR)
+        if resolved and np.min(computed, initial=np.inf) >= SMALLEST_MASS and occupied is True:
+            keep = 1.0 - slack
+            return cls(computed * keep, computed / keep)
+        tiny = ~(computed >= SMALLEST_MASS)
+        if not resolved and np.any(~tiny & ~(slack < _LARGEST_ERROR)):
             raise InvalidInputError(
                 "mechanism: expected parameters whose masses float64 resolves, got more extreme ones"
             )
-        present = np.broadcast_to(np.asarray(occupied, dtype=bool), computed.shape)
-        return cls(np.where(present, lower, 0.0), np.where(present, upper, 0.0))
+        keep = 1.0 - np.minimum(slack, _LARGEST_ERROR)
+        lower, upper = computed * keep, computed / keep
+        lower[tiny] = 0.0
+        upper[tiny] = 2.0 * SMALLEST_MASS
+        if occupied is not True:
+            empty = ~np.broadcast_to(np.asarray(occupied, dtype=bool), computed.shape)
+            lower[empty] = 0.0
+            upper[empty] = 0.0
+        return cls(lower, upper)
 
     @classmethod
     def zeros(cls, size: int) -> "MassBounds":
         """Masses that are exactly 0."""
         return cls(np.zeros(size), np.zeros(size))
 
+    def row(self, index: int) -> "MassBounds":
+        """One row of stacked masses."""
+        return MassBounds(self.lower[index], self.upper[index])
+
     def reversed(self) -> "MassBounds":
         """The same masses in reversed order."""
         return MassBounds(self.lower[::-1].copy(), self.upper[::-1].copy())
+
+    def preceded_by_empty(self, count: int) -> "MassBounds":
+        """These masses, after `count` that are exactly 0."""
+        return MassBounds.zeros(count).joined(self) if count else self
 
     def joined(self, other: "MassBounds") -> "MassBounds":
         """These masses, followed by others."""

@@ -9,10 +9,13 @@ from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.intervals import gaussian_interval
 from pbdist.mechanisms.pair import ElementaryPair, LossMasses
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
+from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
 from pbdist.types import FloatArray
 
 __all__ = ["SubsampledGaussian"]
+
+#: Losses below this are reached only by rates above 0.39; e^loss - 1 then is no better known than e^loss.
+_FAR_BELOW = -0.5
 
 
 @dataclass(frozen=True)
@@ -52,67 +55,84 @@ class SubsampledGaussian(ElementaryPair):
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""
+        ends = np.concatenate(([-np.inf], self._location(edges), [np.inf]))
         # Rounding must not let neighbouring cells overlap.
-        at_edges = np.maximum.accumulate(self._location(edges))
-        ends = np.concatenate(([-np.inf], at_edges, [np.inf]))
-        lower, upper = ends[:-1], ends[1:]
-        present = lower < upper
-        lower, upper = np.where(present, lower, 0.0), np.where(present, upper, 0.0)
-        without, without_error = gaussian_interval(lower, upper, self.scale)
-        sampled, sampled_error = gaussian_interval(lower, upper, self.scale, self.sensitivity)
-        mixture = (1.0 - self.rate) * without + self.rate * sampled
-        absolute = (1.0 - self.rate) * without * without_error + self.rate * sampled * sampled_error
-        mixture_error = np.divide(absolute, mixture, out=np.zeros_like(mixture), where=mixture > 0.0)
-        mixture_error = mixture_error + 8.0 * UNIT_ROUNDOFF
+        if np.any(ends[1:] < ends[:-1]):
+            np.maximum.accumulate(ends, out=ends)
+        # Edges below every loss lie at -inf; the cells between them are empty.
+        first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
+        lower, upper = ends[first:-1], ends[first + 1 :]
+        (without, sampled), (without_error, sampled_error) = gaussian_interval(
+            lower, upper, self.scale, np.array([[0.0], [self.sensitivity]])
+        )
+        mixture = (1.0 - self.rate) * without
+        absolute = mixture * without_error
+        sampled *= self.rate
+        mixture += sampled
+        sampled *= sampled_error
+        absolute += sampled
+        absolute /= np.maximum(mixture, SMALLEST_MASS)
+        absolute += 8.0 * UNIT_ROUNDOFF
+        present = True if np.all(lower < upper) else lower < upper
         return LossMasses(
-            cells_a=MassBounds.around(mixture, mixture_error, occupied=present),
-            cells_b=MassBounds.around(without, without_error, occupied=present),
+            cells_a=MassBounds.around(mixture, absolute, occupied=present).preceded_by_empty(first),
+            cells_b=MassBounds.around(without, without_error, occupied=present).preceded_by_empty(first),
             atom_loss=np.zeros(0),
             atoms_a=MassBounds.zeros(0),
             atoms_b=MassBounds.zeros(0),
             only_a=MassBounds.zeros(1),
             only_b=MassBounds.zeros(1),
-            loss_error=self._edge_error(edges, at_edges),
+            loss_error=self._edge_error(edges),
         )
 
     def _location(self, loss: FloatArray) -> FloatArray:
-        """Return the x of a loss; -inf where the loss is at most ln(1 - q), which no event has."""
+        """Return the x of increasing losses; -inf where the loss is at most ln(1 - q), which no event has."""
         q, s = self.rate, self.sensitivity
         if q == 1.0:
             gain = loss
         else:
             # e^loss - (1 - q), from whichever form has the smaller absolute error.
-            excess = np.where(
-                loss < -0.5, np.exp(np.minimum(loss, 0.0)) - (1.0 - q), np.expm1(np.minimum(loss, 700.0)) + q
-            )
+            excess = np.expm1(np.minimum(loss, 700.0)) + q
+            below, low, high, above = np.searchsorted(loss, (_FAR_BELOW, -0.5 * q, 0.5 * q, 700.0))
+            excess[:below] = np.exp(loss[:below]) - (1.0 - q)
             with np.errstate(divide="ignore"):
-                gain = np.log(np.maximum(excess, 0.0)) - math.log(q)
-            small = np.abs(loss) < 0.5 * q
-            gain = np.where(small, np.log1p(np.expm1(np.where(small, loss, 0.0)) / q), gain)
-            gain = np.where(loss > 700.0, loss - math.log(q), gain)
+                gain = np.log(np.maximum(excess, 0.0))
+            gain -= math.log(q)
+            gain[low:high] = np.log1p(np.expm1(loss[low:high]) / q)
+            gain[above:] = loss[above:] - math.log(q)
         return self.scale * (self.scale / s) * gain + 0.5 * s
 
-    def _edge_error(self, edges: FloatArray, at_edges: FloatArray) -> float:
-        """Bound the distance between the edges asked for and the exact losses at the end points used.
+    def _edge_error(self, edges: FloatArray) -> float:
+        """Bound the distance, in nats, between the edges asked for and the exact losses at the end points used.
 
-        The loss at x is ln(1 - q + q e^v) with v = (s / scale²)(x - s/2), computed to (4 + 8|v|) u absolutely, for it
-        moves by no more than v does.
+        With V = (s / scale²)(x - s/2) the loss is ln(1 - q + q e^V), whose slope ρ = q e^V / e^loss is at most 1 and
+        rises with V. For an edge e that losses reach, with V there called g:
+
+        - the computed e^e - (1 - q) is off by 10u e^e, and where e >= -½ by 8u |e^e - 1| + u ρ e^e; the loss at the x
+          found moves by that over e^e. The form for |e| < q/2 is as good. Below ln(1 - q) the same error may pass for
+          events, which are then off by twice that.
+        - the logarithms and their difference move g by (9|g| + 10|ln q|) u, the rest of the way to x by
+          (4|g| + ½ (s/scale)²) u, and the loss by ρ times that.
+
+        ρ |g| is at most ρ g at the highest edge where g > 0, and at most -e <= -ln(1 - q) where g < 0, for there
+        -e is the integral of the slope from g to 0. All is rounded up by a hundredth.
         """
-        found = np.isfinite(at_edges)
-        q, s, x = self.rate, self.sensitivity, at_edges[found]
-        v = (s / self.scale) * ((x - 0.5 * s) / self.scale)
-        # Both forms are right; near a loss of 0 the first keeps its relative accuracy.
-        with np.errstate(over="ignore"):
-            change = q * np.expm1(np.minimum(v, 700.0))
-        near = np.log1p(np.where(np.abs(change) < 0.5, change, 0.0))
-        rest = math.log1p(-q) if q < 1.0 else -np.inf
-        far = np.logaddexp(rest, math.log(q) + v)
-        computed = np.where(np.abs(change) < 0.5, near, far)
-        constant = abs(math.log(q)) + (abs(rest) if q < 1.0 else 0.0)
-        size = np.where(np.abs(change) < 0.5, np.abs(change), 1.0 + constant)
-        # x - s/2 cancels where x is near s/2: its error is of the order of u s, not of the difference.
-        rounding = (8.0 * np.abs(v) + 8.0 * size + 2.0 * (s / self.scale) ** 2) * UNIT_ROUNDOFF
-        # Edges at which no event was found though some may lie just below them.
-        missed = edges[at_edges == -np.inf] - rest
-        missed = np.where(missed > 0.0, missed, 0.0) + 4.0 * UNIT_ROUNDOFF * abs(rest) if q < 1.0 else missed[:0]
-        return float(max(np.max(np.abs(computed - edges[found]) + rounding, initial=0.0), np.max(missed, initial=0.0)))
+        if edges.size == 0:
+            return 0.0
+        q, top = self.rate, float(edges[-1])
+        deepest = -math.log1p(-q) if q < 1.0 else math.inf
+        lowest = min(deepest, max(0.0, -float(edges[0])))
+        slope, step = 1.0, max(top, 0.0)
+        if q < 1.0:
+            slope = min(1.0, max(0.0, -math.expm1(-top) + q * math.exp(-top))) if top > -deepest else 0.0
+            step = max(top, 0.0) - math.log(q)
+            if 0.0 < top < 1.0:
+                step = min(step, math.log1p(math.expm1(top) / q))
+        weighted = max(lowest, slope * step if top > 0.0 else 0.0)
+        rounding = 13.0 * weighted + slope * (10.0 * abs(math.log(q)) + 0.5 * (self.sensitivity / self.scale) ** 2)
+        if deepest < -_FAR_BELOW:
+            change = min(1.0, max(-math.expm1(-max(top, 0.0)), math.expm1(lowest)))
+            rounding += 16.0 * change + 2.0 * slope
+        elif q < 1.0:
+            rounding += 20.0
+        return 1.01 * rounding * UNIT_ROUNDOFF

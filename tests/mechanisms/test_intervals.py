@@ -1,12 +1,15 @@
 """Interval masses against 60 digits, in the far tails and for the narrowest intervals."""
 
+import math
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbdist.mechanisms.intervals import gaussian_interval, laplace_interval
+from pbdist.mechanisms.intervals import _BLOCK, _SERIES_TERMS, gaussian_interval, laplace_interval
 
 mpmath.mp.dps = 60
 
@@ -70,3 +73,38 @@ def test_infinite_ends(interval):
     lower, upper = np.array([-np.inf, -np.inf, 0.0]), np.array([np.inf, 0.0, np.inf])
     mass, _ = interval(lower, upper, 2.0)
     np.testing.assert_allclose(mass, [1.0, 0.5, 0.5], rtol=1e-15)
+
+
+def test_left_out_terms_of_the_series_are_small():
+    involutions = [1, 1]
+    while len(involutions) < 80:
+        involutions.append(involutions[-1] + (len(involutions) - 1) * involutions[-2])
+    assert involutions[:8] == [1, 1, 2, 4, 10, 26, 76, 232]
+    for terms, extent in _SERIES_TERMS:
+        left_out = sum(
+            involutions[2 * k] * Fraction(extent) ** (2 * k) / (math.factorial(2 * k) * 4**k * (2 * k + 1))
+            for k in range(terms + 1, 40)
+        )
+        assert left_out < Fraction(1, 2**56)
+
+
+@pytest.mark.parametrize("extent", [extent for _, extent in _SERIES_TERMS])
+def test_narrow_intervals_at_the_limits_of_the_series(extent):
+    for z in (0.0, 0.3, -1.0, 2.5, -7.0, 20.0, 37.0):
+        width = extent / (abs(z) + 1.0) * (1.0 - 1e-9)
+        lower, upper = z - 0.5 * width, z + 0.5 * width
+        mass, error = gaussian_interval(np.array([lower]), np.array([upper]), 1.0)
+        truth = _exact_gaussian(lower, upper, 1.0, 0.0)
+        assert abs(mpmath.mpf(float(mass[0])) - truth) <= mpmath.mpf(float(error[0])) * truth
+        assert error[0] <= (20.0 + 4.1 * z * z) * 2.0**-53
+
+
+@pytest.mark.parametrize("count", [3, 700, 2 * _BLOCK + 5])
+def test_stacked_intervals_equal_single_ones(count):
+    ends = np.concatenate(([-np.inf], np.linspace(-11.0, 13.0, count), [np.inf]))
+    scales, means = np.array([[0.5], [1.0], [40.0]]), np.array([[-1.0], [0.0], [3.0]])
+    stacked = gaussian_interval(ends[:-1], ends[1:], scales, means)
+    for row in range(3):
+        single = gaussian_interval(ends[:-1], ends[1:], float(scales[row, 0]), float(means[row, 0]))
+        np.testing.assert_allclose(stacked[0][row], single[0], rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(stacked[1][row], single[1], rtol=1e-12)

@@ -88,11 +88,20 @@ def _gaussian_mass(x0, x1, mean, scale):
 
 
 @pytest.mark.parametrize(
-    "pair", [SubsampledGaussian(4.0, 0.01), SubsampledGaussian(1.0, 0.3), SubsampledGaussian(1.0, 1.0)]
+    ("pair", "reach"),
+    [
+        (SubsampledGaussian(4.0, 0.01), 0.9),
+        (SubsampledGaussian(4.0, 0.01), 0.02),
+        (SubsampledGaussian(1.0, 0.3), 0.9),
+        (SubsampledGaussian(1.0, 1.0), 0.9),
+        (SubsampledGaussian(2.0, 1e-9), 4e-9),
+        (SubsampledGaussian(0.3, 0.999), 12.0),
+        (SubsampledGaussian(0.05, 0.2), 760.0),
+    ],
 )
-def test_subsampled_cells_enclose_the_exact_integrals(pair):
+def test_subsampled_cells_enclose_the_exact_integrals(pair, reach):
     q, scale = mpmath.mpf(pair.rate), mpmath.mpf(pair.scale)
-    edges = np.linspace(-0.9, 0.9, 41)
+    edges = np.linspace(-reach, reach, 41)
     masses = pair.loss_masses(edges)
 
     def location(loss):
@@ -266,3 +275,41 @@ def test_masses_that_underflow_are_not_lost():
         Histogram([1, 10**400], [10**400, 1]), compositions=[1, 9], epsilon=[0.0, 600.0], buckets=100
     )
     assert np.all(bounds.delta_lower.values > 1.0 - 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("pair", "reach"),
+    [
+        (SubsampledGaussian(4.0, 0.01), 0.03),
+        (SubsampledGaussian(0.8, 0.2), 6.0),
+        (SubsampledGaussian(0.05, 0.6), 720.0),
+        (SubsampledGaussian(3.0, 1e-7), 3e-7),
+        (SubsampledGaussian(0.7, 0.9999999), 14.0),
+        (SubsampledGaussian(0.7, 1.0), 14.0),
+        (Gaussian(0.9), 12.0),
+        (Gaussian(1e-3), 7e5),
+        (Laplace(0.3, sensitivity=0.7), 2.3),
+    ],
+    ids=str,
+)
+def test_end_points_lie_at_the_losses_asked_for(pair, reach):
+    s, scale = mpmath.mpf(pair.sensitivity), mpmath.mpf(pair.scale)
+
+    def exact_loss(x):
+        if isinstance(pair, Laplace):
+            return (s - 2 * x) / scale
+        v = (x - s / 2) * s / scale**2
+        q = mpmath.mpf(getattr(pair, "rate", 1.0))
+        return mpmath.log(1 - q + q * mpmath.exp(v)) if isinstance(pair, SubsampledGaussian) else -v
+
+    edges = np.sort(np.random.default_rng(5).uniform(-reach, reach, 400))
+    if isinstance(pair, SubsampledGaussian) and pair.rate < 1.0:
+        # Close to the smallest loss, and close to 0.
+        near = math.log1p(-pair.rate) * (1.0 + np.concatenate((np.logspace(-16, -3, 27), -np.logspace(-16, -3, 27))))
+        edges = np.sort(np.concatenate((edges, near, np.logspace(-12, -1, 12) * pair.rate)))
+    bound = mpmath.mpf(pair.loss_masses(edges).loss_error)
+    for edge, x in zip(edges, pair._location(edges), strict=True):
+        if math.isfinite(x):
+            assert abs(exact_loss(mpmath.mpf(float(x))) - mpmath.mpf(float(edge))) <= bound
+        else:
+            assert mpmath.mpf(float(edge)) - mpmath.log1p(-mpmath.mpf(pair.rate)) <= bound
