@@ -6,8 +6,9 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.discrete import ApproximateDP, Histogram, RandomizedResponse
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
-from pbdist.mechanisms.pair import ElementaryPair, LossMasses, Pair
+from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.product import Product
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
 from pbdist.mechanisms.subsampled import SubsampledGaussian
@@ -30,6 +31,7 @@ __all__ = [
     "Pair",
     "Product",
     "RandomizedResponse",
+    "ScaledLossMasses",
     "SubsampledGaussian",
     "pair_from_canonical",
 ]

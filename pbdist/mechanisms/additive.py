@@ -9,8 +9,14 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.intervals import gaussian_interval, laplace_interval
-from pbdist.mechanisms.pair import ElementaryPair, LossMasses
+from pbdist.mechanisms.intervals import (
+    gaussian_interval,
+    laplace_interval,
+    scaled_gaussian_interval,
+    scaled_laplace_interval,
+)
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
 from pbdist.types import FloatArray
 
@@ -53,6 +59,12 @@ class AdditiveNoise(ElementaryPair):
         """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
 
     @abstractmethod
+    def scaled_interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+
+    @abstractmethod
     def _loss(self, x: FloatArray) -> FloatArray:
         """Return the loss at x, with a relative error of at most 6u, constant parts included."""
 
@@ -80,47 +92,59 @@ class AdditiveNoise(ElementaryPair):
         """Mass that truncation keeps, and a bound on its relative error."""
         return (1.0, 0.0) if self.truncate is None else self._interval(*self.truncate)
 
-    def _mass(self, lower: FloatArray, upper: FloatArray, mean: FloatArray) -> MassBounds:
-        """Mass of [lower, upper], ``lower <= upper``, under the noise as truncated about each `mean`."""
-        mass, error = self.interval(lower, upper, mean)
+    def _mass(
+        self, lower: FloatArray, upper: FloatArray, mean: FloatArray, *, scaled: bool = False
+    ) -> tuple[MassBounds, FloatArray]:
+        """Mass of [lower, upper] under the noise as truncated about each mean, ``lower <= upper``, and log factors."""
+        if scaled:
+            mass, error, log_scale = self.scaled_interval(lower, upper, mean)
+        else:
+            mass, error = self.interval(lower, upper, mean)
+            log_scale = np.zeros(mass.shape)
         if self.truncate is not None:
             kept, kept_error = self._kept
             mass /= kept
             error += kept_error + 2.0 * UNIT_ROUNDOFF
         occupied = lower < upper
-        return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied)
+        return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied), log_scale
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the spread events, of the atoms at the constant losses, and of what truncation tears apart."""
+        return self._masses(edges, scaled=False).masses
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        return self._masses(edges, scaled=True)
+
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
         means = np.array([[0.0], [self.sensitivity]])
         left, right, only_a, only_b = self._common_support()
         low, high = (min(max(bound, left), right) for bound in self._falling_range())
         ends = np.concatenate(([np.inf], self._location(edges), [-np.inf]))
         if math.isfinite(low) or math.isfinite(high):
             np.clip(ends, low, high, out=ends)
-        cells = self._mass(ends[1:], ends[:-1], means)
+        cells, log_scale = self._mass(ends[1:], ends[:-1], means, scaled=scaled)
 
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
         atom_loss = self._loss(np.array([-np.inf, np.inf])[nonempty])
-        atoms = MassBounds.zeros(0), MassBounds.zeros(0)
+        atoms, atoms_log_scale = MassBounds(np.zeros((2, 0)), np.zeros((2, 0))), np.zeros((2, 0))
         if atom_loss.size:
-            stacked = self._mass(starts[nonempty], stops[nonempty], means)
-            atoms = stacked.row(0), stacked.row(1)
+            atoms, atoms_log_scale = self._mass(starts[nonempty], stops[nonempty], means, scaled=scaled)
         # Edges beyond the losses that occur matter only where rounding alone puts them there.
         largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
         largest_found = float(np.max(np.abs(self._loss(np.array([low, high])))))
-        return LossMasses(
+        masses = LossMasses(
             cells_a=cells.row(0),
             cells_b=cells.row(1),
             atom_loss=atom_loss,
-            atoms_a=atoms[0],
-            atoms_b=atoms[1],
+            atoms_a=atoms.row(0),
+            atoms_b=atoms.row(1),
             only_a=only_a,
             only_b=only_b,
             loss_error=self._location_error(min(largest, 1.01 * largest_found))
             + 6.0 * UNIT_ROUNDOFF * float(np.max(np.abs(atom_loss), initial=0.0)),
         )
+        return ScaledLossMasses(masses, log_scale[0], log_scale[1], atoms_log_scale[0], atoms_log_scale[1])
 
     def _common_support(self) -> tuple[float, float, MassBounds, MassBounds]:
         """Return where both distributions live, and the masses that only A, or only B, has.
@@ -142,7 +166,7 @@ class AdditiveNoise(ElementaryPair):
         # Of A: the least and the most that only A has. Of B: the same, and the sliver.
         lower = np.array([low, low, high, high, inside])
         upper = np.array([inside, left, inner_end, outer_end, left])
-        masses = self._mass(lower, np.maximum(lower, upper), np.array([0.0, 0.0, s, s, s]))
+        masses, _ = self._mass(lower, np.maximum(lower, upper), np.array([0.0, 0.0, s, s, s]))
         only_a = MassBounds(masses.lower[0:1], masses.upper[1:2])
         return left, high, only_a, MassBounds(masses.lower[2:3], masses.upper[3:4] + masses.upper[4:5])
 
@@ -179,6 +203,12 @@ class Laplace(AdditiveNoise):
     ) -> tuple[FloatArray, FloatArray]:
         """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
         return laplace_interval(lower, upper, self.scale, mean)
+
+    def scaled_interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        return scaled_laplace_interval(lower, upper, self.scale, mean)
 
     def _loss(self, x: FloatArray) -> FloatArray:
         s = self.sensitivity
@@ -221,6 +251,12 @@ class Gaussian(AdditiveNoise):
     ) -> tuple[FloatArray, FloatArray]:
         """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
         return gaussian_interval(lower, upper, self.scale, mean)
+
+    def scaled_interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        return scaled_gaussian_interval(lower, upper, self.scale, mean)
 
     def _loss(self, x: FloatArray) -> FloatArray:
         s = self.sensitivity

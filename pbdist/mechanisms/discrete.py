@@ -11,8 +11,9 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair, LossMasses
+from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
 from pbdist.types import FloatArray
 
@@ -20,6 +21,9 @@ __all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
 
 #: How far from 1 the probabilities of a histogram may sum.
 _SUM_TOLERANCE = 1e-9
+
+#: Masses below this are given with a factor of their own where a mechanism is asked for such.
+_FAINT_MASS = 1e-260
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,34 @@ class RandomizedResponse(ElementaryPair):
         truth, lie = self.p, 1.0 - self.p
         return masses_of_outcomes(
             edges, np.array([truth, lie]), np.array([lie, truth]), error_a=UNIT_ROUNDOFF, error_b=UNIT_ROUNDOFF
+        )
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """The same atoms; where p is too faint for a float64 ratio, with ln p as factor and as loss.
+
+        1 - p is never that faint: the smallest is 2^-53. ln p is off by 8u |ln p|, and ln(1 - p) is below 1e-260.
+        """
+        if not 0.0 < self.p < _FAINT_MASS:
+            return super()._scaled_masses(edges)
+        log_p = float(np.log(self.p))
+        error = 9.0 * abs(log_p) * UNIT_ROUNDOFF
+        masses, log_scale = MassBounds.around(np.ones(2), np.array([error, 0.0])), np.array([log_p, 0.0])
+        empty = MassBounds.zeros(edges.size + 1)
+        return ScaledLossMasses(
+            masses=LossMasses(
+                cells_a=empty,
+                cells_b=empty,
+                atom_loss=np.array([log_p, -log_p]),
+                atoms_a=masses,
+                atoms_b=masses.reversed(),
+                only_a=MassBounds.zeros(1),
+                only_b=MassBounds.zeros(1),
+                loss_error=error,
+            ),
+            log_scale_a=np.zeros(edges.size + 1),
+            log_scale_b=np.zeros(edges.size + 1),
+            atoms_log_scale_a=log_scale,
+            atoms_log_scale_b=log_scale[::-1].copy(),
         )
 
 
@@ -92,10 +124,21 @@ class ApproximateDP(ElementaryPair):
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Atoms at exactly plus and minus ε, and mass δ that only one side has."""
+        return self._masses(edges, math.exp(-self.epsilon))
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """The same, with e^-ε as the factor of the fainter atoms where it is small."""
+        if math.exp(-self.epsilon) >= _FAINT_MASS:
+            return super()._scaled_masses(edges)
+        cells, log_scale = np.zeros(edges.size + 1), np.array([0.0, -self.epsilon])
+        return ScaledLossMasses(self._masses(edges, 1.0), cells, cells, log_scale, log_scale[::-1].copy())
+
+    def _masses(self, edges: FloatArray, numerator: float) -> LossMasses:
+        """Masses with e^-ε in the numerator of the fainter atoms as given."""
         rest = 1.0 - self.delta
-        # 1 / (1 + e^ε) and its complement, without overflow.
+        # 1 / (1 + e^-ε) and its complement, without overflow.
         small = math.exp(-self.epsilon)
-        masses = np.array([rest / (1.0 + small), rest * small / (1.0 + small)])
+        masses = np.array([rest / (1.0 + small), rest * numerator / (1.0 + small)])
         error = 16.0 * UNIT_ROUNDOFF
         revealed = MassBounds.around(self.delta, 0.0, occupied=self.delta > 0.0)
         common = self.delta < 1.0

@@ -15,13 +15,20 @@ from scipy import special
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["gaussian_interval", "laplace_interval"]
+__all__ = ["gaussian_interval", "laplace_interval", "scaled_gaussian_interval", "scaled_laplace_interval"]
 
 _ROOT_TWO_PI = 2.5066282746310002
+_HALF_ROOT = 0.7071067811865476
 
 #: Terms of the series for a narrow interval, and the extent up to which what is left out stays below 2^-56.
 _SERIES_TERMS = ((2, 1 / 256), (3, 1 / 32), (4, 1 / 12), (6, 1 / 4), (8, 0.6), (10, 1.0))
 _SERIES_FACTORS = tuple(1.0 / (math.factorial(2 * k) * 4**k * (2 * k + 1)) for k in range(_SERIES_TERMS[-1][0] + 1))
+
+#: Masses with a smaller exponential than e to this have it told apart from them, where that is asked for.
+_DEEP = -600.0
+
+#: What rounding may leave of a mass so told apart; below, it counts as next to nothing.
+_LARGEST_ERROR = 0.125
 
 #: Intervals handled at a time, so that what is computed on the way stays in the cache.
 _BLOCK = 8192
@@ -46,11 +53,39 @@ def laplace_interval(
         ½ e^(-d/scale) (1 - e^(-w/scale)) with d the distance to the mean and w the width: the two roundings of
         d/scale move the exponential by 2u d/scale, those of w/scale the last factor by 2u, all else by less than 19u.
     """
+    mass, error, _ = _laplace(lower, upper, scale, mean, scaled=False)
+    return mass, error
+
+
+def scaled_laplace_interval(
+    lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray = 0.0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mass of [lower, upper] under Laplace noise, however small.
+
+    Parameters
+    ----------
+    lower, upper, scale, mean
+        As for `laplace_interval`.
+
+    Returns
+    -------
+    mass, relative_error, log_scale : ndarray
+        The mass is ``mass * exp(log_scale)``, with log_scale = 0 where the exponential of the distance is above e^-600.
+        A mass so small that float64 does not resolve the exponent is given as 0.
+    """
+    return _laplace(lower, upper, scale, mean, scaled=True)
+
+
+def _laplace(
+    lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray, *, scaled: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     width = (upper - lower) / scale
     low, high = (lower - mean) / scale, (upper - mean) / scale
     distance = np.maximum(low, -high)
     np.maximum(distance, 0.0, out=distance)
-    mass = np.exp(-distance)
+    exponent = -distance
+    log_scale = _told_apart(exponent, scaled)
+    mass = np.exp(exponent)
     mass *= -0.5 * np.expm1(-width)
     straddles = (low < 0.0) & (high > 0.0)
     if np.any(straddles):
@@ -59,7 +94,29 @@ def laplace_interval(
     np.minimum(distance, 1e300, out=distance)
     distance *= 3.0 * UNIT_ROUNDOFF
     distance += 24.0 * UNIT_ROUNDOFF
-    return mass, distance
+    if scaled:
+        _drop_unresolved(mass, distance, log_scale)
+    return mass, distance, log_scale
+
+
+def _told_apart(exponent: FloatArray, wanted: bool) -> FloatArray:
+    """Take the exponents below -600 out of `exponent`, if wanted, and return them, 0 for the others."""
+    log_scale = np.zeros(exponent.shape)
+    if wanted:
+        deep = exponent < _DEEP
+        if deep.any():
+            log_scale[deep] = exponent[deep]
+            exponent[deep] = 0.0
+    return log_scale
+
+
+def _drop_unresolved(mass: FloatArray, error: FloatArray, log_scale: FloatArray) -> None:
+    """Set masses to 0 of which an unknown exponent leaves nothing: they are below e to the -10^12."""
+    unresolved = (error > _LARGEST_ERROR) & (log_scale < 0.0)
+    if unresolved.any():
+        mass[unresolved] = 0.0
+        error[unresolved] = 0.0
+        log_scale[unresolved] = 0.0
 
 
 def gaussian_interval(
@@ -102,16 +159,48 @@ def gaussian_interval(
     further one f by (10 + 3f²) u Q(f)/Q(n) <= (11 + 1.9n²) u relative to the nearer, for
     f² exp(-(f² - n²)/2) <= 0.625n² + 1.5 at that ratio. The difference is at least 0.375 of the nearer value.
     """
+    mass, error, _ = _gaussian(lower, upper, scale, mean, scaled=False)
+    return mass, error
+
+
+def scaled_gaussian_interval(
+    lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray = 0.0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mass of [lower, upper] under Gaussian noise, however small.
+
+    Parameters
+    ----------
+    lower, upper, scale, mean
+        As for `gaussian_interval`.
+
+    Returns
+    -------
+    mass, relative_error, log_scale : ndarray
+        The mass is ``mass * exp(log_scale)``, with log_scale = -z²/2 where that is below -600, else 0; the errors are
+        those of `gaussian_interval`. A mass so small that float64 does not resolve the exponent is given as 0.
+
+    Notes
+    -----
+    Taking the exponential out only spares its own error. For a wide interval from n > 34 to f the mass is
+    ½ e^(-n²/2) (erfcx(n/√2) - erfcx(f/√2) e^((n-f)(n+f)/2)); scipy's ``erfcx`` is taken to be accurate to 32u, and with
+    the roundings of n²/2 and of the second exponent this is well below the (8 + z²) u of ``ndtr``.
+    """
+    return _gaussian(lower, upper, scale, mean, scaled=True)
+
+
+def _gaussian(
+    lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray, *, scaled: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     shape = np.broadcast_shapes(np.shape(lower), np.shape(upper), np.shape(scale), np.shape(mean))
     if shape[-1] <= _BLOCK:
-        return _gaussian_block(lower, upper, scale, mean)
-    mass, error = np.empty(shape), np.empty(shape)
+        return _gaussian_block(lower, upper, scale, mean, scaled)
+    mass, error, log_scale = np.empty(shape), np.empty(shape), np.empty(shape)
     for start in range(0, shape[-1], _BLOCK):
         block = (..., slice(start, start + _BLOCK))
-        mass[block], error[block] = _gaussian_block(
-            lower[block], upper[block], _columns(scale, block), _columns(mean, block)
+        mass[block], error[block], log_scale[block] = _gaussian_block(
+            lower[block], upper[block], _columns(scale, block), _columns(mean, block), scaled
         )
-    return mass, error
+    return mass, error, log_scale
 
 
 def _columns(parameter: float | FloatArray, block: Any) -> float | FloatArray:
@@ -123,8 +212,8 @@ def _columns(parameter: float | FloatArray, block: Any) -> float | FloatArray:
 
 
 def _gaussian_block(
-    lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray
-) -> tuple[FloatArray, FloatArray]:
+    lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray, scaled: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     # What is computed for the wide intervals on the way, some of them infinite, is replaced below.
     with np.errstate(invalid="ignore", over="ignore"):
         w = (upper - lower) / scale
@@ -139,14 +228,17 @@ def _gaussian_block(
         mass = _mean_of_narrow(z, w, float(extent.max(initial=0.0)))
         z *= z
         z *= -0.5
+        error = z * (-8.0 * UNIT_ROUNDOFF)
+        error += 20.0 * UNIT_ROUNDOFF
+        log_scale = _told_apart(z, scaled)
         mass *= np.exp(z)
         mass *= w / _ROOT_TWO_PI
-        z *= -8.0 * UNIT_ROUNDOFF
-        z += 20.0 * UNIT_ROUNDOFF
     if some_wide:
-        ends = np.broadcast_arrays((lower - mean) / scale, (upper - mean) / scale)
-        mass[wide], z[wide] = _wide_intervals(ends[0][wide], ends[1][wide])
-    return mass, z
+        low, high = np.broadcast_arrays((lower - mean) / scale, (upper - mean) / scale)
+        mass[wide], error[wide], log_scale[wide] = _wide_intervals(low[wide], high[wide], scaled)
+    if scaled:
+        _drop_unresolved(mass, error, log_scale)
+    return mass, error, log_scale
 
 
 def _mean_of_narrow(z: FloatArray, w: FloatArray, extent: float) -> FloatArray:
@@ -172,11 +264,18 @@ def _mean_of_narrow(z: FloatArray, w: FloatArray, extent: float) -> FloatArray:
     return total
 
 
-def _wide_intervals(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mass and relative error of wide intervals of the standard normal distribution."""
+def _wide_intervals(low: FloatArray, high: FloatArray, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mass, relative error and logarithm of the scale of wide intervals of the standard normal distribution."""
     mirrored: BoolArray = np.abs(low) > np.abs(high)
     near, far = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
     mass = special.ndtr(-near) - special.ndtr(-far)
     # Left of the mean the survival function is at least ½ and hardly moves with a rounding of z.
     steepness = np.where(np.isfinite(near) & (near > 0.0), near, 0.0)
-    return mass, (64.0 + 16.0 * steepness * steepness) * UNIT_ROUNDOFF
+    steepness *= steepness
+    log_scale = _told_apart(-0.5 * steepness, scaled)
+    deep = log_scale < 0.0
+    if deep.any():
+        n, f = near[deep], far[deep]
+        beyond = special.erfcx(f * _HALF_ROOT) * np.exp(0.5 * (n - f) * (n + f))
+        mass[deep] = 0.5 * (special.erfcx(n * _HALF_ROOT) - beyond)
+    return mass, (64.0 + 16.0 * steepness) * UNIT_ROUNDOFF, log_scale

@@ -9,8 +9,9 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import AdditiveNoise, Laplace
+from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair, LossMasses
+from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 

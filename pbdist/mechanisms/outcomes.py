@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pbdist.mechanisms.pair import LossMasses
+from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
 from pbdist.types import FloatArray
 
@@ -42,13 +42,15 @@ def masses_of_outcomes(
 
     Notes
     -----
-    An outcome whose mass in either distribution is below 1e-280 has no reliable loss. Its loss is taken as plus or
-    minus infinity, after the larger mass; the smaller mass counts as that distribution's own as well, in its upper
-    value, so that it is placed too low in neither direction.
+    An outcome whose mass in either distribution is below 1e-280 has no reliable loss, unless it is known. Its loss is
+    taken as plus or minus infinity, after the larger mass; the smaller mass counts as that distribution's own as well,
+    in its upper value, so that it is placed too low in neither direction.
     """
     error_a = np.broadcast_to(np.asarray(error_a, dtype=np.float64), a.shape)
     error_b = np.broadcast_to(np.asarray(error_b, dtype=np.float64), b.shape)
     reliable = (a > _RELIABLE_MASS) & (b > _RELIABLE_MASS)
+    if known_loss is not None:
+        reliable |= (a > 0.0) & (b > 0.0) & np.isfinite(known_loss)
     own_a, own_b = (a > 0.0) & (b == 0.0), (b > 0.0) & (a == 0.0)
     faint = (a > 0.0) & (b > 0.0) & ~reliable
     faint_a = MassBounds.around(a[faint], error_a[faint])

@@ -1,62 +1,15 @@
 """What a mechanism is to pbdist: a worst-case pair of distributions, and its exact masses on given loss cells."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from pbdist.mechanisms.rounding import MassBounds
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.types import Direction, FloatArray, JsonValue
 
-__all__ = ["ElementaryPair", "LossMasses", "Pair"]
-
-
-@dataclass(frozen=True, eq=False)
-class LossMasses:
-    """Where the masses of a pair (A, B) lie along the privacy loss L = ln(P_A / P_B), in nats.
-
-    Events are kept in three groups that do not overlap and together hold every event: events spread over loss cells,
-    atoms (events of one known loss, kept apart), and the events that only one of the two distributions has.
-
-    Attributes
-    ----------
-    cells_a, cells_b : MassBounds, shape (m + 1,)
-        P_A and P_B mass of the spread events in the cells (-inf, e_0], (e_0, e_1], .., (e_{m-1}, inf) for the m edges
-        asked for.
-    atom_loss : ndarray, shape (k,)
-        Losses of the atoms, computed values. They are infinite where one of the masses is too faint for a reliable
-        loss; that mass is then part of the upper value of `only_a` or `only_b` as well.
-    atoms_a, atoms_b : MassBounds, shape (k,)
-        Masses of the atoms.
-    only_a, only_b : MassBounds, shape (1,)
-        P_A mass where P_B is 0, and P_B mass where P_A is 0.
-    loss_error : float
-        Bound, in nats, on how far outside its cell the exact loss of a spread event may lie, and on the error of
-        each `atom_loss`.
-    """
-
-    cells_a: MassBounds
-    cells_b: MassBounds
-    atom_loss: FloatArray
-    atoms_a: MassBounds
-    atoms_b: MassBounds
-    only_a: MassBounds
-    only_b: MassBounds
-    loss_error: float
-
-    def swapped(self) -> "LossMasses":
-        """Masses of the pair (B, A), on the cells whose edges are the negated edges in reversed order."""
-        return LossMasses(
-            cells_a=self.cells_b.reversed(),
-            cells_b=self.cells_a.reversed(),
-            atom_loss=-self.atom_loss,
-            atoms_a=self.atoms_b,
-            atoms_b=self.atoms_a,
-            only_a=self.only_b,
-            only_b=self.only_a,
-            loss_error=self.loss_error,
-        )
+__all__ = ["ElementaryPair", "Pair"]
 
 
 class Pair(ABC):
@@ -120,6 +73,29 @@ class ElementaryPair(Pair):
         if direction is Direction.A_TO_B:
             return self.loss_masses(edges)
         return self.loss_masses(np.ascontiguousarray(-edges[::-1])).swapped()
+
+    def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
+        """Masses for one direction, those below what float64 holds included where the mechanism knows them.
+
+        Parameters
+        ----------
+        edges : ndarray, shape (m,)
+            Loss edges in nats, finite and increasing.
+        direction : Direction, optional
+            Which of the two distributions plays P_A.
+
+        Returns
+        -------
+        ScaledLossMasses
+            As `directed_loss_masses`, each mass with the logarithm of a factor, which is 0 for an ordinary mass.
+        """
+        if direction is Direction.A_TO_B:
+            return self._scaled_masses(edges)
+        return self._scaled_masses(np.ascontiguousarray(-edges[::-1])).swapped()
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """Masses of (A, B) as `scaled_loss_masses` returns them; without factors where no mechanism knows better."""
+        return ScaledLossMasses.unscaled(self.loss_masses(edges))
 
 
 def _plain(value: Any) -> JsonValue:

@@ -98,7 +98,7 @@ class MassBounds:
 
     def reversed(self) -> "MassBounds":
         """The same masses in reversed order."""
-        return MassBounds(self.lower[::-1].copy(), self.upper[::-1].copy())
+        return MassBounds(self.lower[..., ::-1].copy(), self.upper[..., ::-1].copy())
 
     def preceded_by_empty(self, count: int) -> "MassBounds":
         """These masses, after `count` that are exactly 0."""

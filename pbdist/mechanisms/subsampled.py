@@ -1,14 +1,16 @@
 """The Gaussian mechanism on a Poisson sample: the pair of differentially private stochastic gradient descent."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.intervals import gaussian_interval
-from pbdist.mechanisms.pair import ElementaryPair, LossMasses
+from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
 from pbdist.types import FloatArray
 
@@ -55,6 +57,12 @@ class SubsampledGaussian(ElementaryPair):
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""
+        return self._masses(edges, gaussian_interval).masses
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        return self._masses(edges, scaled_gaussian_interval)
+
+    def _masses(self, edges: FloatArray, interval: Callable[..., tuple[FloatArray, ...]]) -> ScaledLossMasses:
         ends = np.concatenate(([-np.inf], self._location(edges), [np.inf]))
         # Rounding must not let neighbouring cells overlap.
         if np.any(ends[1:] < ends[:-1]):
@@ -62,21 +70,13 @@ class SubsampledGaussian(ElementaryPair):
         # Edges below every loss lie at -inf; the cells between them are empty.
         first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
-        (without, sampled), (without_error, sampled_error) = gaussian_interval(
-            lower, upper, self.scale, np.array([[0.0], [self.sensitivity]])
-        )
-        mixture = (1.0 - self.rate) * without
-        absolute = mixture * without_error
-        sampled *= self.rate
-        mixture += sampled
-        sampled *= sampled_error
-        absolute += sampled
-        absolute /= np.maximum(mixture, SMALLEST_MASS)
-        absolute += 8.0 * UNIT_ROUNDOFF
+        parts = interval(lower, upper, self.scale, np.array([[0.0], [self.sensitivity]]))
+        log_scale = parts[2] if len(parts) == 3 else np.zeros(parts[0].shape)
+        mixture, mixture_error, mixture_scale = self._mixture(parts[0], parts[1], log_scale)
         present = True if np.all(lower < upper) else lower < upper
-        return LossMasses(
-            cells_a=MassBounds.around(mixture, absolute, occupied=present).preceded_by_empty(first),
-            cells_b=MassBounds.around(without, without_error, occupied=present).preceded_by_empty(first),
+        masses = LossMasses(
+            cells_a=MassBounds.around(mixture, mixture_error, occupied=present).preceded_by_empty(first),
+            cells_b=MassBounds.around(parts[0][0], parts[1][0], occupied=present).preceded_by_empty(first),
             atom_loss=np.zeros(0),
             atoms_a=MassBounds.zeros(0),
             atoms_b=MassBounds.zeros(0),
@@ -84,6 +84,29 @@ class SubsampledGaussian(ElementaryPair):
             only_b=MassBounds.zeros(1),
             loss_error=self._edge_error(edges),
         )
+        scale_a, scale_b = (np.concatenate((np.zeros(first), part)) for part in (mixture_scale, log_scale[0]))
+        return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(0), np.zeros(0))
+
+    def _mixture(
+        self, masses: FloatArray, errors: FloatArray, log_scale: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, relative error and log factor of A, from the rows of what the sample leaves out and holds.
+
+        The factor is the larger of the two; what the other one underflows to is beyond notice.
+        """
+        without, sampled = (1.0 - self.rate) * masses[0], self.rate * masses[1]
+        common = log_scale[0]
+        if log_scale.any():
+            common = np.maximum(log_scale[0], log_scale[1])
+            without *= np.exp(log_scale[0] - common)
+            sampled *= np.exp(log_scale[1] - common)
+        mixture = without + sampled
+        without *= errors[0]
+        sampled *= errors[1]
+        without += sampled
+        without /= np.maximum(mixture, SMALLEST_MASS)
+        without += 24.0 * UNIT_ROUNDOFF
+        return mixture, without, common
 
     def _location(self, loss: FloatArray) -> FloatArray:
         """Return the x of increasing losses; -inf where the loss is at most ln(1 - q), which no event has."""
