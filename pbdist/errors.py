@@ -8,9 +8,11 @@ import reprlib
 __all__ = [
     "BatchError",
     "InvalidInputError",
+    "MissingDependencyError",
     "NotAStoreError",
     "OffGridError",
     "PbdistError",
+    "PrecisionError",
     "StoreDamagedError",
     "StoreFormatError",
     "StoreMismatchError",
@@ -41,6 +43,14 @@ class InvalidInputError(PbdistError, ValueError):
 
 class StudyFileError(InvalidInputError):
     """A study file is wrong: mend the line that the text names."""
+
+
+class MissingDependencyError(PbdistError, ImportError):
+    """An optional package is not installed: install the extra that the text names."""
+
+
+class PrecisionError(PbdistError, ArithmeticError):
+    """The bounds do not meet within the tolerance: allow a larger one, or what the text names."""
 
 
 class OffGridError(PbdistError, LookupError):

@@ -1,0 +1,230 @@
+"""Masses on a grid of losses as fixed-point integers, and their convolution powers, each rounding in one direction.
+
+A mass is a whole number of units of 2^-bits. `flint` multiplies the vectors exactly; afterwards every element is
+rounded back to whole units, down for what must not be overestimated and up for what must not be underestimated.
+python-flint is imported when it is first needed.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeAlias, TypeVar
+
+from pbdist.errors import InvalidInputError, MissingDependencyError
+
+__all__ = [
+    "Ball",
+    "DominatingMasses",
+    "FixedPoint",
+    "SubsetMasses",
+    "ball_precision",
+    "compose_dominating",
+    "compose_subset",
+    "flint_module",
+    "floor_shifted",
+    "power",
+]
+
+#: A `flint.fmpz_poly` or `flint.arb`; python-flint has no usable type information at version 0.6.
+Polynomial: TypeAlias = Any
+Ball: TypeAlias = Any
+
+_Masses = TypeVar("_Masses")
+
+
+def flint_module() -> Any:
+    """Return the module `flint`.
+
+    Raises
+    ------
+    MissingDependencyError
+        If python-flint is not installed.
+    """
+    try:
+        return import_module("flint")
+    except ImportError as error:
+        raise MissingDependencyError(
+            "python-flint: expected for exact arithmetic, not found; install it with: pip install 'pbdist[verify]'"
+        ) from error
+
+
+@contextmanager
+def ball_precision(bits: int) -> Iterator[None]:
+    """Let `flint.arb` compute with that many bits inside a ``with`` block."""
+    context = flint_module().ctx
+    before = context.prec
+    context.prec = bits
+    try:
+        yield
+    finally:
+        context.prec = before
+
+
+def floor_shifted(ball: Ball, shift: int) -> int:
+    """Return the largest whole number that is certainly at most ``ball * 2^shift``."""
+    mantissa, exponent = ball.lower().man_exp()
+    return _shifted(int(mantissa), int(exponent) + shift)
+
+
+def _shifted(number: int, shift: int) -> int:
+    return number << shift if shift >= 0 else number >> -shift
+
+
+@dataclass(frozen=True)
+class FixedPoint:
+    """How masses are kept.
+
+    Attributes
+    ----------
+    bits : int
+        The unit is 2^-bits.
+    max_cells : int
+        Largest length of a vector.
+    """
+
+    bits: int
+    max_cells: int
+
+    def down(self, mass: float) -> int:
+        """Return a float mass in whole units, rounded down."""
+        numerator, denominator = mass.as_integer_ratio()
+        return _shifted(numerator, self.bits + 1 - denominator.bit_length())
+
+    def up(self, mass: float) -> int:
+        """Return a float mass in whole units, rounded up."""
+        numerator, denominator = mass.as_integer_ratio()
+        return -_shifted(-numerator, self.bits + 1 - denominator.bit_length())
+
+    def checked_length(self, length: int) -> None:
+        """Refuse vectors that are too long.
+
+        Raises
+        ------
+        InvalidInputError
+            If `length` exceeds `max_cells`.
+        """
+        if length > self.max_cells:
+            raise InvalidInputError(
+                f"loss_width: expected one that needs at most {self.max_cells} cells (max_cells), got one that needs"
+                f" {length}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class SubsetMasses:
+    """Masses of some of the events, sorted into blocks: those of one index, and those of loss ∞.
+
+    Every event is in at most one block; P_A of a block is at least the value kept for it, P_B at most. So
+    Σ max(0, a - e^ε b) over the blocks is at most δ(ε), whichever events are left out and however they are sorted.
+
+    Attributes
+    ----------
+    first : int
+        Index of the first coefficient.
+    a, b : flint.fmpz_poly
+        Units, coefficient k for index ``first + k``.
+    infinity_a, infinity_b : int
+        Units.
+    """
+
+    first: int
+    a: Polynomial
+    b: Polynomial
+    infinity_a: int
+    infinity_b: int
+
+
+@dataclass(frozen=True, eq=False)
+class DominatingMasses:
+    """P_A masses of a pair whose losses lie exactly on the grid, and which dominates the pair it stands for.
+
+    Attributes
+    ----------
+    first : int
+        Index of the first coefficient; index i means a loss of i h.
+    a : flint.fmpz_poly
+        Units, coefficient k for index ``first + k``.
+    infinity : int
+        P_A mass of loss ∞, units.
+    """
+
+    first: int
+    a: Polynomial
+    infinity: int
+
+
+def compose_subset(x: SubsetMasses, y: SubsetMasses, fixed: FixedPoint) -> SubsetMasses:
+    """Return the masses of independent events seen together, the losses added; a rounded down, b rounded up.
+
+    Events whose P_A mass is below a unit, at both ends, are left out, with their P_B mass.
+    """
+    bits = fixed.bits
+    a = _rounded_down(x.a * y.a, bits)
+    b = _rounded_up(x.b * y.b, bits)
+    start = _leading_zeros(a)
+    a, b = a.right_shift(start), b.truncate(a.length()).right_shift(start)
+    fixed.checked_length(a.length())
+    infinity_a = x.infinity_a * (int(y.a(1)) + y.infinity_a) + int(x.a(1)) * y.infinity_a
+    infinity_b = x.infinity_b * (int(y.b(1)) + y.infinity_b) + int(x.b(1)) * y.infinity_b
+    return SubsetMasses(x.first + y.first + start, a, b, infinity_a >> bits, -(-infinity_b >> bits))
+
+
+def compose_dominating(x: DominatingMasses, y: DominatingMasses, fixed: FixedPoint) -> DominatingMasses:
+    """Return the dominating masses of both seen together, rounded up.
+
+    Elements of at most a unit at the upper end go to ∞, those at the lower end to the first index that is kept: each
+    moves to a larger loss.
+    """
+    bits = fixed.bits
+    a = _rounded_up(x.a * y.a, bits)
+    infinity = x.infinity * (int(y.a(1)) + y.infinity) + int(x.a(1)) * y.infinity
+    infinity = -(-infinity >> bits)
+    length = a.length()
+    while length > 1 and a[length - 1] <= 1:
+        length -= 1
+        infinity += int(a[length])
+    start, moved = 0, 0
+    while start < length - 1 and a[start] <= 1:
+        moved += int(a[start])
+        start += 1
+    a = a.truncate(length).right_shift(start)
+    a += moved
+    fixed.checked_length(length - start)
+    return DominatingMasses(x.first + y.first + start, a, infinity)
+
+
+def power(base: _Masses, exponent: int, compose: Callable[[_Masses, _Masses], _Masses]) -> _Masses:
+    """Return `base` composed with itself, `exponent` >= 1 copies in all, by repeated squaring."""
+    result = base
+    for digit in f"{exponent:b}"[1:]:
+        result = compose(result, result)
+        if digit == "1":
+            result = compose(result, base)
+    return result
+
+
+def _rounded_down(product: Polynomial, bits: int) -> Polynomial:
+    """Divide non-negative coefficients by 2^bits, rounding down."""
+    return product // (1 << bits)
+
+
+def _rounded_up(product: Polynomial, bits: int) -> Polynomial:
+    """Divide non-negative coefficients by 2^bits, rounding up."""
+    return (product + _constant_coefficients((1 << bits) - 1, product.length())) // (1 << bits)
+
+
+def _constant_coefficients(value: int, length: int) -> Polynomial:
+    """Return a polynomial of that length with equal coefficients, by doubling."""
+    flint = flint_module()
+    result, size = flint.fmpz_poly([value]), 1
+    while size < length:
+        result, size = result + result.left_shift(size), 2 * size
+    return result.truncate(length)
+
+
+def _leading_zeros(polynomial: Polynomial) -> int:
+    start = 0
+    while start < polynomial.length() and polynomial[start] == 0:
+        start += 1
+    return start
