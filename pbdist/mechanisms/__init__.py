@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
+from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.mechanisms.discrete import ApproximateDP, Histogram, RandomizedResponse
+from pbdist.mechanisms.gaussian import Gaussian
+from pbdist.mechanisms.laplace import Laplace
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import ElementaryPair, Pair

@@ -1,4 +1,4 @@
-"""Laplace and Gaussian noise added to a query: the pair N(0), N(sensitivity)."""
+"""Noise added to a query: the pair N(0), N(sensitivity), for any symmetric unimodal noise N."""
 
 import math
 from abc import abstractmethod
@@ -9,18 +9,13 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.intervals import (
-    gaussian_interval,
-    laplace_interval,
-    scaled_gaussian_interval,
-    scaled_laplace_interval,
-)
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.types import FloatArray
+from pbdist.mechanisms.tails import rounded_up
+from pbdist.types import Direction, FloatArray
 
-__all__ = ["AdditiveNoise", "Gaussian", "Laplace"]
+__all__ = ["AdditiveNoise"]
 
 
 @dataclass(frozen=True)
@@ -146,6 +141,22 @@ class AdditiveNoise(ElementaryPair):
         )
         return ScaledLossMasses(masses, log_scale[0], log_scale[1], atoms_log_scale[0], atoms_log_scale[1])
 
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest finite loss, where above `loss`."""
+        largest = self._largest_loss(direction)
+        if loss >= largest:
+            return -math.inf
+        return rounded_up(tilt * largest) if largest < math.inf else math.inf
+
+    def _largest_loss(self, direction: Direction) -> float:
+        """Upper bound on the finite losses of a direction; -inf if there are none."""
+        left, right, _, _ = self._common_support()
+        if left >= right:
+            return -math.inf
+        forwards = direction is Direction.A_TO_B
+        loss = float(self._loss(np.array([left if forwards else right]))[0])
+        return rounded_up(loss if forwards else -loss)
+
     def _common_support(self) -> tuple[float, float, MassBounds, MassBounds]:
         """Return where both distributions live, and the masses that only A, or only B, has.
 
@@ -176,99 +187,3 @@ def _sum_is_exact(x: float, y: float) -> bool:
     total = x + y
     part = total - x
     return (x - (total - part)) + (y - part) == 0.0
-
-
-@dataclass(frozen=True)
-class Laplace(AdditiveNoise):
-    """Laplace noise: A = Lap(0, scale), B = Lap(sensitivity, scale).
-
-    Parameters
-    ----------
-    scale : float
-        Scale of the noise, above 0; its standard deviation is √2 times as large.
-    sensitivity : float, optional
-        How far one individual moves the answer, above 0.
-    truncate : (float, float), optional
-        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
-        section 5.1).
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    """
-
-    def interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
-        return laplace_interval(lower, upper, self.scale, mean)
-
-    def scaled_interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
-        return scaled_laplace_interval(lower, upper, self.scale, mean)
-
-    def _loss(self, x: FloatArray) -> FloatArray:
-        s = self.sensitivity
-        clipped = np.clip(x, 0.0, s)
-        return (s - 2.0 * clipped) / self.scale
-
-    def _location(self, loss: FloatArray) -> FloatArray:
-        return 0.5 * (self.sensitivity - self.scale * loss)
-
-    def _location_error(self, largest_loss: float) -> float:
-        # scale · loss and the difference each round once; the slope is 2 / scale.
-        return (2.1 * largest_loss + 1.1 * self.sensitivity / self.scale) * UNIT_ROUNDOFF
-
-    def _falling_range(self) -> tuple[float, float]:
-        return 0.0, self.sensitivity
-
-
-@dataclass(frozen=True)
-class Gaussian(AdditiveNoise):
-    """Gaussian noise: A = N(0, scale²), B = N(sensitivity, scale²).
-
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of the noise, above 0.
-    sensitivity : float, optional
-        How far one individual moves the answer, above 0.
-    truncate : (float, float), optional
-        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
-        section 5.2).
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    """
-
-    def interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
-        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
-        return gaussian_interval(lower, upper, self.scale, mean)
-
-    def scaled_interval(
-        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
-        return scaled_gaussian_interval(lower, upper, self.scale, mean)
-
-    def _loss(self, x: FloatArray) -> FloatArray:
-        s = self.sensitivity
-        return (s / self.scale) * ((s - 2.0 * x) / self.scale) * 0.5
-
-    def _location(self, loss: FloatArray) -> FloatArray:
-        s = self.sensitivity
-        return 0.5 * s - self.scale * (self.scale / s) * loss
-
-    def _location_error(self, largest_loss: float) -> float:
-        # The product has three roundings, the difference one; the slope is s / scale².
-        return (4.1 * largest_loss + 0.6 * (self.sensitivity / self.scale) ** 2) * UNIT_ROUNDOFF
-
-    def _falling_range(self) -> tuple[float, float]:
-        return -np.inf, np.inf

@@ -15,7 +15,8 @@ from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.types import FloatArray
+from pbdist.mechanisms.tails import rounded_up
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
 
@@ -86,6 +87,13 @@ class RandomizedResponse(ElementaryPair):
             atoms_log_scale_b=log_scale[::-1].copy(),
         )
 
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss, where above `loss`."""
+        if self.p in (0.0, 1.0):
+            return -math.inf
+        size = rounded_up(rounded_up(abs(math.log(self.p) - math.log1p(-self.p))))
+        return rounded_up(tilt * size) if loss < size else -math.inf
+
 
 @dataclass(frozen=True)
 class ApproximateDP(ElementaryPair):
@@ -153,6 +161,12 @@ class ApproximateDP(ElementaryPair):
             only_b=revealed,
             loss_error=0.0,
         )
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss ε, where above `loss`."""
+        if self.delta == 1.0 or loss >= self.epsilon:
+            return -math.inf
+        return rounded_up(tilt * self.epsilon)
 
 
 @dataclass(frozen=True)

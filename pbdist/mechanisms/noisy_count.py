@@ -8,7 +8,8 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.additive import AdditiveNoise, Laplace
+from pbdist.mechanisms.additive import AdditiveNoise
+from pbdist.mechanisms.laplace import Laplace
 from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair

@@ -1,5 +1,6 @@
 """What a mechanism is to pbdist: a worst-case pair of distributions, and its exact masses on given loss cells."""
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
 from typing import Any
@@ -92,6 +93,25 @@ class ElementaryPair(Pair):
         if direction is Direction.A_TO_B:
             return self._scaled_masses(edges)
         return self._scaled_masses(np.ascontiguousarray(-edges[::-1])).swapped()
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞], with A and L those of the direction.
+
+        Parameters
+        ----------
+        tilt : float
+            At least 0.
+        loss : float
+            Nats; may be infinite.
+        direction : Direction
+            Which of the two distributions plays P_A.
+
+        Returns
+        -------
+        float
+            Rounded up; -inf where no finite loss lies above `loss`, +inf where the mechanism has no closed form.
+        """
+        return math.inf
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         """Masses of (A, B) as `scaled_loss_masses` returns them; without factors where no mechanism knows better."""

@@ -1,0 +1,80 @@
+"""Exponential moments of Gaussian tails, as upper bounds of their logarithms."""
+
+import math
+
+import numpy as np
+from scipy import special
+
+from pbdist.mechanisms.intervals import scaled_gaussian_interval
+from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
+from pbdist.types import FloatArray
+
+__all__ = ["log_moment_of_lines", "log_moment_of_tail", "rounded_up"]
+
+
+def rounded_up(value: float) -> float:
+    """Return an upper bound of a number computed with a few roundings."""
+    return value + 8.0 * UNIT_ROUNDOFF * abs(value)
+
+
+def log_moment_of_tail(tilt: float, mean: float, deviation: float, start: float) -> float:
+    """Upper bound of ln E[e^(tilt V); V > start] for V ~ N(mean, deviation²).
+
+    Notes
+    -----
+    Completing the square, the density becomes exp(tilt mean + tilt² deviation² / 2) times that of
+    N(mean + tilt deviation², deviation²). Mean and deviation may be off by 4u relatively; all roundings of the exponent
+    and of the tail's end are paid for by 16u of their terms, and scipy's ``log_ndtr`` is taken to be accurate to
+    32u (1 + |value|).
+    """
+    if start == math.inf:
+        return -math.inf
+    shift = tilt * deviation * deviation
+    exponent = tilt * mean + 0.5 * tilt * shift
+    exponent_error = 16.0 * UNIT_ROUNDOFF * (abs(tilt * mean) + 0.5 * tilt * shift)
+    if start == -math.inf:
+        return exponent + exponent_error
+    end = (start - mean - shift) / deviation
+    end -= 16.0 * UNIT_ROUNDOFF * (abs(start) + abs(mean) + abs(shift)) / deviation
+    tail = float(special.log_ndtr(-end))
+    return rounded_up(exponent + exponent_error + tail + 32.0 * UNIT_ROUNDOFF * (1.0 + abs(tail)))
+
+
+def log_moment_of_lines(
+    ends: FloatArray, anchor: FloatArray, level: FloatArray, slope: FloatArray, *, mean: float, deviation: float
+) -> float:
+    """Upper bound of ln Σ_j E[e^(level_j + slope_j (V - anchor_j)); ends_j < V < ends_(j+1)], V ~ N(mean, deviation²).
+
+    Parameters
+    ----------
+    ends : ndarray, shape (k + 1,)
+        Ends of the pieces, not falling; the outermost ones may be infinite.
+    anchor, level, slope : ndarray, shape (k,)
+        Finite; the level of each piece is an upper value.
+    mean, deviation : float
+        Of V, off by 4u relatively at most.
+
+    Notes
+    -----
+    The square is completed as in `log_moment_of_tail`, piece by piece. The mean of each piece then errs by
+    some u of its terms, and the deviation by 4u: with z the largest distance in question, in deviations, that is less
+    than 32u (1 + z²) of a mass; the roundings of the exponent are paid for by 16u of their terms.
+    """
+    shift = slope * deviation * deviation
+    centre = mean + shift
+    mass, error, log_scale = scaled_gaussian_interval(ends[:-1], ends[1:], deviation, centre)
+    finite = ends[np.isfinite(ends)]
+    terms = (level, slope * anchor, slope * mean, 0.5 * slope * shift)
+    exponent = terms[0] - terms[1] + terms[2] + terms[3]
+    largest = np.max(np.abs(terms), axis=0)
+    reach = float(np.max(np.abs(finite), initial=0.0) + abs(mean) + np.max(np.abs(shift))) / deviation
+    present = ends[:-1] < ends[1:]
+    if not present.any():
+        return -math.inf
+    # Where float64 does not resolve a mass it is below any float64.
+    upper = np.maximum(mass, SMALLEST_MASS) * (1.0 + 2.0 * error)
+    logs = (np.log(upper) + log_scale + exponent + 64.0 * UNIT_ROUNDOFF * (1.0 + largest))[present]
+    total = float(np.logaddexp.reduce(logs))
+    # Each sum in the reduction errs by 16u at most and by its rounding.
+    slack = 32.0 * (1.0 + reach * reach) + 16.0 * logs.size * (1.0 + abs(total))
+    return float(total + slack * UNIT_ROUNDOFF)
