@@ -17,7 +17,7 @@ from pbdist.types import Direction, FloatArray
 __all__ = ["Gaussian"]
 
 #: Cells of stacked pairs that are handled at a time.
-_STACKED_CELLS = 4096
+_STACKED_CELLS = 16384
 
 
 @dataclass(frozen=True)
