@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.buckets import bounds_table
+from pbdist.buckets import METHODS, bounds_table
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
 __all__ = ["privacy_bounds"]
 
-_METHODS = ("buckets",)
 _DIRECTIONS = ("both", "each")
 
 _LONG_NAMES = {
@@ -29,8 +28,9 @@ def privacy_bounds(
     *,
     compositions: Any,
     epsilon: Any,
-    method: str = "buckets",
-    buckets: int = 100_000,
+    method: str = "tight",
+    tolerance: float | None = None,
+    buckets: int | None = None,
     factor: float | None = None,
     direction: str = "both",
 ) -> xr.Dataset:
@@ -44,14 +44,20 @@ def privacy_bounds(
         Numbers of compositions r, at least 1; for a sequence, of repeats of the whole sequence.
     epsilon : float or array_like of float
         ε >= 0, nats.
-    method : {"buckets"}, optional
-        Privacy buckets (Meiser & Mohammadi 2018) with exact masses, the chord's upper bound and the lower bound by
-        post-processing; see `pbdist.buckets.delta_upper` and `pbdist.buckets.delta_lower`.
+    method : {"tight", "buckets"}, optional
+        ``"tight"``: a dominating pair on a grid from above, exact masses from below, both composed by Fourier transforms
+        with a certified rounding; see ``docs/theory.md``. ``"buckets"``: privacy buckets (Meiser & Mohammadi 2018) with
+        exact masses, the chord's upper bound and the lower bound by post-processing.
+    tolerance : float, optional
+        With ``"tight"``: the largest ``delta_upper / delta_lower - 1`` at any (r, ε), 1e-3 by default. Number and
+        width of the buckets follow from it.
     buckets : int, optional
-        Number of finite loss buckets, even; taken up to the next multiple of 4, which the method needs.
+        Number of finite loss buckets, even. With ``"buckets"``: 100,000 by default, taken up to the next multiple of 4,
+        which the method needs. With ``"tight"`` it takes the place of the tolerance.
     factor : float, optional
-        Factor f > 1 between the likelihood ratios of neighbouring buckets before any squaring. By default chosen
-        from the pair and the largest r. The choice moves the bounds, never across the truth.
+        Factor f > 1 between the likelihood ratios of neighbouring buckets of one round. With ``"buckets"`` by default
+        chosen from the pair and the largest r; with ``"tight"`` it takes the place of the tolerance. The choice moves
+        the bounds, never across the truth.
     direction : {"both", "each"}, optional
         ``"both"``: δ as in approximate differential privacy, the larger of the two directions. ``"each"``: both, along
         a leading dimension ``direction``: "A||B" is the divergence of A from B, "B||A" that of B from A.
@@ -66,6 +72,8 @@ def privacy_bounds(
     ------
     InvalidInputError
         If a parameter is out of its range; before any computation.
+    PrecisionError
+        If the tolerance cannot be reached; the text says what was, and what it would take.
 
     Notes
     -----
@@ -76,14 +84,20 @@ def privacy_bounds(
     Examples
     --------
     >>> from pbdist import Gaussian, privacy_bounds
-    >>> bounds = privacy_bounds(Gaussian(20.0), compositions=[1, 64], epsilon=[0.5, 1.0], buckets=10_000)
-    >>> bool((bounds.delta_lower <= bounds.delta_upper).all())
+    >>> bounds = privacy_bounds(Gaussian(20.0), compositions=[1, 64], epsilon=[0.5, 1.0])
+    >>> bool((bounds.delta_upper <= bounds.delta_lower * 1.001).all())
     True
     """
-    _check_choice("method", method, _METHODS)
+    _check_choice("method", method, METHODS)
     _check_choice("direction", direction, _DIRECTIONS)
     table = bounds_table(
-        _components(mechanism), compositions=compositions, epsilon=epsilon, buckets=buckets, factor=factor
+        _components(mechanism),
+        compositions=compositions,
+        epsilon=epsilon,
+        method=method,
+        tolerance=tolerance,
+        buckets=buckets,
+        factor=factor,
     )
     values = {name: getattr(table, name) for name in _LONG_NAMES}
     dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, EPSILON)
@@ -105,9 +119,9 @@ def privacy_bounds(
         coords=coords,
         attrs={
             "method": method,
-            "factor": table.grid.factor,
-            "loss_width": table.grid.loss_width,
-            "buckets": 2 * table.grid.half_width,
+            "factor": table.factor,
+            "loss_width": table.loss_width,
+            **({} if table.half_width is None else {"buckets": 2 * table.half_width}),
         },
     )
 

@@ -11,6 +11,7 @@ __all__ = [
     "DIRECTION",
     "EPSILON",
     "BoolArray",
+    "ComplexArray",
     "Direction",
     "FloatArray",
     "IntArray",
@@ -18,6 +19,7 @@ __all__ = [
 ]
 
 BoolArray: TypeAlias = NDArray[np.bool_]
+ComplexArray: TypeAlias = NDArray[np.complex128]
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 #: What a canonical form is made of: what ``json.dumps`` takes.

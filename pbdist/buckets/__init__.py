@@ -16,10 +16,22 @@ from pbdist.buckets.composition import (
 from pbdist.buckets.convolution import convolve
 from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
 from pbdist.buckets.state import BucketState, Grid
-from pbdist.buckets.table import MAX_COMPOSITIONS, BoundsTable, bounds_table, half_width_of
+from pbdist.buckets.table import (
+    DEFAULT_BUCKETS,
+    DEFAULT_TOLERANCE,
+    MAX_COMPOSITIONS,
+    METHODS,
+    BoundsTable,
+    bounds_table,
+    half_width_of,
+)
+from pbdist.buckets.tight import TiltedMasses
 
 __all__ = [
+    "DEFAULT_BUCKETS",
+    "DEFAULT_TOLERANCE",
     "MAX_COMPOSITIONS",
+    "METHODS",
     "SHARP_RULE",
     "BoundsTable",
     "BucketState",
@@ -29,6 +41,7 @@ __all__ = [
     "LowerBound",
     "Squared",
     "SquaringRule",
+    "TiltedMasses",
     "UpperBound",
     "bounds_table",
     "compose",

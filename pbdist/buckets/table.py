@@ -13,11 +13,30 @@ from pbdist.buckets.delta import delta_lower, delta_upper, log_lower, log_upper
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.leaf import leaf_state
 from pbdist.buckets.state import BucketState, Grid
+from pbdist.buckets.tight.delta import delta_above, delta_below
+from pbdist.buckets.tight.state import TiltedMasses
+from pbdist.buckets.tight.table import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.mechanisms import Pair
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["MAX_BUCKETS", "MAX_COMPOSITIONS", "BoundsTable", "bounds_table", "half_width_of"]
+__all__ = [
+    "DEFAULT_BUCKETS",
+    "DEFAULT_TOLERANCE",
+    "MAX_BUCKETS",
+    "MAX_COMPOSITIONS",
+    "METHODS",
+    "BoundsTable",
+    "bounds_table",
+    "half_width_of",
+]
+
+#: The ways to compute bounds.
+METHODS = ("tight", "buckets")
+#: What is taken where nothing is asked for.
+DEFAULT_BUCKETS, DEFAULT_TOLERANCE = 100_000, 1e-3
+#: A tolerance below this asks for more than float64 can certify.
+SMALLEST_TOLERANCE = 1e-9
 
 #: Largest number of buckets: beyond this no worker's memory is enough.
 MAX_BUCKETS = 2**30
@@ -34,22 +53,33 @@ class BoundsTable:
     compositions : ndarray of int64, shape (R,)
     epsilon : ndarray, shape (E,)
         Nats.
-    grid : Grid
-        The grid of one round.
+    method : str
+        "tight" or "buckets".
+    loss_width : float
+        Loss width of one round, nats; with "tight" the smallest that was used.
+    half_width : int or None
+        n of the grid; None with "tight", whose grids evolve.
     delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
         First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
-    states : mapping of (Direction, int) to BucketState
+    states : mapping of (Direction, int) to BucketState or TiltedMasses
         State of each direction and r; empty unless asked for. For a symmetric pair both directions share theirs.
     """
 
     compositions: IntArray
     epsilon: FloatArray
-    grid: Grid
+    method: str
+    loss_width: float
+    half_width: int | None
     delta_lower: FloatArray
     delta_upper: FloatArray
     log_delta_lower: FloatArray
     log_delta_upper: FloatArray
-    states: Mapping[tuple[Direction, int], BucketState]
+    states: Mapping[tuple[Direction, int], BucketState | TiltedMasses]
+
+    @property
+    def factor(self) -> float:
+        """Factor f between the likelihood ratios of neighbouring buckets, rounded."""
+        return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
 
 
 def half_width_of(buckets: Any) -> int:
@@ -80,9 +110,12 @@ def bounds_table(
     *,
     compositions: Any,
     epsilon: Any,
-    buckets: int = 100_000,
+    method: str = "tight",
+    tolerance: float | None = None,
+    buckets: int | None = None,
     factor: float | None = None,
     keep_states: bool = False,
+    strict: bool = True,
     rule: SquaringRule = SHARP_RULE,
 ) -> BoundsTable:
     """Compute bounds for every r and ε asked for.
@@ -95,28 +128,42 @@ def bounds_table(
         Numbers of rounds, at least 1.
     epsilon : array_like of float, shape (E,)
         ε >= 0, nats.
+    method : {"tight", "buckets"}, optional
+        "tight" (`pbdist.buckets.tight`) or the method of Meiser & Mohammadi 2018.
+    tolerance : float, optional
+        With "tight": largest upper / lower - 1, by default 1e-3.
     buckets : int, optional
-        Number of finite buckets, even.
+        Number of finite buckets, even. With "buckets" by default 100,000; with "tight" it takes the place of the
+        tolerance: the leaf has about so many.
     factor : float, optional
-        Bucket factor f > 1 of one round; by default chosen from the pairs and the largest r.
+        Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
+        "tight" it takes the place of the tolerance, and the grid does not evolve.
     keep_states : bool, optional
-        Whether to return the bucket states too.
+        Whether to return the states too.
+    strict : bool, optional
+        With "tight": whether a tolerance that is not reached is an error.
     rule : SquaringRule, optional
-        When to square; ``SquaringRule()`` is the paper's.
+        With "buckets": when to square; ``SquaringRule()`` is the paper's.
 
     Raises
     ------
     InvalidInputError
         If a parameter is out of its range.
+    PrecisionError
+        If `strict` and the tolerance is not reached.
     """
     rounds = _checked_compositions(compositions)
     losses = _checked_epsilon(epsilon)
     parts = _checked_components(components)
-    half_width = half_width_of(buckets)
-    if factor is None:
-        grid = Grid(choose_loss_width(parts, int(rounds.max()), half_width), half_width)
-    else:
-        grid = Grid.from_factor(_checked_factor(factor), half_width)
+    width = None if factor is None else math.log1p(_checked_factor(factor) - 1.0)
+    if method not in METHODS:
+        raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
+    if method == "tight":
+        return _tight_table(parts, rounds, losses, _checked_precision(tolerance, buckets, width), keep_states, strict)
+    if tolerance is not None:
+        raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
+    half_width = half_width_of(DEFAULT_BUCKETS if buckets is None else buckets)
+    grid = Grid(choose_loss_width(parts, int(rounds.max()), half_width) if width is None else width, half_width)
 
     shape = (2, rounds.size, losses.size)
     lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -134,17 +181,79 @@ def bounds_table(
             upper[axis, rows] = delta_upper(state, losses)
             if keep_states:
                 states[direction, r] = state
-    return BoundsTable(rounds, losses, grid, lower, upper, log_lower(lower), log_upper(upper), states)
+    return BoundsTable(
+        compositions=rounds,
+        epsilon=losses,
+        method=method,
+        loss_width=grid.loss_width,
+        half_width=grid.half_width,
+        delta_lower=lower,
+        delta_upper=upper,
+        log_delta_lower=log_lower(lower),
+        log_delta_upper=log_upper(upper),
+        states=states,
+    )
+
+
+@dataclass(frozen=True)
+class _Precision:
+    """What decides the loss width of the tight method: exactly one of width and buckets, or the tolerance."""
+
+    tolerance: float
+    width: float | None
+    buckets: int | None
+
+
+def _checked_precision(tolerance: Any, buckets: Any, width: float | None) -> _Precision:
+    if buckets is not None:
+        half_width_of(buckets)
+        if width is not None:
+            raise InvalidInputError("buckets: expected none beside factor with method tight, got both")
+    if tolerance is not None:
+        number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+        if not number or not SMALLEST_TOLERANCE <= float(tolerance) <= 1.0:
+            raise InvalidInputError(
+                f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
+            )
+    return _Precision(DEFAULT_TOLERANCE if tolerance is None else float(tolerance), width, buckets)
+
+
+def _tight_table(
+    parts: Sequence[tuple[Pair, int]],
+    rounds: IntArray,
+    losses: FloatArray,
+    precision: _Precision,
+    keep_states: bool,
+    strict: bool,
+) -> BoundsTable:
+    found = tight_bounds(
+        factor_counts(parts),
+        rounds,
+        losses,
+        tolerance=precision.tolerance,
+        width=precision.width,
+        buckets=precision.buckets,
+        strict=strict,
+    )
+    return BoundsTable(
+        compositions=rounds,
+        epsilon=losses,
+        method="tight",
+        loss_width=found.width,
+        half_width=None,
+        delta_lower=delta_below(found.log_lower),
+        delta_upper=delta_above(found.log_upper),
+        log_delta_lower=found.log_lower,
+        log_delta_upper=found.log_upper,
+        states=found.states if keep_states else {},
+    )
 
 
 def _round_state(
     components: Sequence[tuple[Pair, int]], grid: Grid, direction: Direction, rule: SquaringRule
 ) -> BucketState:
     """Return the state of one round: each pair as often as it occurs, a product by its factors, composed together."""
-    counts: dict[ElementaryPair, int] = {}
-    for pair, count in components:
-        for factor in pair.factors:
-            counts[factor] = counts.get(factor, 0) + count
+    counts = factor_counts(components)
     result: BucketState | None = None
     for factor, count in counts.items():
         [(_, state)] = powers(leaf_state(factor, grid, direction), [count], rule)

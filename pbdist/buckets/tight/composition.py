@@ -1,0 +1,253 @@
+"""Composition of tilted masses: products of powers over a window, and coarsening."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pbdist.buckets.convolution.spectrum import product_of_powers
+from pbdist.buckets.convolution.transform import good_length
+from pbdist.buckets.tight.state import (
+    DOMINATING,
+    EXACT_A,
+    EXACT_B,
+    HIGHEST,
+    LARGEST_RATE,
+    LOG_TOTAL_A,
+    LOG_TOTAL_B,
+    LOG_TOTAL_DOMINATING,
+    RATE_A,
+    RATE_B,
+    RATE_DOMINATING,
+    TiltedMasses,
+)
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.types import FloatArray
+
+__all__ = ["coarsen", "compose", "merge_above"]
+
+#: Longest transform: with its spectra, some gigabytes.
+MAX_LENGTH = 1 << 25
+#: Into about so many blocks a vector is gathered to find its window, ..
+_BLOCKS = 400
+#: .. from these multiples of the reciprocal of the standard deviation, as exponents of Chernoff's bound.
+_EXPONENTS: FloatArray = np.array([0.25, 0.7, 1.5, 2.5, 4.0, 5.5, 7.0, 8.5, 10.5, 14.0])
+#: Upper values add this much, relatively, for the rounding of a handful of sums and products.
+_UP, _DOWN = 1.0 + 16.0 * UNIT_ROUNDOFF, 1.0 - 16.0 * UNIT_ROUNDOFF
+
+
+def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> TiltedMasses:
+    """Compose states: the convolution of powers of their vectors.
+
+    Parameters
+    ----------
+    factors : sequence of (TiltedMasses, int)
+        Stacks of the same k states, of one width, tilt and stride, and how often each is taken.
+    outside : float
+        How much of the weight may lie outside the window of the result, in each row.
+
+    Returns
+    -------
+    TiltedMasses
+        Not normalised.
+
+    Notes
+    -----
+    With m = s + T, where s is the 1-norm of w, exchanging w for w* one factor at a time moves the product by at most
+    Σ d_i (T_i / m_i) Π m_l^{d_l} in the 1-norm. The window leaves out at most `outside` on the whole (Chernoff's bound,
+    `_window`), and the circle adds at most that within it; `product_of_powers` bounds its own rounding.
+
+    Raises
+    ------
+    InvalidInputError
+        If the states lie on different grids, or the result would be longer than `MAX_LENGTH`: before anything is
+        allocated.
+    """
+    first = factors[0][0]
+    for state, _ in factors:
+        if (state.width, state.tilt, state.stride, state.count) != (first.width, first.tilt, first.stride, first.count):
+            raise InvalidInputError(
+                f"states: expected one grid, got {state.count} states of width {state.width!r} x {state.stride} and tilt"
+                f" {state.tilt!r} beside {first.count} of {first.width!r} x {first.stride} and {first.tilt!r}"
+            )
+    if len(factors) == 1 and factors[0][1] == 1:
+        return first
+    low, high = _window(factors, outside)
+    size = high - low + 1
+    length = good_length(max(size, *(state.size for state, _ in factors)))
+    if length > MAX_LENGTH:
+        raise InvalidInputError(
+            f"factor: expected one with which compositions take at most {MAX_LENGTH} buckets, got {length} of"
+            f" {first.spacing:g} nats"
+        )
+    values, rounding = product_of_powers([(state.weights, power) for state, power in factors], length, low, size)
+
+    bound = np.ones_like(first.error)
+    relative = np.zeros_like(first.error)
+    log_scale = np.zeros_like(first.error)
+    log_scale_error = np.zeros_like(first.error)
+    additive = np.zeros_like(first.additive)
+    for state, power in factors:
+        norm = np.sum(state.weights, axis=-1) * (1.0 + (state.size + 2.0) * UNIT_ROUNDOFF) + state.error
+        # An empty row has neither weight nor error; an infinite error stays one.
+        known = (norm > 0.0) & np.isfinite(norm)
+        relative += power * np.divide(state.error, norm, out=np.where(norm > 0.0, 1.0, 0.0), where=known)
+        with np.errstate(over="ignore"):
+            bound *= norm**power
+        log_scale = log_scale + power * state.log_scale
+        log_scale_error += power * state.log_scale_error + 4.0 * UNIT_ROUNDOFF * power * np.abs(state.log_scale)
+        additive += power * state.additive
+    return TiltedMasses(
+        width=first.width,
+        tilt=first.tilt,
+        stride=first.stride,
+        origins=(
+            sum(power * state.origins[0] for state, power in factors) + 2 * first.stride * low,
+            sum(power * state.origins[1] for state, power in factors) + 2 * first.stride * low,
+        ),
+        weights=values,
+        log_scale=log_scale,
+        log_scale_error=log_scale_error,
+        error=(bound * (relative + 2.0 * outside) + rounding) * 1.001,
+        additive=_outwards(additive, len(factors)),
+    )
+
+
+def _outwards(additive: FloatArray, terms: int) -> FloatArray:
+    """Round sums of the additive columns to their sides: totals and rates of A down, the others up."""
+    slack = (terms + 2.0) * 2.0 * UNIT_ROUNDOFF
+    result = additive + slack * np.abs(additive)
+    result[:, LOG_TOTAL_A] -= 2.0 * slack * np.abs(additive[:, LOG_TOTAL_A])
+    result[:, RATE_A] -= 2.0 * slack * np.abs(additive[:, RATE_A])
+    # e^-ρ vanishes long before.
+    return np.minimum(result, LARGEST_RATE)
+
+
+def _window(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> tuple[int, int]:
+    """Return the first and the last element that hold all weight of the product but `outside`, in every row.
+
+    By Chernoff's bound the weight beyond c + x is at most Π_i (Σ_j w_i(j) e^{s(j - c_i)})^{d_i} e^{-sx} for any s > 0,
+    c = Σ d_i c_i. The sums are taken over blocks of elements at the far end of each block, which only adds to them.
+    """
+    gathered: list[tuple[FloatArray, int, float, int]] = []
+    centre, variance = 0.0, 0.0
+    widest = 1.0
+    for state, power in factors:
+        block = -(-state.size // _BLOCKS)
+        blocks = np.add.reduceat(state.weights, np.arange(0, state.size, block), axis=-1)
+        middle = np.arange(blocks.shape[-1]) * float(block) + 0.5 * (block - 1)
+        weight = np.sum(blocks, axis=(0, 1))
+        total = float(np.sum(weight))
+        if total <= 0.0:
+            return 0, 0
+        mean = float(weight @ middle) / total
+        variance += power * (float(weight @ (middle - mean) ** 2) / total + block * block / 12.0)
+        centre += power * mean
+        widest = max(widest, float(state.size))
+        gathered.append((blocks, block, mean, power))
+    exponents = np.minimum(_EXPONENTS / math.sqrt(variance), 300.0 / widest)
+    budget = math.log(4.0 / outside)
+    reach: list[float] = []
+    for sign in (1.0, -1.0):
+        log_moment: FloatArray | float = 0.0
+        for blocks, block, mean, power in gathered:
+            first = np.arange(blocks.shape[-1]) * float(block)
+            far = sign * ((first + (block - 1.0) if sign > 0.0 else first) - mean)
+            moment = blocks @ np.exp(np.outer(far, exponents))
+            with np.errstate(divide="ignore"):
+                log_moment = log_moment + power * np.log(moment * 1.0001)
+        reach.append(float(np.max(np.min((log_moment + budget) / exponents, axis=-1))))
+    low = math.floor(centre - max(reach[1], 0.0) - 1.0)
+    high = math.ceil(centre + max(reach[0], 0.0) + 1.0)
+    last = sum(power * (state.size - 1) for state, power in factors)
+    return max(low, 0), min(max(high, 0), last)
+
+
+def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
+    """Make the grid `step` times as coarse, keeping each row what it claims to be.
+
+    An atom of the dominating pair between two positions of the coarser grid goes to both, so that P_A and P_B keep
+    their totals: the chord of the convex t -> (1 - e^ε t)_+, which is nowhere below it. The exact masses of `step`
+    neighbours are added: a map of the events, under which no divergence grows.
+    """
+    padding = -state.size % step
+    weights = (
+        np.concatenate((state.weights, np.zeros((*state.weights.shape[:-1], padding))), axis=-1)
+        if padding
+        else state.weights
+    )
+    gathered = weights.reshape(*weights.shape[:-1], -1, step)
+    offset = state.spacing * np.arange(step)
+    whole = state.spacing * step
+    # Shares of an atom `offset` above the lower of the two positions.
+    below = np.exp(-offset) * np.expm1(offset - whole) / np.expm1(-whole)
+    above = np.expm1(-offset) / np.expm1(-whole)
+    down, up = below * np.exp(-state.tilt * offset), above * np.exp(state.tilt * (whole - offset))
+    middle = 0.5 * (step - 1) * state.spacing - offset
+    to_a, to_b = np.exp(state.tilt * middle), np.exp((state.tilt + 1.0) * middle)
+
+    result = np.zeros((state.count, 3, gathered.shape[-2] + 1))
+    result[:, DOMINATING, :-1] = gathered[:, DOMINATING] @ down
+    result[:, DOMINATING, 1:] += gathered[:, DOMINATING] @ up
+    result[:, EXACT_A, :-1] = gathered[:, EXACT_A] @ to_a
+    result[:, EXACT_B, :-1] = gathered[:, EXACT_B] @ to_b
+    growth = np.array([float(np.max(down + up)), float(np.max(to_a)), float(np.max(to_b))])
+    rounding = (16.0 + 2.0 * step + 8.0 * (state.tilt + 1.0) * whole) * UNIT_ROUNDOFF
+    additive = state.additive.copy()
+    additive[:, HIGHEST] += whole
+    return replace(
+        state,
+        stride=state.stride * step,
+        origins=(state.origins[0], state.origins[1] + state.stride * (step - 1)),
+        weights=result,
+        error=(state.error * growth + rounding * np.sum(result, axis=-1)) * _UP,
+        additive=additive,
+    )
+
+
+def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
+    """Merge what lies above a loss of `limit` nats into the last position below, and infinity.
+
+    Of a dominating atom m positions above that one e^{-m spacing} stays there, the P_B mass being kept, and the rest
+    goes to infinity; of the exact masses all goes there.
+    """
+    kept = min(math.floor((limit / (0.5 * state.width) - min(state.origins)) / (2.0 * state.stride)) + 1, state.size)
+    if kept >= state.size or kept < 2:
+        return state
+    additive = state.additive.copy()
+    weights = state.weights[..., :kept].copy()
+    over = state.weights[..., kept:]
+    steps = state.spacing * np.arange(1.0, over.shape[-1] + 1.0)
+    weights[:, DOMINATING, -1] += over[:, DOMINATING] @ np.exp(-(state.tilt + 1.0) * steps)
+
+    def plain(row: int, tilt: float, shares: FloatArray, error: FloatArray | float) -> FloatArray:
+        """Return untilted masses of what lies above."""
+        last = 0.5 * state.width * (state.origins[min(row, 1)] + 2.0 * state.stride * (kept - 1))
+        exponent = state.log_scale[:, row] - tilt * last
+        slack = state.log_scale_error[:, row] + 8.0 * UNIT_ROUNDOFF * (
+            np.abs(state.log_scale[:, row]) + abs(tilt * last) + 4.0
+        )
+        sign = -1.0 if row == EXACT_A else 1.0
+        mass = over[:, row] @ (np.exp(-tilt * steps) * shares) * (1.0 + sign * (over.shape[-1] + 8.0) * UNIT_ROUNDOFF)
+        return np.maximum(mass + sign * error, 0.0) * np.exp(np.minimum(exponent + sign * slack, 700.0))
+
+    ones = np.ones_like(steps)
+    moved = plain(DOMINATING, state.tilt, -np.expm1(-steps), state.error[:, DOMINATING])
+    additive[:, RATE_DOMINATING] = _rate(additive, LOG_TOTAL_DOMINATING, RATE_DOMINATING, moved * _UP) * _UP
+    moved = plain(EXACT_A, state.tilt, ones, state.error[:, EXACT_A])
+    additive[:, RATE_A] = _rate(additive, LOG_TOTAL_A, RATE_A, moved * _DOWN) * _DOWN
+    moved = plain(EXACT_B, state.tilt + 1.0, ones, state.error[:, EXACT_B])
+    additive[:, RATE_B] = _rate(additive, LOG_TOTAL_B, RATE_B, moved * _UP) * _UP
+    rounding = (over.shape[-1] + 16.0 + 4.0 * (state.tilt + 1.0) * float(steps[-1])) * UNIT_ROUNDOFF
+    error = state.error + rounding * np.sum(weights, axis=-1)
+    return replace(state, weights=weights, error=error * _UP, additive=additive)
+
+
+def _rate(additive: FloatArray, total: int, rate: int, moved: FloatArray) -> FloatArray:
+    """Rate of the mass at infinity after `moved` joined it, of a total M of which M e^-ρ is finite."""
+    finite = np.exp(additive[:, total] - additive[:, rate])
+    share = np.divide(moved, finite, out=np.ones_like(moved), where=finite > 0.0)
+    with np.errstate(divide="ignore"):
+        return np.minimum(additive[:, rate] - np.log1p(-np.minimum(share, 1.0)), LARGEST_RATE)

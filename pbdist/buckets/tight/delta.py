@@ -1,0 +1,185 @@
+"""δ of tilted masses, from above and from below, as natural logarithms."""
+
+import math
+
+import numpy as np
+
+from pbdist.buckets.tight.state import (
+    DOMINATING,
+    EXACT_A,
+    EXACT_B,
+    HIGHEST,
+    LOG_TOTAL_A,
+    LOG_TOTAL_B,
+    LOG_TOTAL_DOMINATING,
+    LOSS_SHIFT,
+    RATE_A,
+    RATE_B,
+    RATE_DOMINATING,
+    TiltedMasses,
+)
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.types import FloatArray
+
+__all__ = ["delta_above", "delta_below", "log_delta_lower", "log_delta_upper"]
+
+#: Smallest float64 of full precision, rounded up.
+_SMALLEST_NORMAL = 2.3e-308
+#: Sums for several ε are shared while the largest factor between them is below e to this, ..
+_STEEPEST = 300.0
+#: .. and their difference is trusted down to this relative rounding.
+_TRUSTED = 1e-8
+#: So many cells about the crossing are tried for the first.
+_NEIGHBOURS = 512
+#: Elements whose factor against the crossing exceeds e to this are not looked at.
+_REACH = 30.0
+#: Elements below this, relative to the largest, are too faint to tell the loss of their events.
+_FAINT = 1e-9
+
+
+def log_delta_upper(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
+    """Natural logarithm of an upper bound on δ, shape (E,), of the single state of a stack.
+
+    Σ p (1 - e^{ε-ℓ})_+ over the dominating pair, with ε lowered by how far rounding may have moved the losses, plus
+    T times the largest factor, plus the mass at infinity.
+    """
+    tilt, weights = state.tilt, state.weights[0, DOMINATING]
+    position = state.positions(DOMINATING)
+    reach = max(abs(float(position[0])), abs(float(position[-1])))
+    scale, scale_error = float(state.log_scale[0, DOMINATING]), float(state.log_scale_error[0, DOMINATING])
+    highest = float(state.additive[0, HIGHEST]) * (1.0 + 8.0 * UNIT_ROUNDOFF)
+    lowered = epsilon - float(state.additive[0, LOSS_SHIFT]) - 8.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + reach)
+    factor = math.exp(-tilt * math.log1p(1.0 / tilt)) / (1.0 + tilt) if tilt > 0.0 else 1.0
+    error = float(state.error[0, DOMINATING]) * factor
+    sums = _tail_sums(weights, position, tilt, lowered)
+    slack = scale_error + 8.0 * UNIT_ROUNDOFF * (abs(scale) + np.abs(tilt * lowered) + (tilt + 1.0) * reach + 8.0)
+    with np.errstate(divide="ignore"):
+        finite = np.log(sums + error) + (scale - tilt * lowered) + slack
+    finite = np.where(lowered >= highest, -np.inf, finite)
+    result: FloatArray = np.logaddexp(finite, _log_infinity(state, LOG_TOTAL_DOMINATING, RATE_DOMINATING))
+    return result + 32.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
+
+
+def _tail_sums(weights: FloatArray, position: FloatArray, tilt: float, epsilon: FloatArray) -> FloatArray:
+    """Upper values of Σ w e^{-θ(ℓ-ε)} (1 - e^{ε-ℓ}) over the ℓ above each ε.
+
+    As a difference of two sums from ε on where the rounding of these is small against it, else term by term.
+    """
+    size = weights.size
+    first = np.searchsorted(position, epsilon, side="right")
+    start = int(np.min(first, initial=size))
+    if start == size:
+        return np.zeros(epsilon.size)
+    origin = float(position[start])
+    gap = position[start:] - origin
+    result = np.full(epsilon.size, -np.inf)
+    steep = (tilt + 1.0) * float(np.max(epsilon) - np.min(epsilon))
+    relative = (size + 64.0) * UNIT_ROUNDOFF
+    if steep < _STEEPEST and epsilon.size > 1:
+        falling = np.exp(-tilt * gap)
+        falling *= weights[start:]
+        above = np.cumsum(falling[::-1])[::-1]
+        falling *= np.exp(-gap)
+        below = np.cumsum(falling[::-1])[::-1]
+        place = np.minimum(first - start, above.size - 1)
+        ratio = np.exp(epsilon - origin)
+        lift = np.exp(tilt * (epsilon - origin))
+        plus, minus = above[place] * lift, below[place] * ratio * lift
+        spread = (relative + 16.0 * UNIT_ROUNDOFF * steep) * (plus + minus)
+        result = np.where(first < size, plus - minus + spread, 0.0)
+        trusted = (spread <= _TRUSTED * (plus - minus)) | (first >= size)
+    else:
+        trusted = np.zeros(epsilon.size, dtype=bool)
+    for index in np.flatnonzero(~trusted):
+        above_it = position[first[index] :] - epsilon[index]
+        terms = np.exp(-tilt * above_it) * -np.expm1(-above_it)
+        result[index] = float(weights[first[index] :] @ terms) * (1.0 + relative)
+    return result
+
+
+def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
+    """Natural logarithm of a lower bound on δ, shape (E,), of the single state of a stack.
+
+    δ is the largest P_A(S) - e^ε P_B(S) over all events S; S is taken as the cells from some first one on in which
+    a > e^ε b, that first one such that the sum, less what the errors of both rows can be worth there, is largest; and
+    infinity, as one cell more.
+    """
+    result = _log_infinity_lower(state, epsilon)
+    a, b = state.weights[0, EXACT_A], state.weights[0, EXACT_B]
+    core = a >= _FAINT * float(np.max(a))
+    if not np.any(core) or float(np.max(a)) <= 0.0:
+        return result
+    tilt = state.tilt
+    scale_a, scale_b = (float(state.log_scale[0, row]) for row in (EXACT_A, EXACT_B))
+    error_a, error_b = (float(state.error[0, row]) for row in (EXACT_A, EXACT_B))
+    scale_error = float(state.log_scale_error[0, EXACT_A] + state.log_scale_error[0, EXACT_B])
+    position = state.positions(EXACT_A)
+    reach = max(abs(float(position[0])), abs(float(position[-1])))
+    rounding = 8.0 * UNIT_ROUNDOFF * (abs(scale_a) + abs(scale_b) + (tilt + 1.0) * reach + 8.0)
+    within = np.flatnonzero(core)
+    inner, outer = int(within[0]), int(within[-1]) + 1
+    # a / b without the positions, which rise, is nearly constant: the first cell above ε is found from both.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.log(a[inner:outer] / b[inner:outer]) + position[inner:outer] + (scale_a - scale_b)
+    for index, eps in enumerate(epsilon.tolist()):
+        above = core[inner:outer] & (loss > eps)
+        crossing_at = inner + (int(np.argmax(above)) if above.any() else outer - 1 - inner)
+        crossing = float(position[crossing_at])
+        first = int(np.searchsorted(position, crossing - _REACH / (tilt + 1.0), side="left"))
+        first = max(first, crossing_at - _NEIGHBOURS)
+        gap = position[first:] - crossing
+        to_a = np.exp(-tilt * gap)
+        level = math.exp(min(eps - crossing + (scale_b - scale_a), 600.0))
+        level *= 1.0 + 2.0 * scale_error + rounding + 8.0 * UNIT_ROUNDOFF * abs(eps)
+        to_b = to_a * (np.exp(-gap) * level)
+        plus, minus = a[first:] * to_a, b[first:] * to_b
+        gains = plus - minus
+        np.maximum(gains, 0.0, out=gains)
+        gains -= ((gap.size + 64.0) * UNIT_ROUNDOFF) * (plus + minus)
+        # What the errors can be worth at most, the factors falling along the cells; only near the crossing can the best
+        # first cell lie.
+        near = min(2 * _NEIGHBOURS, gap.size)
+        rest = float(np.sum(gains[near:]))
+        sums = np.cumsum(gains[:near][::-1])[::-1] + rest
+        best = float(np.max(sums - (error_a * to_a[:near] + error_b * to_b[:near]), initial=0.0))
+        if best > 0.0:
+            slack = scale_error + rounding + 8.0 * UNIT_ROUNDOFF * abs(tilt * crossing)
+            finite = math.log(best) + scale_a - tilt * crossing - slack
+            result[index] = np.logaddexp(result[index], finite)
+    return result - 8.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
+
+
+def _log_infinity(state: TiltedMasses, total: int, rate: int) -> float:
+    """Natural logarithm of the mass at infinity, M (1 - e^-ρ)."""
+    rho = float(state.additive[0, rate])
+    return float(state.additive[0, total]) + _log(-math.expm1(-rho))
+
+
+def _log_infinity_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
+    """Natural logarithm of a - e^ε b at infinity, where that is positive."""
+    log_a, log_b = _log_infinity(state, LOG_TOTAL_A, RATE_A), _log_infinity(state, LOG_TOTAL_B, RATE_B)
+    if log_a == -math.inf:
+        return np.full(epsilon.size, -np.inf)
+    ratio = epsilon + log_b - log_a
+    ratio = ratio + 16.0 * UNIT_ROUNDOFF * (
+        np.abs(epsilon) + (abs(log_b) if log_b > -math.inf else 0.0) + abs(log_a) + 1.0
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = np.where(ratio < 0.0, -np.expm1(np.minimum(ratio, 0.0)), 0.0)
+        return log_a + np.log(left) - 16.0 * UNIT_ROUNDOFF * (abs(log_a) + 1.0)
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value > 0.0 else -math.inf
+
+
+def delta_above(log_delta: FloatArray) -> FloatArray:
+    """Return δ from its logarithm, rounded up; above 0 wherever the logarithm is more than -inf."""
+    values = np.exp(log_delta) * (1.0 + 8.0 * UNIT_ROUNDOFF)
+    return np.where(log_delta > -np.inf, np.maximum(values, _SMALLEST_NORMAL), 0.0)
+
+
+def delta_below(log_delta: FloatArray) -> FloatArray:
+    """Return δ from its logarithm, rounded down; 0 where it is no normal float64."""
+    values = np.exp(np.minimum(log_delta, 0.0)) * (1.0 - 8.0 * UNIT_ROUNDOFF)
+    return np.where(values >= _SMALLEST_NORMAL, values, 0.0)

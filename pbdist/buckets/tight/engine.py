@@ -1,0 +1,237 @@
+"""One pass of the tight engine: the bounds for the points of one tilt, on one loss width."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.buckets.tight.delta import log_delta_lower, log_delta_upper
+from pbdist.buckets.tight.ladder import Ladder
+from pbdist.buckets.tight.leaf import tilted_leaf
+from pbdist.buckets.tight.leaf_atoms import LeafTails, LeafWindow
+from pbdist.buckets.tight.plan import Group, Point, leaf_window, loss_range
+from pbdist.buckets.tight.profile import LossProfile
+from pbdist.buckets.tight.state import TiltedMasses, joined
+from pbdist.buckets.tight.tail import log_mass_below, log_tail_moment
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import ElementaryPair, Gaussian, ScaledLossMasses
+from pbdist.types import Direction
+
+__all__ = ["MAX_CELLS", "Family", "PointBounds", "bounds_of_group", "families_of", "widest_span"]
+
+#: Largest number of cells of a leaf whose width is chosen, and of one whose width is given.
+MAX_CELLS, MAX_GIVEN_CELLS = 1 << 21, 1 << 25
+#: Gaussians of the same count whose losses spread alike, within this factor, are computed as one stack.
+_ALIKE = 1.2
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Pairs that share a window: one pair, or a stack of like ones, each `count` times in a round."""
+
+    pairs: tuple[ElementaryPair, ...]
+    count: int
+    profiles: Mapping[Direction, LossProfile]
+
+    @property
+    def leaves(self) -> int:
+        """Number of leaves in a round."""
+        return self.count * len(self.pairs)
+
+
+@dataclass(frozen=True)
+class PointBounds:
+    """Logarithms of the bounds at one point."""
+
+    point: Point
+    log_lower: float
+    log_upper: float
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed vectors: it returns none to the system that is smaller than the largest block freed so far.
+
+    Else every vector of a few hundred kilobytes is mapped, filled with zeros page by page, and given back, which takes
+    longer than its transform. The block itself is never touched.
+    """
+    np.empty(30 << 20, dtype=np.uint8)
+
+
+def families_of(counts: dict[ElementaryPair, int]) -> list[tuple[tuple[ElementaryPair, ...], int]]:
+    """Gather the pairs of a round: like Gaussians of the same count together, every other pair by itself."""
+    stacks: dict[tuple[int, int], list[ElementaryPair]] = {}
+    result: list[tuple[tuple[ElementaryPair, ...], int]] = []
+    for pair, count in counts.items():
+        if isinstance(pair, Gaussian) and pair.truncate is None and len(counts) > 1:
+            size = math.floor(math.log(pair.sensitivity / pair.scale) / math.log(_ALIKE))
+            stacks.setdefault((size, count), []).append(pair)
+        else:
+            result.append(((pair,), count))
+    for (_, count), members in sorted(stacks.items()):
+        result.append((tuple(members), count))
+    return result
+
+
+def bounds_of_group(
+    families: Sequence[Family],
+    group: Group,
+    width: float,
+    tolerance: float,
+    *,
+    coarsens: bool,
+    keep: dict[tuple[Direction, int], TiltedMasses] | None = None,
+) -> list[PointBounds]:
+    """Compute the bounds at the points of a group.
+
+    Parameters
+    ----------
+    families : sequence of Family
+        What one round consists of.
+    group : Group
+        A tilt and its points.
+    width : float
+        Loss width of the leaves, nats.
+    tolerance : float
+        Relative bracket that is aimed at: it decides what windows may leave out, never whether the bounds hold.
+    coarsens : bool
+        Whether the grid evolves.
+    keep : dict, optional
+        Takes the state of every direction and r.
+
+    Raises
+    ------
+    InvalidInputError
+        If more than `MAX_GIVEN_CELLS` cells were needed.
+    """
+    keep_freed_memory()
+    per_round = sum(family.leaves for family in families)
+    leaves = max(point.leaves for point in group.points)
+    outside = _outside(group, tolerance)
+    limit = max(_limit(families, group, direction, leaves // per_round) for direction in group.directions)
+    windows = [_windows(family, group, width, outside, limit, leaves) for family in families]
+    if len(group.directions) > 1 and (len(families) > 1 or families[0].pairs[1:] or windows[0] is None):
+        # Each direction by itself: their windows differ, or stacks are composed anyway.
+        return [
+            found
+            for direction in group.directions
+            for found in bounds_of_group(families, group.of(direction), width, tolerance, coarsens=coarsens, keep=keep)
+        ]
+    items = [
+        (_leaf(family, group, window, outside / leaves), family.count)
+        for family, window in zip(families, windows, strict=True)
+        if window is not None
+    ]
+    ladder = Ladder(leaves, outside, limit, coarsens)
+    rounds = sorted({point.leaves // per_round for point in group.points})
+    if len(families) == 1 and not families[0].pairs[1:]:
+        count = families[0].count
+        powers = {r // count: state for r, state in ladder.powers(items[0][0], 1, [r * count for r in rounds])}
+    else:
+        state, _ = ladder.round(items, final=rounds == [1])
+        powers = dict(ladder.powers(state, per_round, rounds))
+    result: list[PointBounds] = []
+    for member, direction in enumerate(group.directions):
+        for r in rounds:
+            points = [p for p in group.points if p.leaves == r * per_round and p.direction is direction]
+            if not points:
+                continue
+            state = powers[r].members(slice(member, member + 1))
+            epsilon = np.array([point.epsilon for point in points])
+            bounds = zip(
+                log_delta_lower(state, epsilon).tolist(), log_delta_upper(state, epsilon).tolist(), strict=True
+            )
+            result += [PointBounds(point, *values) for point, values in zip(points, bounds, strict=True)]
+            if keep is not None:
+                keep[direction, r] = state
+    return result
+
+
+def _limit(families: Sequence[Family], group: Group, direction: Direction, rounds: int) -> float:
+    """Loss above which an event tells the same as an infinite one: with it, the rest hardly ever falls below ε."""
+    largest = max(point.epsilon for point in group.points)
+    mean = variance = 0.0
+    for family in families:
+        profile = family.profiles[direction]
+        if profile.loss.size:
+            _, first, second = profile.cumulant(0.0)
+            mean, variance = mean + family.leaves * first, variance + family.leaves * second
+    total = rounds * sum(family.leaves for family in families)
+    rest = 1.0 - 1.0 / total
+    return largest + rest * max(0.0, 7.0 * math.sqrt(rounds * variance) - min(rounds * mean, 0.0))
+
+
+def _stacked(pairs: Sequence[ElementaryPair], window: LeafWindow) -> ScaledLossMasses:
+    gaussians = [pair for pair in pairs if isinstance(pair, Gaussian)]
+    masses = Gaussian.stacked_loss_masses(gaussians, window.edges)
+    zeros, none = np.zeros(window.edges.size + 1), np.zeros(0)
+    return ScaledLossMasses(masses, zeros, zeros, none, none)
+
+
+def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> float:
+    """Return the largest range of losses, in nats, that the leaves of a group need."""
+    leaves = max(point.leaves for point in group.points)
+    per_round = sum(family.leaves for family in families)
+    span = 0.0
+    for direction in group.directions:
+        limit = _limit(families, group, direction, leaves // per_round)
+        for family in families:
+            span = max(span, loss_range(family.profiles[direction], group, _outside(group, tolerance), limit, leaves))
+    return span if span > 0.0 else 1e-6
+
+
+def _outside(group: Group, tolerance: float) -> float:
+    """Weight that all windows together may leave out."""
+    return 0.02 * tolerance * math.exp(-min(group.excess, 600.0))
+
+
+def _windows(
+    family: Family, group: Group, width: float, outside: float, limit: float, leaves: int
+) -> LeafWindow | None:
+    """Return a window for all directions of the group, or None where one would be a waste."""
+    windows = [
+        leaf_window(family.profiles[direction], group, width, outside, limit, leaves) for direction in group.directions
+    ]
+    low, high = min(window.low for window in windows), max(window.high for window in windows)
+    largest = max(window.high - window.low for window in windows)
+    if largest > MAX_GIVEN_CELLS:
+        raise InvalidInputError(
+            f"factor: expected one with which a round's losses take at most {MAX_GIVEN_CELLS} buckets, got {largest} of"
+            f" {width:g} nats"
+        )
+    if len({window.spread_to_infinity for window in windows}) > 1 or high - low > 1.3 * largest + 8:
+        return None
+    return LeafWindow(width, low, high, windows[0].spread_to_infinity)
+
+
+def _leaf(family: Family, group: Group, window: LeafWindow, raisable: float) -> TiltedMasses:
+    """Return the stack of a family's leaves: its pairs, or the directions of its one pair."""
+    first = family.pairs[0]
+    stack: list[TiltedMasses] = []
+    for direction in group.directions:
+        profile = family.profiles[direction]
+        log_norm = profile.cumulant(group.tilt)[0] if profile.loss.size else 0.0
+        masses = (
+            _stacked(family.pairs, window)
+            if len(family.pairs) > 1
+            else first.scaled_loss_masses(window.edges, direction)
+        )
+        log_above, endless, log_below = -math.inf, 0.0, None
+        if not window.spread_to_infinity:
+            tails = [log_tail_moment(pair, group.tilt, window, direction) for pair in family.pairs]
+            log_above, endless = max(tail[0] for tail in tails), max(tail[1] for tail in tails)
+        if _raised(masses, window, group.tilt, log_norm) > raisable:
+            log_below = max(log_mass_below(pair, group.tilt, window, direction) for pair in family.pairs)
+        tail = LeafTails(log_above, endless, log_below)
+        stack.append(tilted_leaf(masses, window, group.tilt, log_norm, tail, name=first).normalised())
+    return joined(stack)
+
+
+def _raised(masses: ScaledLossMasses, window: LeafWindow, tilt: float, log_norm: float) -> float:
+    """Weight of the events below the window if they were raised to its lower end."""
+    plain, end = masses.masses, window.width * (window.low - 1.0)
+    mass = float(np.max(plain.cells_a.upper[..., 0])) * math.exp(float(masses.log_scale_a[0]))
+    below = plain.atom_loss < end if plain.atom_loss.ndim == 1 else np.zeros(0, dtype=bool)
+    if np.any(below):
+        mass += float(np.sum(plain.atoms_a.upper[below]))
+    return mass * math.exp(min(tilt * end - log_norm, 600.0))

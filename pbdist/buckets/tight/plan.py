@@ -1,0 +1,197 @@
+"""What is computed together: tilts, loss widths and windows for the (r, ε) that are asked for.
+
+Nothing here is a bound. The estimates: at the saddle point θ of ε, δ is about e^{rK(θ) - θε} √V / (1 + z²) with
+V = rK'' and z = θ√V; adding a variance v to the loss, P_A and P_B totals kept, moves ln δ by at most about
+v (θ(θ+1) + 1/V + 1/√V) / 2. A leaf's grid of width h adds h²/6 to the dominating pair and takes h²/12 from the exact
+masses; so does, relative to the variance then reached, each coarsening.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.buckets.tight.ladder import stages_of
+from pbdist.buckets.tight.leaf_atoms import LeafWindow
+from pbdist.buckets.tight.profile import LossProfile, saddle_point
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = ["Group", "Point", "leaf_window", "loss_range", "points_of", "tilt_groups"]
+
+#: Rounding that a composition of r leaves may cost, relative to the sum of its weights, is about this times r.
+_ROUNDING = 2e-13
+#: How many saddle points are found one by one; the others lie between them.
+_SADDLES = 48
+
+
+@dataclass(frozen=True)
+class Point:
+    """One (r, ε) that is asked for, by its places in the table, with its saddle point.
+
+    Attributes
+    ----------
+    direction : Direction
+    row, column : int
+    leaves : int
+        Number of leaves of r rounds.
+    epsilon, tilt, variance : float
+        ε, θ and V.
+    excess : float
+        About ln(e^{rK(θ) - θε} / δ).
+    """
+
+    direction: Direction
+    row: int
+    column: int
+    leaves: int
+    epsilon: float
+    tilt: float
+    variance: float
+    excess: float
+
+    def sharpness(self) -> float:
+        """By how much a unit of added variance moves ln δ, at most about."""
+        return 0.5 * (self.tilt * (self.tilt + 1.0) + 1.0 / self.variance + 1.0 / math.sqrt(self.variance))
+
+    def excess_at(self, tilt: float) -> float:
+        """About ln(e^{rK(θ) - θε} / δ) at another tilt."""
+        return self.excess + 0.5 * self.variance * (tilt - self.tilt) ** 2
+
+
+@dataclass(frozen=True)
+class Group:
+    """Points that one tilt serves."""
+
+    tilt: float
+    points: tuple[Point, ...]
+
+    @property
+    def excess(self) -> float:
+        """Largest excess of the points at the group's tilt."""
+        return max(point.excess_at(self.tilt) for point in self.points)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """The directions of the points, in their fixed order."""
+        present = {point.direction for point in self.points}
+        return tuple(direction for direction in Direction if direction in present)
+
+    def of(self, direction: Direction) -> "Group":
+        """The points of one direction."""
+        return Group(self.tilt, tuple(point for point in self.points if point.direction is direction))
+
+    def width(self, tolerance: float, *, coarsens: bool) -> float:
+        """Loss width with which the bracket of every point is about 0.75 of the tolerance."""
+        widths = [
+            math.sqrt(
+                0.75 * tolerance / (0.25 * p.leaves * p.sharpness() * (1.0 + stages_of(p.leaves, coarsens=coarsens)))
+            )
+            for p in self.points
+        ]
+        return min(widths)
+
+
+def points_of(
+    direction: Direction,
+    profiles: Sequence[tuple[LossProfile, int]],
+    rounds: IntArray,
+    epsilon: FloatArray,
+    wanted: Sequence[tuple[int, int]],
+) -> list[Point]:
+    """Find the saddle points of the wanted (row, column) of a table over rounds and ε."""
+    parts = list(profiles)
+    leaves = sum(count for _, count in parts)
+    ratio = np.array([epsilon[column] / float(rounds[row]) for row, column in wanted])
+    knots = np.unique(ratio)
+    if knots.size > _SADDLES:
+        knots = knots[np.unique(np.linspace(0, knots.size - 1, _SADDLES).astype(int))]
+    highest = (
+        sum(count * float(profile.loss[-1]) for profile, count in parts) if all(p.loss.size for p, _ in parts) else 0.0
+    )
+    found: list[tuple[float, float, float]] = []
+    for x in knots.tolist():
+        if x >= highest or not parts:
+            found.append((0.0, 1.0, 0.0))
+            continue
+        tilt, curvature = saddle_point(parts, 1, x)
+        found.append((tilt, curvature, sum(count * profile.cumulant(tilt)[0] for profile, count in parts)))
+    table = np.array(found)
+    tilts, curvatures, _ = (np.interp(ratio, knots, table[:, i]) for i in range(3))
+    points: list[Point] = []
+    for (row, column), tilt, curvature in zip(wanted, tilts.tolist(), curvatures.tolist(), strict=True):
+        r = int(rounds[row])
+        variance = max(r * curvature, 1e-280)
+        z = tilt * math.sqrt(variance)
+        excess = math.log1p(z * z) - 0.5 * min(math.log(variance), 0.0) + 1.0
+        points.append(Point(direction, row, column, r * leaves, float(epsilon[column]), tilt, variance, excess))
+    return points
+
+
+def tilt_groups(points: Sequence[Point], tolerance: float) -> list[Group]:
+    """Cover the points by as few tilts as keep the rounding well below the tolerance."""
+    reaches: list[tuple[float, float, Point]] = []
+    for point in points:
+        budget = math.log(0.1 * tolerance / (_ROUNDING * point.leaves)) - point.excess
+        reach = math.sqrt(2.0 * max(budget, 0.05) / point.variance)
+        reaches.append((point.tilt - reach, point.tilt + reach, point))
+    reaches.sort(key=lambda item: (item[1], item[2].direction.value, item[2].row, item[2].column))
+    groups: list[Group] = []
+    while reaches:
+        end = reaches[0][1]
+        served = [item for item in reaches if item[0] <= end]
+        # Anywhere between the latest beginning and the first end; the middle leaves room for the estimates.
+        begin = max(item[0] for item in served)
+        tilt = max(0.5 * (max(begin, 0.0) + end), 0.0) if begin > 0.0 else 0.0
+        if begin <= 0.0:
+            tilt = min(end, max(float(np.median([item[2].tilt for item in served])), 0.0))
+        groups.append(Group(tilt, tuple(item[2] for item in served)))
+        reaches = [item for item in reaches if item[0] > end]
+    return groups
+
+
+def leaf_window(
+    profile: LossProfile, group: Group, width: float, outside: float, limit: float, leaves: int
+) -> LeafWindow:
+    """Choose the cells of a leaf.
+
+    Parameters
+    ----------
+    profile : LossProfile
+    group : Group
+    width : float
+        h, nats.
+    outside : float
+        Weight that may be left out on either side, in all leaves together.
+    limit : float
+        Losses above this, nats, tell the same as infinite ones.
+    leaves : int
+        Number of leaves of the largest composition.
+    """
+    if profile.loss.size == 0:
+        return LeafWindow(width, 0, 1, True)
+    low, high = _range(profile, group, outside / leaves)
+    spread = bool(limit < high)
+    # The end lies above the last loss, so that no atom is taken for one beyond it.
+    last = math.floor(min(high, limit) / width + 1e-9) + 1
+    first = min(math.floor(low / width + 1e-9), last)
+    return LeafWindow(width, first, last, spread)
+
+
+def loss_range(profile: LossProfile, group: Group, outside: float, limit: float, leaves: int) -> float:
+    """Return the range of losses that a leaf needs, nats; parameters as for `leaf_window`."""
+    if profile.loss.size == 0:
+        return 0.0
+    low, high = _range(profile, group, outside / leaves)
+    return min(high, limit) - min(low, limit)
+
+
+def _range(profile: LossProfile, group: Group, allowed: float) -> tuple[float, float]:
+    """Return the losses between which all tilted weight lies but what is allowed on either side."""
+    exponent = profile.log_a + group.tilt * profile.loss
+    weight = np.exp(exponent - float(np.max(exponent)))
+    weight /= float(np.sum(weight))
+    left = int(np.searchsorted(np.cumsum(weight), allowed, side="right"))
+    right = weight.size - 1 - int(np.searchsorted(np.cumsum(weight[::-1]), allowed, side="right"))
+    # A cell of the picture more on either side: its events lie around its point.
+    return float(profile.loss[max(left - 1, 0)]), float(profile.loss[min(right + 1, profile.loss.size - 1)])

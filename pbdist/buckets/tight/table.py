@@ -1,0 +1,210 @@
+"""A table of tight bounds: loss widths, tilts and windows are chosen so that the bounds meet within a tolerance."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.buckets.tight.engine import MAX_CELLS, Family, PointBounds, bounds_of_group, families_of, widest_span
+from pbdist.buckets.tight.plan import Group, points_of, tilt_groups
+from pbdist.buckets.tight.profile import LossProfile, loss_profile
+from pbdist.buckets.tight.state import TiltedMasses
+from pbdist.errors import PrecisionError
+from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = ["TightBounds", "factor_counts", "tight_bounds"]
+
+#: Passes at most, and by how much the width shrinks from one to the next at least and at most.
+_PASSES, _LEAST, _MOST = 8, 1.4, 16.0
+#: Width for pairs without any loss.
+_TRIVIAL_WIDTH = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class TightBounds:
+    """Bounds of both directions.
+
+    Attributes
+    ----------
+    log_lower, log_upper : ndarray, shape (2, R, E)
+    width : float
+        The smallest loss width used, nats.
+    states : dict of (Direction, int) to TiltedMasses
+        The last state of every direction and r.
+    """
+
+    log_lower: FloatArray
+    log_upper: FloatArray
+    width: float
+    states: dict[tuple[Direction, int], TiltedMasses]
+
+
+def tight_bounds(
+    counts: dict[ElementaryPair, int],
+    rounds: IntArray,
+    epsilon: FloatArray,
+    *,
+    tolerance: float,
+    width: float | None = None,
+    buckets: int | None = None,
+    strict: bool = True,
+) -> TightBounds:
+    """Bound δ for every r and ε.
+
+    Parameters
+    ----------
+    counts : dict of ElementaryPair to int
+        What one round consists of.
+    rounds : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    tolerance : float
+        Largest upper / lower - 1 aimed at.
+    width : float, optional
+        Loss width of the leaves, nats: nothing is chosen or refined then, and the grid does not evolve.
+    buckets : int, optional
+        Number of cells of a leaf, about: the width follows from it, and nothing is refined.
+    strict : bool, optional
+        Whether a tolerance that is not reached is an error.
+
+    Raises
+    ------
+    PrecisionError
+        If `strict` and the tolerance is not reached.
+    InvalidInputError
+        If the losses need more cells than are allowed.
+    """
+    table = _Table(counts, rounds, epsilon, tolerance, width, buckets)
+    table.solve(strict=strict)
+    if table.symmetric:
+        table.log_lower[1], table.log_upper[1] = table.log_lower[0], table.log_upper[0]
+    upper = np.minimum(table.log_upper, _log_limit(counts, rounds)[None, :, None])
+    return TightBounds(table.log_lower, upper, min(table.widths), table.states)
+
+
+def _log_limit(counts: dict[ElementaryPair, int], rounds: IntArray) -> FloatArray:
+    """Logarithm of what no δ exceeds: all P_A mass."""
+    return rounds * sum(count * math.log(max(pair.total_mass)) for pair, count in counts.items())
+
+
+class _Table:
+    """The bounds, pass by pass."""
+
+    def __init__(
+        self,
+        counts: dict[ElementaryPair, int],
+        rounds: IntArray,
+        epsilon: FloatArray,
+        tolerance: float,
+        width: float | None,
+        buckets: int | None,
+    ) -> None:
+        self.rounds, self.epsilon, self.tolerance = rounds, epsilon, tolerance
+        self.width, self.buckets = width, buckets
+        shape = (2, rounds.size, epsilon.size)
+        self.log_lower, self.log_upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+        self.symmetric = all(pair.symmetric for pair in counts)
+        self.directions = tuple(Direction)[: 1 if self.symmetric else 2]
+        target = float(epsilon.max()) / (float(rounds.min()) * sum(counts.values()))
+        self.families: list[Family] = []
+        for pairs, count in families_of(counts):
+            profile = loss_profile(_widest(pairs), target)
+            profiles = {Direction.A_TO_B: profile, Direction.B_TO_A: profile.swapped()}
+            self.families.append(Family(pairs, count, profiles))
+        lattices = {family.profiles[Direction.A_TO_B].lattice for family in self.families}
+        self.lattice = lattices.pop() if len(lattices) == 1 else 0.0
+        self.widths: list[float] = []
+        self._last_width = math.inf
+        self.states: dict[tuple[Direction, int], TiltedMasses] = {}
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the width is given."""
+        return self.width is not None or self.buckets is not None
+
+    def _profiles(self, direction: Direction) -> list[tuple[LossProfile, int]]:
+        found = [(family.profiles[direction], family.leaves) for family in self.families]
+        return [(profile, leaves) for profile, leaves in found if profile.loss.size]
+
+    def solve(self, *, strict: bool) -> None:
+        """Fill the table."""
+        cells = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
+        wanted = dict.fromkeys(self.directions, cells)
+        factor = 1.0
+        for attempt in range(_PASSES):
+            points = [
+                point
+                for direction, chosen in wanted.items()
+                for point in points_of(direction, self._profiles(direction), self.rounds, self.epsilon, chosen)
+            ]
+            for group in tilt_groups(points, self.tolerance):
+                for found in self._pass(group, factor):
+                    cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
+                    self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
+                    self.log_upper[cell] = min(self.log_upper[cell], found.log_upper)
+            wide = {
+                direction: [cell for cell in chosen if not self._bracket(axis, cell) <= self.tolerance]
+                for axis, (direction, chosen) in enumerate(wanted.items())
+            }
+            # A lattice is exact already; where the width cannot shrink any more, nothing else can be done.
+            stuck = self.fixed or self.lattice > 0.0 or (attempt > 0 and self.widths[-1] >= self._last_width)
+            wanted, self._last_width = wide, self.widths[-1]
+            if not any(wanted.values()) or stuck or attempt == _PASSES - 1:
+                break
+            worst = max(self._bracket(axis, cell) for axis, chosen in enumerate(wanted.values()) for cell in chosen)
+            factor /= min(max(math.sqrt(worst / (0.75 * self.tolerance)), _LEAST), _MOST)
+        if strict and not self.fixed and any(wanted.values()):
+            self._refuse([(axis, *cell) for axis, chosen in enumerate(wanted.values()) for cell in chosen])
+
+    def _bracket(self, axis: int, cell: tuple[int, int]) -> float:
+        lower, upper = float(self.log_lower[(axis, *cell)]), float(self.log_upper[(axis, *cell)])
+        if upper in (-math.inf, lower):
+            return 0.0
+        return math.expm1(min(upper - lower, 700.0)) if lower > -math.inf else math.inf
+
+    def _pass(self, group: Group, factor: float) -> list[PointBounds]:
+        coarsens = self.width is None and self.lattice == 0.0
+        if self.width is not None:
+            width = self.width
+        elif self.lattice > 0.0:
+            width = self.lattice
+        elif self.buckets is not None:
+            width = self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
+        elif any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
+            finest = widest_span(self.families, group, self.tolerance) / MAX_CELLS
+            width = self._aligned(max(group.width(self.tolerance, coarsens=coarsens) * factor, finest))
+        else:
+            width = _TRIVIAL_WIDTH
+        self.widths.append(width)
+        return bounds_of_group(self.families, group, width, self.tolerance, coarsens=coarsens, keep=self.states)
+
+    def _aligned(self, width: float) -> float:
+        """Let the largest atom, if there is one, lie on the grid."""
+        largest = max(profile.largest_atom for family in self.families for profile in family.profiles.values())
+        return largest / math.ceil(largest / width) if largest > 0.0 else width
+
+    def _refuse(self, wanted: Sequence[tuple[int, int, int]]) -> None:
+        worst = max(wanted, key=lambda cell: self._bracket(cell[0], cell[1:]))
+        raise PrecisionError(
+            f"tolerance: expected upper / lower - 1 <= {self.tolerance:g} for every r and ε, got"
+            f" {self._bracket(worst[0], worst[1:]):.3g} at r = {int(self.rounds[worst[1]])},"
+            f" ε = {float(self.epsilon[worst[2]]):g} (ln δ between {self.log_lower[worst]:.6g} and"
+            f" {self.log_upper[worst]:.6g}) with loss buckets of {min(self.widths):.3g} nats; allow a larger tolerance,"
+            " or give `factor`, with which none is asked for"
+        )
+
+
+def _widest(pairs: Sequence[ElementaryPair]) -> ElementaryPair:
+    """The pair of a stack whose losses spread most: its sensitivity is the largest against its scale."""
+    return max(pairs, key=lambda pair: getattr(pair, "sensitivity", 1.0) / getattr(pair, "scale", 1.0))
+
+
+def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
+    """Return the elementary pairs of a round, and how often each occurs in it."""
+    counts: dict[ElementaryPair, int] = {}
+    for pair, count in components:
+        for factor in pair.factors:
+            counts[factor] = counts.get(factor, 0) + count
+    return counts
