@@ -8,6 +8,7 @@ import numpy as np
 
 from pbdist.buckets.convolution.spectrum import product_of_powers
 from pbdist.buckets.convolution.transform import good_length
+from pbdist.buckets.tight.leaf_atoms import tilted
 from pbdist.buckets.tight.state import (
     DOMINATING,
     EXACT_A,
@@ -22,14 +23,14 @@ from pbdist.buckets.tight.state import (
     RATE_DOMINATING,
     TiltedMasses,
 )
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
 __all__ = ["coarsen", "compose", "merge_above"]
 
-#: Longest transform: with its spectra, some gigabytes.
-MAX_LENGTH = 1 << 25
+#: Exponents beyond this are cut, and masses below this are not told from 0.
+_LARGEST_EXPONENT, _SMALLEST = 700.0, 1e-290
 #: Into about so many blocks a vector is gathered to find its window, ..
 _BLOCKS = 400
 #: .. from these multiples of the reciprocal of the standard deviation, as exponents of Chernoff's bound.
@@ -38,7 +39,7 @@ _EXPONENTS: FloatArray = np.array([0.25, 0.7, 1.5, 2.5, 4.0, 5.5, 7.0, 8.5, 10.5
 _UP, _DOWN = 1.0 + 16.0 * UNIT_ROUNDOFF, 1.0 - 16.0 * UNIT_ROUNDOFF
 
 
-def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> TiltedMasses:
+def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest: int) -> TiltedMasses:
     """Compose states: the convolution of powers of their vectors.
 
     Parameters
@@ -47,6 +48,8 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> Tilt
         Stacks of the same k states, of one width, tilt and stride, and how often each is taken.
     outside : float
         How much of the weight may lie outside the window of the result, in each row.
+    longest : int
+        Length of the longest transform.
 
     Returns
     -------
@@ -62,8 +65,9 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> Tilt
     Raises
     ------
     InvalidInputError
-        If the states lie on different grids, or the result would be longer than `MAX_LENGTH`: before anything is
-        allocated.
+        If the states lie on different grids.
+    PrecisionError
+        If a transform longer than `longest` were needed: before anything is allocated.
     """
     first = factors[0][0]
     for state, _ in factors:
@@ -77,9 +81,9 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> Tilt
     low, high = _window(factors, outside)
     size = high - low + 1
     length = good_length(max(size, *(state.size for state, _ in factors)))
-    if length > MAX_LENGTH:
-        raise InvalidInputError(
-            f"factor: expected one with which compositions take at most {MAX_LENGTH} buckets, got {length} of"
+    if length > longest:
+        raise PrecisionError(
+            f"tolerance: expected one for which compositions take at most {longest} buckets, got {length} of"
             f" {first.spacing:g} nats"
         )
     values, rounding = product_of_powers([(state.weights, power) for state, power in factors], length, low, size)
@@ -231,7 +235,11 @@ def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
         )
         sign = -1.0 if row == EXACT_A else 1.0
         mass = over[:, row] @ (np.exp(-tilt * steps) * shares) * (1.0 + sign * (over.shape[-1] + 8.0) * UNIT_ROUNDOFF)
-        return np.maximum(mass + sign * error, 0.0) * np.exp(np.minimum(exponent + sign * slack, 700.0))
+        if row == EXACT_A:
+            return np.maximum(mass - error, 0.0) * np.exp(np.minimum(exponent - slack, _LARGEST_EXPONENT))
+        # More than all terms lost to underflow.
+        result = tilted(mass + error + over.shape[-1] * _SMALLEST, exponent + slack)
+        return np.where(np.any(over[:, row] > 0.0, axis=-1), np.maximum(result, _SMALLEST), 0.0)
 
     ones = np.ones_like(steps)
     moved = plain(DOMINATING, state.tilt, -np.expm1(-steps), state.error[:, DOMINATING])

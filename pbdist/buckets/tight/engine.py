@@ -21,7 +21,7 @@ from pbdist.types import Direction
 __all__ = ["MAX_CELLS", "Family", "PointBounds", "bounds_of_group", "families_of", "widest_span"]
 
 #: Largest number of cells of a leaf whose width is chosen, and of one whose width is given.
-MAX_CELLS, MAX_GIVEN_CELLS = 1 << 21, 1 << 25
+MAX_CELLS, MAX_GIVEN_CELLS = 1 << 18, 1 << 25
 #: Gaussians of the same count whose losses spread alike, within this factor, are computed as one stack.
 _ALIKE = 1.2
 
@@ -80,6 +80,7 @@ def bounds_of_group(
     tolerance: float,
     *,
     coarsens: bool,
+    longest: int,
     keep: dict[tuple[Direction, int], TiltedMasses] | None = None,
 ) -> list[PointBounds]:
     """Compute the bounds at the points of a group.
@@ -96,6 +97,8 @@ def bounds_of_group(
         Relative bracket that is aimed at: it decides what windows may leave out, never whether the bounds hold.
     coarsens : bool
         Whether the grid evolves.
+    longest : int
+        Length of the longest transform.
     keep : dict, optional
         Takes the state of every direction and r.
 
@@ -103,6 +106,8 @@ def bounds_of_group(
     ------
     InvalidInputError
         If more than `MAX_GIVEN_CELLS` cells were needed.
+    PrecisionError
+        If a transform longer than `longest` was.
     """
     keep_freed_memory()
     per_round = sum(family.leaves for family in families)
@@ -115,14 +120,15 @@ def bounds_of_group(
         return [
             found
             for direction in group.directions
-            for found in bounds_of_group(families, group.of(direction), width, tolerance, coarsens=coarsens, keep=keep)
+            for found in bounds_of_group(families, group.of(direction), width, tolerance, coarsens=coarsens, longest=longest, keep=keep)
         ]
     items = [
         (_leaf(family, group, window, outside / leaves), family.count)
         for family, window in zip(families, windows, strict=True)
         if window is not None
     ]
-    ladder = Ladder(leaves, outside, limit, coarsens)
+    merges = any(window is not None and window.spread_to_infinity for window in windows)
+    ladder = Ladder(leaves, outside, limit if merges else math.inf, coarsens, longest)
     rounds = sorted({point.leaves // per_round for point in group.points})
     if len(families) == 1 and not families[0].pairs[1:]:
         count = families[0].count
@@ -218,7 +224,8 @@ def _leaf(family: Family, group: Group, window: LeafWindow, raisable: float) -> 
         )
         log_above, endless, log_below = -math.inf, 0.0, None
         if not window.spread_to_infinity:
-            tails = [log_tail_moment(pair, group.tilt, window, direction) for pair in family.pairs]
+            enough = log_norm + math.log(max(raisable, 1e-300))
+            tails = [log_tail_moment(pair, group.tilt, window, direction, enough) for pair in family.pairs]
             log_above, endless = max(tail[0] for tail in tails), max(tail[1] for tail in tails)
         if _raised(masses, window, group.tilt, log_norm) > raisable:
             log_below = max(log_mass_below(pair, group.tilt, window, direction) for pair in family.pairs)

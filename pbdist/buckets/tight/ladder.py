@@ -44,18 +44,21 @@ class Ladder:
         Losses above this, in nats, are merged; infinite where none are.
     coarsens : bool
         Whether the grid evolves.
+    longest : int
+        Length of the longest transform.
     """
 
     leaves: int
     outside: float
     limit: float
     coarsens: bool
+    longest: int
 
     def product(self, factors: Sequence[tuple[TiltedMasses, int]], leaves: int) -> TiltedMasses:
         """Compose states to one of `leaves` leaves."""
         windows = 4.0 * (stages_of(self.leaves, coarsens=self.coarsens) + 2.0)
         share = min(1.0, leaves / self.leaves)
-        result = compose(factors, max(self.outside * share / windows, 1e-250))
+        result = compose(factors, max(self.outside * share / windows, 1e-250), self.longest)
         if self.limit < float("inf"):
             result = merge_above(result, self.limit)
         return result.normalised()

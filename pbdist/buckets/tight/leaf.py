@@ -90,7 +90,8 @@ def tilted_leaf(
     weights = np.zeros((cells.count, 3, size))
     here = tilted(cells.a_upper[:, 1:], log_here[..., 1:])
     below = here * cells.share_below(loss[1:], h, slack)
-    weights[:, 0, 1:] = here - below
+    # A difference is known relative to what it is taken from.
+    weights[:, 0, 1:] = here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below
     weights[:, 0, :-1] += below * math.exp(-tilt * h)
     if raised:
         weights[:, 0, :1] += tilted(cells.a_upper[:, :1], log_here[..., :1])
@@ -116,22 +117,30 @@ def tilted_leaf(
         infinite_b = infinite_b + totals.beyond_b_upper
     else:
         left_out += _exp(tails.log_above - log_norm)
-        infinite_a[1] = infinite_a[1] + atoms.faint_upper + tails.endless
+        infinite_a[0] = infinite_a[0] + atoms.faint[0]
+        infinite_a[1] = infinite_a[1] + atoms.faint[1] + tails.endless
+        infinite_b = infinite_b + atoms.faint[3]
     overflown = ~np.isfinite(weights).all(axis=-1)
     if overflown.any():
         weights[~np.isfinite(weights)] = 0.0
     # A difference may dip below 0 by rounding.
     np.maximum(weights, 0.0, out=weights)
-    error = (32.0 + 2.0 * atoms.most_in_a_cell + 8.0 * exponent) * UNIT_ROUNDOFF * np.sum(weights, axis=-1)
+    # Every element is known to this, relative to itself.
+    rounding = (32.0 + 2.0 * atoms.most_in_a_cell + 8.0 * exponent) * UNIT_ROUNDOFF
+    weights[:, (0, 2)] *= 1.0 + rounding
+    weights[:, 1] *= 1.0 - rounding
+    error = np.zeros((cells.count, 3))
     error[:, 0] += left_out * 1.0001
     # What is no float is left out altogether, which a lower value may be but no upper one.
     error[overflown] = np.inf
     if not np.all(totals.a_upper * (1.0 + (size + 64.0) * UNIT_ROUNDOFF) >= 1.0 - 2e-9):
         raise InvalidInputError(f"mechanism: expected parameters that keep all mass, got {shown(name)}")
-    additive = totals.additive(infinite_a[0], infinite_a[1], infinite_b, size)
+    additive = totals.additive(infinite_a[0], infinite_a[1], infinite_b, size, tails.endless)
     additive[:, LOSS_SHIFT] = shift
     bounded = window.spread_to_infinity or tails.log_above == -math.inf
-    additive[:, HIGHEST] = (float(loss[-1]) + 4.0 * UNIT_ROUNDOFF * reach) if bounded else LARGEST_RATE
+    occupied = np.flatnonzero((weights[:, 0] > 0.0).any(axis=0))
+    last = float(loss[occupied[-1]]) if occupied.size else float(loss[0])
+    additive[:, HIGHEST] = (last + 4.0 * UNIT_ROUNDOFF * reach) if bounded else LARGEST_RATE
     scale = np.full((cells.count, 3), log_norm)
     return TiltedMasses(
         width=h,
@@ -209,12 +218,11 @@ class _Totals:
         )
 
     def additive(
-        self, infinite_lower: FloatArray, infinite_upper: FloatArray, infinite_b: FloatArray, size: int
+        self, infinite_lower: FloatArray, infinite_upper: FloatArray, infinite_b: FloatArray, size: int, endless: float
     ) -> FloatArray:
         """Return the additive columns of the leaf."""
         slack = (size + 64.0) * UNIT_ROUNDOFF
-        # A pair's own infinite mass may be more than the rest of a rounded total.
-        total_upper = (self.a_upper + infinite_upper) * (1.0 + slack)
+        total_upper = np.maximum(self.a_upper + endless, infinite_upper) * (1.0 + slack)
         total_lower = np.maximum(np.maximum(self.a_lower, infinite_lower) * (1.0 - slack), _SMALLEST)
         total_b = np.maximum(np.maximum(self.b_upper, infinite_b) * (1.0 + slack), 1.0)
         result = np.zeros((total_upper.size, SCALARS))

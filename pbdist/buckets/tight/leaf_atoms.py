@@ -84,8 +84,8 @@ class LeafAtoms:
         Masses, and the logarithms of their factors.
     beyond, inside : 4-tuple of float
         Masses above the window and in or below it: P_A lower and upper, P_B lower and upper.
-    faint_upper : float
-        P_A mass of atoms without a reliable loss.
+    faint : 4-tuple of float
+        The same masses of atoms so faint in B that they have no reliable loss, which is taken as infinite.
     snapped : float
         Largest distance to the edge an atom was put on, nats.
     """
@@ -99,7 +99,7 @@ class LeafAtoms:
     log_b: FloatArray
     beyond: tuple[float, float, float, float]
     inside: tuple[float, float, float, float]
-    faint_upper: float
+    faint: tuple[float, float, float, float]
     snapped: float
 
     @property
@@ -115,7 +115,7 @@ class LeafAtoms:
         if loss.size == 0:
             none = np.zeros(0)
             nothing = (0.0, 0.0, 0.0, 0.0)
-            return cls(none.astype(np.int64), none, none, none, none, none, none, nothing, nothing, 0.0, 0.0)
+            return cls(none.astype(np.int64), none, none, none, none, none, none, nothing, nothing, nothing, 0.0)
         quotient = np.clip(loss / h, window.low - 2.0, window.high + 2.0)
         nearest = np.rint(quotient)
         tolerance = plain.loss_error / h + 4.0 * UNIT_ROUNDOFF * np.abs(quotient)
@@ -146,7 +146,7 @@ class LeafAtoms:
             # A faint atom's loss is no more than a side: nothing of P_B may be counted on for it.
             beyond=_sums(plain_masses, above, above & ~faint),
             inside=_sums(plain_masses, ~above, ~above),
-            faint_upper=math.fsum(plain_masses[1][faint]),
+            faint=_sums(plain_masses, faint, faint),
             snapped=float(np.max(miss, initial=0.0)),
         )
 
@@ -169,7 +169,7 @@ class LeafAtoms:
         if not raised:
             here = np.where(self.index > 0, here, 0.0)
         below = self.share_below * here
-        weights[0, 0] += np.bincount(self.index, here - below, size)
+        weights[0, 0] += np.bincount(self.index, here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below, size)
         weights[0, 0, :-1] += np.bincount(self.index, below * math.exp(-tilt * window.width), size)[1:]
         to_a = tilted(self.a_lower, tilt * (loss - half) - log_norm + self.log_a)
         to_b = tilted(self.b_upper, (tilt + 1.0) * (loss - half) - log_norm + self.log_b)

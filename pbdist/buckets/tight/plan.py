@@ -21,6 +21,8 @@ __all__ = ["Group", "Point", "leaf_window", "loss_range", "points_of", "tilt_gro
 
 #: Rounding that a composition of r leaves may cost, relative to the sum of its weights, is about this times r.
 _ROUNDING = 2e-13
+#: Logarithm of the faintest mass that is put to infinity.
+_FAINTEST = -560.0
 #: How many saddle points are found one by one; the others lie between them.
 _SADDLES = 48
 
@@ -39,6 +41,8 @@ class Point:
         ε, θ and V.
     excess : float
         About ln(e^{rK(θ) - θε} / δ).
+    slope : float
+        rK'(θ) - ε, above 0 where no tilt is needed.
     """
 
     direction: Direction
@@ -49,6 +53,7 @@ class Point:
     tilt: float
     variance: float
     excess: float
+    slope: float
 
     def sharpness(self) -> float:
         """By how much a unit of added variance moves ln δ, at most about."""
@@ -56,7 +61,11 @@ class Point:
 
     def excess_at(self, tilt: float) -> float:
         """About ln(e^{rK(θ) - θε} / δ) at another tilt."""
-        return self.excess + 0.5 * self.variance * (tilt - self.tilt) ** 2
+        return self.excess + self.slope * (tilt - self.tilt) + 0.5 * self.variance * (tilt - self.tilt) ** 2
+
+    def reach(self, budget: float) -> float:
+        """Return how much further the tilt may be until the excess has grown by the budget."""
+        return (math.sqrt(self.slope**2 + 2.0 * self.variance * budget) - self.slope) / self.variance
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,8 @@ def points_of(
     wanted: Sequence[tuple[int, int]],
 ) -> list[Point]:
     """Find the saddle points of the wanted (row, column) of a table over rounds and ε."""
+    if not wanted:
+        return []
     parts = list(profiles)
     leaves = sum(count for _, count in parts)
     ratio = np.array([epsilon[column] / float(rounds[row]) for row, column in wanted])
@@ -115,16 +126,19 @@ def points_of(
             found.append((0.0, 1.0, 0.0))
             continue
         tilt, curvature = saddle_point(parts, 1, x)
-        found.append((tilt, curvature, sum(count * profile.cumulant(tilt)[0] for profile, count in parts)))
+        mean = sum(count * profile.cumulant(tilt)[1] for profile, count in parts)
+        found.append((tilt, curvature, max(mean - x, 0.0) if tilt == 0.0 else 0.0))
     table = np.array(found)
-    tilts, curvatures, _ = (np.interp(ratio, knots, table[:, i]) for i in range(3))
+    tilts, curvatures, slopes = (np.interp(ratio, knots, table[:, i]) for i in range(3))
     points: list[Point] = []
-    for (row, column), tilt, curvature in zip(wanted, tilts.tolist(), curvatures.tolist(), strict=True):
+    for (row, column), tilt, curvature, slope in zip(
+        wanted, tilts.tolist(), curvatures.tolist(), slopes.tolist(), strict=True
+    ):
         r = int(rounds[row])
         variance = max(r * curvature, 1e-280)
         z = tilt * math.sqrt(variance)
         excess = math.log1p(z * z) - 0.5 * min(math.log(variance), 0.0) + 1.0
-        points.append(Point(direction, row, column, r * leaves, float(epsilon[column]), tilt, variance, excess))
+        points.append(Point(direction, row, column, r * leaves, float(epsilon[column]), tilt, variance, excess, r * slope))
     return points
 
 
@@ -133,7 +147,7 @@ def tilt_groups(points: Sequence[Point], tolerance: float) -> list[Group]:
     reaches: list[tuple[float, float, Point]] = []
     for point in points:
         budget = math.log(0.1 * tolerance / (_ROUNDING * point.leaves)) - point.excess
-        reach = math.sqrt(2.0 * max(budget, 0.05) / point.variance)
+        reach = point.reach(max(budget, 0.05))
         reaches.append((point.tilt - reach, point.tilt + reach, point))
     reaches.sort(key=lambda item: (item[1], item[2].direction.value, item[2].row, item[2].column))
     groups: list[Group] = []
@@ -171,7 +185,11 @@ def leaf_window(
     if profile.loss.size == 0:
         return LeafWindow(width, 0, 1, True)
     low, high = _range(profile, group, outside / leaves)
-    spread = bool(limit < high)
+    beyond = profile.loss > limit
+    # Infinite mass of A and of B is kept without tilt, hence above the smallest float64.
+    log_b = profile.log_a[beyond] - profile.loss[beyond]
+    spread = limit < high and float(np.logaddexp.reduce(log_b, initial=-np.inf)) > _FAINTEST
+    limit = limit if spread else math.inf
     # The end lies above the last loss, so that no atom is taken for one beyond it.
     last = math.floor(min(high, limit) / width + 1e-9) + 1
     first = min(math.floor(low / width + 1e-9), last)
@@ -193,5 +211,4 @@ def _range(profile: LossProfile, group: Group, allowed: float) -> tuple[float, f
     weight /= float(np.sum(weight))
     left = int(np.searchsorted(np.cumsum(weight), allowed, side="right"))
     right = weight.size - 1 - int(np.searchsorted(np.cumsum(weight[::-1]), allowed, side="right"))
-    # A cell of the picture more on either side: its events lie around its point.
-    return float(profile.loss[max(left - 1, 0)]), float(profile.loss[min(right + 1, profile.loss.size - 1)])
+    return float(profile.lower[left]), float(profile.upper[right])

@@ -29,6 +29,8 @@ class LossProfile:
     ----------
     loss : ndarray, shape (m,)
         Nats, finite, increasing.
+    lower, upper : ndarray, shape (m,)
+        Where the events lie that each point stands for, nats, finite.
     log_a : ndarray, shape (m,)
         Natural logarithms of the P_A masses.
     lattice : float
@@ -40,6 +42,8 @@ class LossProfile:
     """
 
     loss: FloatArray
+    lower: FloatArray
+    upper: FloatArray
     log_a: FloatArray
     lattice: float
     largest_atom: float
@@ -59,7 +63,13 @@ class LossProfile:
         """The profile of (B, A)."""
         loss = -self.loss[::-1]
         return LossProfile(
-            loss, (self.log_a - self.loss)[::-1], self.lattice, float(np.max(-self.atoms, initial=0.0)), -self.atoms
+            loss,
+            -self.upper[::-1],
+            -self.lower[::-1],
+            (self.log_a - self.loss)[::-1],
+            self.lattice,
+            float(np.max(-self.atoms, initial=0.0)),
+            -self.atoms,
         )
 
 
@@ -67,7 +77,8 @@ def loss_profile(pair: ElementaryPair, target: float) -> LossProfile:
     """Look at a pair around its own losses, and up to the mean loss `target` that tilts may give it, nats."""
     edges = _EDGES
     if target >= _PROBES[-1]:
-        far = np.geomspace(1.1, 100.0, 40) * target
+        decades = math.log10(100.0 * target / _PROBES[-1])
+        far = _PROBES[-1] * 10.0 ** np.linspace(0.1, decades, math.ceil(10.0 * decades))
         edges = np.concatenate((-far[::-1], edges, far))
     rough = _profile(pair, edges)
     if rough.loss.size == 0 or rough.lattice > 0.0:
@@ -88,15 +99,19 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
     known = (masses.cells_a.lower > 0.0) & (masses.cells_b.lower > 0.0)
     log_a = np.log(a[known]) + scaled.log_scale_a[known]
     loss = log_a - np.log(b[known]) - scaled.log_scale_b[known]
+    # The outermost cells have no outer end: what they hold lies about their point.
+    lower = np.concatenate(([-np.inf], edges))[known]
+    upper = np.concatenate((edges, [np.inf]))[known]
+    lower, upper = np.where(np.isfinite(lower), lower, 2.0 * loss), np.where(np.isfinite(upper), upper, 2.0 * loss)
     finite = np.isfinite(masses.atom_loss) & (masses.atoms_a.lower > 0.0)
     atoms = masses.atom_loss[finite]
     if atoms.size:
         log_a = np.concatenate((log_a, np.log(masses.atoms_a.upper[finite]) + scaled.atoms_log_scale_a[finite]))
-        loss = np.concatenate((loss, atoms))
+        loss, lower, upper = (np.concatenate((x, atoms)) for x in (loss, lower, upper))
         order = np.argsort(loss, kind="stable")
-        loss, log_a = loss[order], log_a[order]
+        loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
     lattice = 0.0 if np.any(masses.cells_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
-    return LossProfile(loss, log_a, lattice, float(np.max(atoms, initial=0.0)), atoms)
+    return LossProfile(loss, lower, upper, log_a, lattice, float(np.max(atoms, initial=0.0)), atoms)
 
 
 def _lattice(atoms: FloatArray, loss_error: float) -> float:

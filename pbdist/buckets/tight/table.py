@@ -18,6 +18,10 @@ __all__ = ["TightBounds", "factor_counts", "tight_bounds"]
 
 #: Passes at most, and by how much the width shrinks from one to the next at least and at most.
 _PASSES, _LEAST, _MOST = 8, 1.4, 16.0
+#: Below this, as a logarithm, masses of single outcomes are not told from 0.
+_UNRESOLVED = -600.0
+#: Longest transform where the width is chosen, and where it is given; how much wider the next attempt is.
+_LONGEST, _LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
 #: Width for pairs without any loss.
 _TRIVIAL_WIDTH = 1e-6
 
@@ -101,7 +105,7 @@ class _Table:
         width: float | None,
         buckets: int | None,
     ) -> None:
-        self.rounds, self.epsilon, self.tolerance = rounds, epsilon, tolerance
+        self.counts, self.rounds, self.epsilon, self.tolerance = counts, rounds, epsilon, tolerance
         self.width, self.buckets = width, buckets
         shape = (2, rounds.size, epsilon.size)
         self.log_lower, self.log_upper = np.full(shape, -np.inf), np.full(shape, np.inf)
@@ -116,7 +120,7 @@ class _Table:
         lattices = {family.profiles[Direction.A_TO_B].lattice for family in self.families}
         self.lattice = lattices.pop() if len(lattices) == 1 else 0.0
         self.widths: list[float] = []
-        self._last_width = math.inf
+        self._last_worst = math.inf
         self.states: dict[tuple[Direction, int], TiltedMasses] = {}
 
     @property
@@ -149,14 +153,19 @@ class _Table:
                 for axis, (direction, chosen) in enumerate(wanted.items())
             }
             # A lattice is exact already; where the width cannot shrink any more, nothing else can be done.
-            stuck = self.fixed or self.lattice > 0.0 or (attempt > 0 and self.widths[-1] >= self._last_width)
-            wanted, self._last_width = wide, self.widths[-1]
-            if not any(wanted.values()) or stuck or attempt == _PASSES - 1:
+            wanted = wide
+            if self.fixed or self.lattice > 0.0 or not any(wanted.values()):
                 break
             worst = max(self._bracket(axis, cell) for axis, chosen in enumerate(wanted.values()) for cell in chosen)
+            if worst >= 0.8 * self._last_worst:
+                break
+            self._last_worst = worst
             factor /= min(max(math.sqrt(worst / (0.75 * self.tolerance)), _LEAST), _MOST)
         if strict and not self.fixed and any(wanted.values()):
-            self._refuse([(axis, *cell) for axis, chosen in enumerate(wanted.values()) for cell in chosen])
+            missed = [(axis, *cell) for axis, chosen in enumerate(wanted.values()) for cell in chosen]
+            missed = [cell for cell in missed if not self._excused(cell)]
+            if missed:
+                self._refuse(missed)
 
     def _bracket(self, axis: int, cell: tuple[int, int]) -> float:
         lower, upper = float(self.log_lower[(axis, *cell)]), float(self.log_upper[(axis, *cell)])
@@ -177,13 +186,46 @@ class _Table:
             width = self._aligned(max(group.width(self.tolerance, coarsens=coarsens) * factor, finest))
         else:
             width = _TRIVIAL_WIDTH
-        self.widths.append(width)
-        return bounds_of_group(self.families, group, width, self.tolerance, coarsens=coarsens, keep=self.states)
+        longest = _LONGEST_GIVEN if self.fixed else _LONGEST
+        for attempt in range(_PASSES):
+            self.widths.append(width)
+            try:
+                return bounds_of_group(
+                    self.families,
+                    group,
+                    width,
+                    self.tolerance,
+                    coarsens=coarsens,
+                    longest=longest,
+                    keep=self.states,
+                )
+            except PrecisionError:
+                if self.fixed or attempt == _PASSES - 1:
+                    raise
+                # Losses too far apart for that width; what a wider one gives is told.
+                self.widths.pop()
+                width *= _WIDER
+        return []
 
     def _aligned(self, width: float) -> float:
         """Let the largest atom, if there is one, lie on the grid."""
         largest = max(profile.largest_atom for family in self.families for profile in family.profiles.values())
         return largest / math.ceil(largest / width) if largest > 0.0 else width
+
+    def _excused(self, cell: tuple[int, int, int]) -> bool:
+        """Whether no better is to be had: an ε lower by a part in 10^9 has a δ beyond the upper bound.
+
+        So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
+        """
+        log_upper = float(self.log_upper[cell])
+        if log_upper < _UNRESOLVED:
+            return True
+        lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-9)
+        near = _Table(
+            self.counts, self.rounds[cell[1] : cell[1] + 1], np.array([lower_epsilon]), self.tolerance, min(self.widths), None
+        )
+        near.solve(strict=False)
+        return float(near.log_lower[cell[0], 0, 0]) >= log_upper - math.log1p(self.tolerance)
 
     def _refuse(self, wanted: Sequence[tuple[int, int, int]]) -> None:
         worst = max(wanted, key=lambda cell: self._bracket(cell[0], cell[1:]))

@@ -17,16 +17,18 @@ _FAR: FloatArray = np.geomspace(1.1, 1e8, 200)
 _BELOW: FloatArray = np.concatenate((np.arange(0.0, 200.0, 0.5), np.geomspace(200.0, 1e7, 500)))
 
 
-def log_tail_moment(pair: ElementaryPair, tilt: float, window: LeafWindow, direction: Direction) -> tuple[float, float]:
+def log_tail_moment(
+    pair: ElementaryPair, tilt: float, window: LeafWindow, direction: Direction, enough: float
+) -> tuple[float, float]:
     """Upper bound of ln E_A[e^{θL}; window's end < L < ∞], and the P_A mass left out of it, to be taken as infinite.
 
-    The pair's own closed form where it has one; else the sum of mass times e^{θ · upper end} over cells beyond the
-    window, all but the last of them, which has no end.
+    The pair's own closed form where it has one and it is at most `enough`; else the sum of mass times e^{θ · upper end}
+    over cells beyond the window, all but the last of them, which has no end.
     """
     end = window.width * window.high
     # Computed losses may be off, and so may the end: what the window holds is counted twice rather than not at all.
     known = pair.log_tail_moment(tilt, end - 1e-9 * (window.width + abs(end)), direction)
-    if known < math.inf:
+    if known <= enough:
         return known, 0.0
     step = 0.25 / max(tilt, 1e-3)
     near = end + step * _NEAR
@@ -47,7 +49,8 @@ def log_tail_moment(pair: ElementaryPair, tilt: float, window: LeafWindow, direc
     total = np.logaddexp(
         total, np.logaddexp.reduce(atoms + tilt * (masses.atom_loss[beyond] + masses.loss_error), initial=-np.inf)
     )
-    return float(total) + 1e-9 * (1.0 + abs(float(total)) if math.isfinite(float(total)) else 0.0), endless
+    found = float(total) + 1e-9 * (1.0 + abs(float(total)) if math.isfinite(float(total)) else 0.0)
+    return (found, endless) if found < known else (known, 0.0)
 
 
 def log_mass_below(pair: ElementaryPair, tilt: float, window: LeafWindow, direction: Direction) -> float:
