@@ -1,36 +1,35 @@
 """Convolution of non-negative vectors with a certified bound on its rounding error.
 
-This module is the only owner of Fourier transforms and of the rounding bound: it alone meets the slightly negative
+This package is the only owner of Fourier transforms and of the rounding bound: it alone meets the slightly negative
 values that a transform leaves, and it alone rounds them to a side.
 
-The bound
----------
-Let ε = `transform_error`. The transforms of x and y err by ε‖x‖₂√N and ε‖y‖₂√N in the 2-norm, so that by
-Cauchy-Schwarz the product errs by (2ε + ε² + 3u)(1 + ε)² ‖x‖₂‖y‖₂ N in the 1-norm, and each element of its inverse
-transform by that over N. The inverse transform adds at most ε times the 1-norm of its input over N, again at most
-ε ‖x‖₂‖y‖₂ (1 + ε)². In all, each element errs by at most (3ε + 4u)(1 + 4ε) ‖x‖₂‖y‖₂.
+A plain transform errs by about 1e-16 of the largest output, so that whatever lies below is noise. Here both vectors are
+cut into chunks (`cuts`), every chunk is flattened by an exponential tilt (`plan`) and transformed by itself, and the
+products of the chunks that meet in one block of the output are added up before they are transformed back (`blocks`).
+Each block then errs by about 1e-16 of what feeds it. A few elements that tower above their neighbours (`towers`) are
+taken out first and added directly.
 """
 
 import math
 from enum import Enum
 
 import numpy as np
-from scipy import fft
 
-from pbdist.buckets.convolution.transform import transform_error
+from pbdist.buckets.convolution.cuts import chunked_bytes, chunked_convolution
+from pbdist.buckets.convolution.direct import direct_convolution
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["Rounding", "convolve", "rounded_convolution"]
-
-
-#: A sum of products below this may have lost terms to underflow; far more than all that can be lost.
-_UNDERFLOW = 1e-290
+__all__ = ["Rounding", "convolve", "projected_bytes", "rounded_convolution"]
 
 #: The direct sum is used up to this many non-zero elements in the sparser vector, ..
-_DIRECT_TERMS = 48
+_DIRECT_TERMS = 96
 #: .. or up to this many products.
 _DIRECT_PRODUCTS = 1 << 19
+
+#: Memory that any convolution may take.
+_FIXED_BYTES = 1 << 24
 
 
 class Rounding(Enum):
@@ -46,34 +45,48 @@ def convolve(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     Parameters
     ----------
     x, y : ndarray, shapes (k,) and (m,)
-        Finite and non-negative; pass the same object twice to save a transform.
+        Finite and non-negative; pass the same object twice to save transforms.
 
     Returns
     -------
     values, bound : ndarray, shape (k + m - 1,)
         Elementwise ``|values - exact| <= bound``. The values may be negative by as much as the bound says. Outside
-        the sum of the supports both are exactly 0.
+        the sum of the supports both are exactly 0. The same input gives the same bits.
+
+    Raises
+    ------
+    InvalidInputError
+        If a vector is no vector of float64 or empty, holds an element that is negative or not finite, or if the result
+        would overflow.
 
     Notes
     -----
     Short or sparse vectors are summed directly, with a relative error of (terms + 2) u in every element; the others go
-    through one Fourier transform, with the bound of the module's docstring.
+    through chunks, with the bound of `blocks`.
     """
-    values = np.zeros(x.size + y.size - 1)
-    bound = np.zeros_like(values)
-    first_x, last_x = _support(x)
-    first_y, last_y = _support(y)
-    if last_x < first_x or last_y < first_y:
-        return values, bound
+    largest_x = _largest(x, "x")
+    largest_y = largest_x if x is y else _largest(y, "y")
+    if _exponent(largest_x) + _exponent(largest_y) + min(x.size, y.size).bit_length() > 1022:
+        raise InvalidInputError(
+            "convolve: expected vectors whose convolution is below 2^1022, "
+            f"got largest elements {largest_x:g} and {largest_y:g}"
+        )
+    size = x.size + y.size - 1
+    if largest_x == 0.0 or largest_y == 0.0:
+        return np.zeros(size), np.zeros(size)
     same = x is y
-    x = x[first_x : last_x + 1]
-    y = x if same else y[first_y : last_y + 1]
-    inside = slice(first_x + first_y, last_x + last_y + 1)
+    first_x, x = _trimmed(x)
+    first_y, y = (first_x, x) if same else _trimmed(y)
     terms = min(int(np.count_nonzero(x)), int(np.count_nonzero(y)))
     if terms <= _DIRECT_TERMS or x.size * y.size <= _DIRECT_PRODUCTS:
-        values[inside], bound[inside] = _direct(x, y)
+        part, part_bound = direct_convolution(x, y)
     else:
-        values[inside], bound[inside] = _transformed(x, y)
+        part, part_bound = chunked_convolution(x, y)
+    if part.size == size:
+        return part, part_bound
+    values, bound = np.zeros(size), np.zeros(size)
+    inside = slice(first_x + first_y, first_x + first_y + part.size)
+    values[inside], bound[inside] = part, part_bound
     return values, bound
 
 
@@ -95,6 +108,11 @@ def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding, mass_l
     ndarray
         With `UP`, at least the exact convolution in every element; with `DOWN`, at most, and at least 0, which every
         mass is.
+
+    Raises
+    ------
+    InvalidInputError
+        As `convolve`.
     """
     values, bound = convolve(x, y)
     if rounding is Rounding.UP:
@@ -102,49 +120,43 @@ def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding, mass_l
     return np.maximum(values - bound, 0.0) * (1.0 - 4.0 * UNIT_ROUNDOFF)
 
 
-def _support(x: FloatArray) -> tuple[int, int]:
-    occupied = np.flatnonzero(x)
-    if occupied.size == 0:
-        return 0, -1
-    return int(occupied[0]), int(occupied[-1])
+def projected_bytes(size_x: int, size_y: int) -> int:
+    """Upper bound on the memory that `convolve` takes for vectors of these sizes, its results included.
+
+    Parameters
+    ----------
+    size_x, size_y : int
+        Lengths of the vectors.
+
+    Returns
+    -------
+    int
+        Bytes above what the process holds before, the two vectors not counted.
+    """
+    return max(chunked_bytes(size_x, size_y), 8 * 5 * (size_x + size_y)) + _FIXED_BYTES
 
 
-def _direct(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Sum row by row in a fixed order, so that the result depends on no library's blocking."""
-    if np.count_nonzero(x) > np.count_nonzero(y):
-        x, y = y, x
-    values = np.zeros(x.size + y.size - 1)
-    occupied = np.flatnonzero(x)
-    for position in occupied:
-        values[position : position + y.size] += x[position] * y
-    bound = values * (1.5 * (occupied.size + 2) * UNIT_ROUNDOFF)
-    if float(np.min(x[occupied])) * float(np.min(y[y > 0.0])) < _UNDERFLOW:
-        bound += _UNDERFLOW
-    return values, bound
+def _largest(x: object, name: str) -> float:
+    if not isinstance(x, np.ndarray) or x.dtype != np.float64 or x.ndim != 1 or x.size == 0:
+        got = f"{x.dtype} of shape {x.shape}" if isinstance(x, np.ndarray) else shown(x)
+        raise InvalidInputError(f"convolve: expected {name} as a non-empty vector of float64, got {got}")
+    smallest, largest = float(x.min()), float(x.max())
+    if not (smallest >= 0.0 and largest < math.inf):
+        place = int(np.flatnonzero(~((x >= 0.0) & (x < math.inf)))[0])
+        raise InvalidInputError(
+            f"convolve: expected {name} finite and non-negative, got {float(x[place])} at position {place}"
+        )
+    return largest
 
 
-def _transformed(x: FloatArray, y: FloatArray) -> tuple[FloatArray, float]:
-    same = x is y
-    # Powers of two, so that nothing is rounded, and no square in a norm vanishes.
-    exponent_x, exponent_y = _exponent(x), _exponent(y)
-    x = np.ldexp(x, -exponent_x)
-    y = x if same else np.ldexp(y, -exponent_y)
-    size = x.size + y.size - 1
-    length = 1 << (size - 1).bit_length()
-    spectrum_x = fft.rfft(x, length, workers=1)
-    spectrum_y = spectrum_x if same else fft.rfft(y, length, workers=1)
-    values: FloatArray = fft.irfft(spectrum_x * spectrum_y, length, workers=1)[:size]
-    error = transform_error(length)
-    factor = (3.0 * error + 4.0 * UNIT_ROUNDOFF) * (1.0 + 4.0 * error)
-    exponent = exponent_x + exponent_y
-    return np.ldexp(values, exponent), math.ldexp(factor * _norm(x) * _norm(y), exponent) + _UNDERFLOW
+def _exponent(value: float) -> int:
+    return math.frexp(value)[1]
 
 
-def _exponent(x: FloatArray) -> int:
-    """Binary exponent of the largest element."""
-    return math.frexp(float(np.max(x)))[1]
-
-
-def _norm(x: FloatArray) -> float:
-    """2-norm of a vector whose largest element is about 1, rounded up."""
-    return float(np.sqrt(np.sum(x * x))) * (1.0 + (x.size + 4.0) * UNIT_ROUNDOFF)
+def _trimmed(x: FloatArray) -> tuple[int, FloatArray]:
+    """Position of the first element that is not 0, and the vector from there to the last one."""
+    if x[0] > 0.0 and x[-1] > 0.0:
+        return 0, x
+    occupied = x > 0.0
+    first, last = int(occupied.argmax()), x.size - 1 - int(occupied[::-1].argmax())
+    return first, x[first : last + 1]

@@ -1,0 +1,41 @@
+"""Elements that tower above their neighbours, such as the atoms of a Laplace mechanism's losses.
+
+In a transform the error of their square would cover everything beside it. There are few of them, so that their products
+are summed directly, where the error is relative to each sum.
+"""
+
+import numpy as np
+
+from pbdist.buckets.convolution.plan import CELLS
+from pbdist.types import FloatArray, IntArray
+
+__all__ = ["find_towers"]
+
+#: In shorter cells a tower costs the others little accuracy.
+_SHORTEST_CELL = 32
+#: A cell is searched when its largest element is at least this part of its sum, ..
+_SHARE = 1.0 / 16.0
+#: .. for at most so many neighbours that are so many times larger than the next largest element.
+_NEIGHBOURS, _HEIGHT = 8, 32.0
+#: More than this are no exceptions.
+_MOST = 16
+
+
+def find_towers(chunks: FloatArray) -> IntArray:
+    """Return the positions of the towers in chunks of non-negative elements; at most 16, or none at all."""
+    cells = chunks.reshape(chunks.shape[0] * CELLS, -1)
+    none = np.zeros(0, dtype=np.int64)
+    if cells.shape[1] < _SHORTEST_CELL:
+        return none
+    largest = cells.max(axis=1)
+    suspects = np.flatnonzero((largest > 0.0) & (largest >= _SHARE * cells.sum(axis=1)))
+    if suspects.size > _MOST:
+        return none
+    found = [none]
+    for row in suspects.tolist():
+        top = np.argpartition(cells[row], -_NEIGHBOURS - 1)[-_NEIGHBOURS - 1 :]
+        heights = cells[row, top]
+        high = np.sort(top[heights > _HEIGHT * heights.min()])
+        found.append(row * cells.shape[1] + high)
+    towers = np.concatenate(found)
+    return towers if towers.size <= _MOST else none
