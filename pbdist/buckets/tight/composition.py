@@ -78,6 +78,8 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest
             )
     if len(factors) == 1 and factors[0][1] == 1:
         return first
+    # No power may vanish: its rounding bound would vanish with it.
+    factors = [(state.normalised(0.1 / power), power) for state, power in factors]
     low, high = _window(factors, outside)
     size = high - low + 1
     length = good_length(max(size, *(state.size for state, _ in factors)))
@@ -114,7 +116,7 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest
         weights=values,
         log_scale=log_scale,
         log_scale_error=log_scale_error,
-        error=(bound * (relative + 2.0 * outside) + rounding) * 1.001,
+        error=(bound * (relative + 2.0 * outside) + rounding) * 1.001 + _SMALLEST,
         additive=_outwards(additive, len(factors)),
     )
 

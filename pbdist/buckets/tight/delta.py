@@ -25,6 +25,10 @@ __all__ = ["delta_above", "delta_below", "log_delta_lower", "log_delta_upper"]
 
 #: Smallest float64 of full precision, rounded up.
 _SMALLEST_NORMAL = 2.3e-308
+#: More than a product of factors can lose to underflow.
+_UNDERFLOW = 1e-290
+#: Exponents beyond this are no float, with room for a few factors.
+_LARGEST_EXPONENT = 600.0
 #: Sums for several ε are shared while the largest factor between them is below e to this, ..
 _STEEPEST = 300.0
 #: .. and their difference is trusted down to this relative rounding.
@@ -124,14 +128,22 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     for index, eps in enumerate(epsilon.tolist()):
         above = core[inner:outer] & (loss > eps)
         crossing_at = inner + (int(np.argmax(above)) if above.any() else outer - 1 - inner)
+        # The factor of b must stay a float; further left nothing is gained.
+        lowest = eps + (scale_b - scale_a) - _LARGEST_EXPONENT
+        if float(position[crossing_at]) < lowest:
+            crossing_at = int(np.searchsorted(position, lowest, side="left"))
+            if crossing_at >= position.size:
+                continue
         crossing = float(position[crossing_at])
         first = int(np.searchsorted(position, crossing - _REACH / (tilt + 1.0), side="left"))
         first = max(first, crossing_at - _NEIGHBOURS)
+        if float(position[first]) < lowest:
+            first = crossing_at
         gap = position[first:] - crossing
         to_a = np.exp(-tilt * gap)
-        level = math.exp(min(eps - crossing + (scale_b - scale_a), 600.0))
-        level *= 1.0 + 2.0 * scale_error + rounding + 8.0 * UNIT_ROUNDOFF * abs(eps)
-        to_b = to_a * (np.exp(-gap) * level)
+        level = eps - crossing + (scale_b - scale_a)
+        to_b = np.exp(level - (tilt + 1.0) * gap)
+        to_b *= 1.0 + 2.0 * scale_error + rounding + 8.0 * UNIT_ROUNDOFF * (abs(eps) + abs(level))
         plus, minus = a[first:] * to_a, b[first:] * to_b
         gains = plus - minus
         np.maximum(gains, 0.0, out=gains)
@@ -141,7 +153,8 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
         near = min(2 * _NEIGHBOURS, gap.size)
         rest = float(np.sum(gains[near:]))
         sums = np.cumsum(gains[:near][::-1])[::-1] + rest
-        best = float(np.max(sums - (error_a * to_a[:near] + error_b * to_b[:near]), initial=0.0))
+        worth = error_a * to_a[:near] + error_b * to_b[:near]
+        best = float(np.max(sums - worth, initial=0.0)) - _UNDERFLOW * gap.size
         if best > 0.0:
             slack = scale_error + rounding + 8.0 * UNIT_ROUNDOFF * abs(tilt * crossing)
             finite = math.log(best) + scale_a - tilt * crossing - slack

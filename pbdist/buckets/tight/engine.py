@@ -120,7 +120,9 @@ def bounds_of_group(
         return [
             found
             for direction in group.directions
-            for found in bounds_of_group(families, group.of(direction), width, tolerance, coarsens=coarsens, longest=longest, keep=keep)
+            for found in bounds_of_group(
+                families, group.of(direction), width, tolerance, coarsens=coarsens, longest=longest, keep=keep
+            )
         ]
     items = [
         (_leaf(family, group, window, outside / leaves), family.count)

@@ -78,6 +78,9 @@ class LeafAtoms:
     ----------
     index : ndarray of int64
         Column of each atom in the window, 0 for those below it.
+    cell : ndarray of int64
+        Column of the exact masses that each atom is added to: an atom on an edge stands alone in the cell above, rather
+        than among lower losses.
     share_below : ndarray
         Share that the dominating pair puts to the lower end of the cell, rounded down.
     a_lower, a_upper, b_upper, log_a, log_b : ndarray
@@ -91,6 +94,7 @@ class LeafAtoms:
     """
 
     index: IntArray
+    cell: IntArray
     share_below: FloatArray
     a_lower: FloatArray
     a_upper: FloatArray
@@ -115,7 +119,20 @@ class LeafAtoms:
         if loss.size == 0:
             none = np.zeros(0)
             nothing = (0.0, 0.0, 0.0, 0.0)
-            return cls(none.astype(np.int64), none, none, none, none, none, none, nothing, nothing, nothing, 0.0)
+            return cls(
+                none.astype(np.int64),
+                none.astype(np.int64),
+                none,
+                none,
+                none,
+                none,
+                none,
+                none,
+                nothing,
+                nothing,
+                nothing,
+                0.0,
+            )
         quotient = np.clip(loss / h, window.low - 2.0, window.high + 2.0)
         nearest = np.rint(quotient)
         tolerance = plain.loss_error / h + 4.0 * UNIT_ROUNDOFF * np.abs(quotient)
@@ -135,8 +152,11 @@ class LeafAtoms:
         share[on_edge[kept] | (place[kept] < window.low)] = 0.0
         plain_masses = _unscaled(masses)
         faint = loss == np.inf
+        index = np.maximum(place[kept] - (window.low - 1.0), 0.0).astype(np.int64)
+        alone = on_edge[kept] & (index > 0) & (place[kept] < window.high)
         return cls(
-            index=np.maximum(place[kept] - (window.low - 1.0), 0.0).astype(np.int64),
+            index=index,
+            cell=index + alone,
             share_below=share,
             a_lower=plain.atoms_a.lower[kept],
             a_upper=plain.atoms_a.upper[kept],
@@ -153,7 +173,7 @@ class LeafAtoms:
     @property
     def most_in_a_cell(self) -> int:
         """Largest number of atoms in one cell."""
-        return int(np.max(np.bincount(self.index), initial=0)) if self.index.size else 0
+        return int(np.max(np.bincount(self.index), initial=0)) + 1 if self.index.size else 0
 
     def add_to(self, weights: FloatArray, window: LeafWindow, tilt: float, log_norm: float, *, raised: bool) -> None:
         """Add the atoms, tilted, to the rows of a leaf's weights, shape (1, 3, n).
@@ -171,10 +191,11 @@ class LeafAtoms:
         below = self.share_below * here
         weights[0, 0] += np.bincount(self.index, here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below, size)
         weights[0, 0, :-1] += np.bincount(self.index, below * math.exp(-tilt * window.width), size)[1:]
-        to_a = tilted(self.a_lower, tilt * (loss - half) - log_norm + self.log_a)
-        to_b = tilted(self.b_upper, (tilt + 1.0) * (loss - half) - log_norm + self.log_b)
-        weights[0, 1, 1:] += np.bincount(self.index, to_a, size)[1:]
-        weights[0, 2, 1:] += np.bincount(self.index, to_b, size)[1:]
+        label = window.width * (self.cell + (window.low - 1.0)) - half
+        to_a = tilted(self.a_lower, tilt * label - log_norm + self.log_a)
+        to_b = tilted(self.b_upper, (tilt + 1.0) * label - log_norm + self.log_b)
+        weights[0, 1, 1:] += np.bincount(self.cell, to_a, size)[1:]
+        weights[0, 2, 1:] += np.bincount(self.cell, to_b, size)[1:]
 
 
 def _unscaled(masses: ScaledLossMasses) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -107,8 +107,12 @@ def points_of(
     rounds: IntArray,
     epsilon: FloatArray,
     wanted: Sequence[tuple[int, int]],
+    known: FloatArray,
 ) -> list[Point]:
-    """Find the saddle points of the wanted (row, column) of a table over rounds and ε."""
+    """Find the saddle points of the wanted (row, column) of a table over rounds and ε.
+
+    `known`, shape (R, E), holds the logarithms of the best lower bounds so far, -inf where there is none.
+    """
     if not wanted:
         return []
     parts = list(profiles)
@@ -123,22 +127,28 @@ def points_of(
     found: list[tuple[float, float, float]] = []
     for x in knots.tolist():
         if x >= highest or not parts:
-            found.append((0.0, 1.0, 0.0))
+            found.append((0.0, 1.0, 0.0, 0.0))
             continue
         tilt, curvature = saddle_point(parts, 1, x)
-        mean = sum(count * profile.cumulant(tilt)[1] for profile, count in parts)
-        found.append((tilt, curvature, max(mean - x, 0.0) if tilt == 0.0 else 0.0))
+        cumulants = [(count, profile.cumulant(tilt)) for profile, count in parts]
+        mean = sum(count * cumulant[1] for count, cumulant in cumulants)
+        least = sum(count * cumulant[0] for count, cumulant in cumulants) - tilt * x
+        found.append((tilt, curvature, max(mean - x, 0.0) if tilt == 0.0 else 0.0, least))
     table = np.array(found)
-    tilts, curvatures, slopes = (np.interp(ratio, knots, table[:, i]) for i in range(3))
+    tilts, curvatures, slopes, leasts = (np.interp(ratio, knots, table[:, i]) for i in range(4))
     points: list[Point] = []
-    for (row, column), tilt, curvature, slope in zip(
-        wanted, tilts.tolist(), curvatures.tolist(), slopes.tolist(), strict=True
+    for (row, column), tilt, curvature, slope, least in zip(
+        wanted, tilts.tolist(), curvatures.tolist(), slopes.tolist(), leasts.tolist(), strict=True
     ):
         r = int(rounds[row])
         variance = max(r * curvature, 1e-280)
         z = tilt * math.sqrt(variance)
         excess = math.log1p(z * z) - 0.5 * min(math.log(variance), 0.0) + 1.0
-        points.append(Point(direction, row, column, r * leaves, float(epsilon[column]), tilt, variance, excess, r * slope))
+        if known[row, column] > -math.inf:
+            excess = max(excess, r * least - float(known[row, column]) + 1.0)
+        points.append(
+            Point(direction, row, column, r * leaves, float(epsilon[column]), tilt, variance, excess, r * slope)
+        )
     return points
 
 

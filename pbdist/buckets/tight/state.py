@@ -120,11 +120,11 @@ class TiltedMasses:
         """Positions of a row, nats, each a product of exact numbers rounded twice at most."""
         return (0.5 * self.width) * (self.origins[min(row, 1)] + 2.0 * self.stride * np.arange(self.size))
 
-    def normalised(self) -> "TiltedMasses":
-        """Return the same states with weights that sum to about 1, in each row that is not empty."""
+    def normalised(self, within: float = 0.1) -> "TiltedMasses":
+        """Return the same states with weights that sum to 1, or as much as `within` beside it, in each row not empty."""
         total = np.add.reduce(self.weights, axis=-1)
         total[total <= 0.0] = 1.0
-        if np.all(np.abs(total - 1.0) < 0.1):
+        if np.all(np.abs(total - 1.0) <= max(within, 1e-13)):
             return self
         log_scale = self.log_scale + np.log(total)
         return TiltedMasses(

@@ -120,7 +120,6 @@ class _Table:
         lattices = {family.profiles[Direction.A_TO_B].lattice for family in self.families}
         self.lattice = lattices.pop() if len(lattices) == 1 else 0.0
         self.widths: list[float] = []
-        self._last_worst = math.inf
         self.states: dict[tuple[Direction, int], TiltedMasses] = {}
 
     @property
@@ -137,35 +136,56 @@ class _Table:
         cells = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
         wanted = dict.fromkeys(self.directions, cells)
         factor = 1.0
+        before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
             points = [
                 point
                 for direction, chosen in wanted.items()
-                for point in points_of(direction, self._profiles(direction), self.rounds, self.epsilon, chosen)
+                for point in points_of(
+                    direction,
+                    self._profiles(direction),
+                    self.rounds,
+                    self.epsilon,
+                    chosen,
+                    self.log_lower[list(Direction).index(direction)],
+                )
             ]
             for group in tilt_groups(points, self.tolerance):
                 for found in self._pass(group, factor):
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
                     self.log_upper[cell] = min(self.log_upper[cell], found.log_upper)
-            wide = {
-                direction: [cell for cell in chosen if not self._bracket(axis, cell) <= self.tolerance]
-                for axis, (direction, chosen) in enumerate(wanted.items())
+            brackets = {
+                (axis, *cell): self._bracket(axis, cell)
+                for axis, chosen in enumerate(wanted.values())
+                for cell in chosen
             }
-            # A lattice is exact already; where the width cannot shrink any more, nothing else can be done.
-            wanted = wide
-            if self.fixed or self.lattice > 0.0 or not any(wanted.values()):
+            open_ = {cell: bracket for cell, bracket in brackets.items() if not bracket <= self.tolerance}
+            if self.fixed or self.lattice > 0.0 or not open_:
                 break
-            worst = max(self._bracket(axis, cell) for axis, chosen in enumerate(wanted.values()) for cell in chosen)
-            if worst >= 0.8 * self._last_worst:
+            # What two passes have not made much better no further one will.
+            hopeful = {c: b for c, b in open_.items() if attempt < 2 or b < 0.8 * before.get(c, math.inf)}
+            before = brackets
+            wanted = {
+                direction: [cell[1:] for cell in hopeful if cell[0] == axis]
+                for axis, direction in enumerate(self.directions)
+            }
+            if not hopeful:
                 break
-            self._last_worst = worst
-            factor /= min(max(math.sqrt(worst / (0.75 * self.tolerance)), _LEAST), _MOST)
-        if strict and not self.fixed and any(wanted.values()):
-            missed = [(axis, *cell) for axis, chosen in enumerate(wanted.values()) for cell in chosen]
-            missed = [cell for cell in missed if not self._excused(cell)]
-            if missed:
-                self._refuse(missed)
+            worst = max(bracket for bracket in hopeful.values() if math.isfinite(bracket) or attempt < 2)
+            if attempt > 0 or worst < 2.0 * self.tolerance:
+                # What the first pass found out about δ may have been all that was missing.
+                factor /= min(max(math.sqrt(worst / (0.75 * self.tolerance)), _LEAST), _MOST)
+        if not strict or self.fixed:
+            return
+        missed = [
+            (axis, *cell)
+            for axis in range(len(self.directions))
+            for cell in cells
+            if not self._bracket(axis, cell) <= self.tolerance and not self._excused((axis, *cell))
+        ]
+        if missed:
+            self._refuse(missed)
 
     def _bracket(self, axis: int, cell: tuple[int, int]) -> float:
         lower, upper = float(self.log_lower[(axis, *cell)]), float(self.log_upper[(axis, *cell)])
@@ -222,7 +242,12 @@ class _Table:
             return True
         lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-9)
         near = _Table(
-            self.counts, self.rounds[cell[1] : cell[1] + 1], np.array([lower_epsilon]), self.tolerance, min(self.widths), None
+            self.counts,
+            self.rounds[cell[1] : cell[1] + 1],
+            np.array([lower_epsilon]),
+            self.tolerance,
+            min(self.widths),
+            None,
         )
         near.solve(strict=False)
         return float(near.log_lower[cell[0], 0, 0]) >= log_upper - math.log1p(self.tolerance)
