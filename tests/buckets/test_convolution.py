@@ -1,97 +1,68 @@
-"""The convolution kernel against exact integer arithmetic."""
+"""The convolution's public functions against exact integer arithmetic, and what they refuse."""
 
-import flint
+import re
+
 import numpy as np
 import pytest
 
 from pbdist.buckets.convolution import Rounding, convolve, rounded_convolution
+from pbdist.errors import InvalidInputError
+from tests.buckets.convolution_truth import (
+    SHAPES,
+    UNIT_BITS,
+    assert_relatively_accurate,
+    assert_within_bound,
+    exact_convolution,
+    integers,
+    shape,
+)
 
-#: Every float64 is a whole multiple of this.
-_UNIT_BITS = 1074
-
-
-def _integers(values):
-    """The float64 values as exact integers, in units of 2^-1074."""
-    result = []
-    for value in values.tolist():
-        numerator, denominator = value.as_integer_ratio()
-        result.append(numerator << (_UNIT_BITS - denominator.bit_length() + 1))
-    return result
-
-
-def _exact(x, y):
-    """Exact convolution in units of 2^-2148."""
-    product = flint.fmpz_poly(_integers(x)) * flint.fmpz_poly(_integers(y))
-    coefficients = [int(c) for c in product.coeffs()]
-    return coefficients + [0] * (x.size + y.size - 1 - len(coefficients))
+SMOOTH = ["gaussian", "widest gaussian", "two-sided exponential", "atoms and a flat middle", "constant"]
 
 
-def _shape(name, size, random):
-    position = np.linspace(-1.0, 1.0, size)
-    match name:
-        case "gaussian":
-            return np.exp(-30.0 * position**2)
-        case "narrow gaussian":
-            return np.exp(-600.0 * position**2)
-        case "atoms and a flat middle":
-            values = np.full(size, 1e-4)
-            values[0], values[-1] = 0.5, 0.3
-            return values
-        case "two atoms":
-            values = np.zeros(size)
-            values[size // 3], values[-1] = 0.4, 0.6
-            return values
-        case "uniform random":
-            return random.random(size)
-        case "300 orders of magnitude":
-            return 10.0 ** random.uniform(-300.0, 0.0, size)
-        case "sparse":
-            values = np.zeros(size)
-            values[random.integers(0, size, max(1, size // 50))] = random.random(max(1, size // 50))
-            return values
-        case "constant":
-            return np.full(size, 1.0 / size)
-        case "denormal":
-            return random.random(size) * 1e-308
-    raise ValueError(name)
-
-
-SHAPES = [
-    "gaussian",
-    "narrow gaussian",
-    "atoms and a flat middle",
-    "two atoms",
-    "uniform random",
-    "300 orders of magnitude",
-    "sparse",
-    "constant",
-    "denormal",
-]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 17, 64, 255, 1024, 3001, 8192])
-@pytest.mark.parametrize("shape", SHAPES)
-def test_the_error_never_exceeds_the_stated_bound(shape, size):
+@pytest.mark.parametrize("size", [1, 2, 3, 17, 64, 255, 1024, 3001])
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_error_never_exceeds_the_stated_bound(name, size):
     random = np.random.default_rng(size)
-    x = _shape(shape, size, random)
-    y = _shape(shape, max(1, size - 7), random)
-    for first, second in ((x, x), (x, y)):
-        values, bound = convolve(first, second)
-        truth = _exact(first, second)
-        up = rounded_convolution(first, second, Rounding.UP)
-        down = rounded_convolution(first, second, Rounding.DOWN)
-        assert values.shape == bound.shape == (first.size + second.size - 1,)
-        for value, limit, above, below, exact in zip(
-            _signed(values), _integers(bound), _integers(up), _integers(down), truth, strict=True
-        ):
-            assert abs((value << _UNIT_BITS) - exact) <= limit << _UNIT_BITS
-            assert below << _UNIT_BITS <= exact <= above << _UNIT_BITS
+    x = shape(name, size, random)
+    for y in (x, shape(name, max(1, size - 7), random), shape("gaussian", max(1, size // 9), random)):
+        truth = exact_convolution(x, y)
+        assert_within_bound(*convolve(x, y), truth)
+        up, down = (rounded_convolution(x, y, side) for side in Rounding)
+        for above, below, exact in zip(integers(up), integers(down), truth, strict=True):
+            assert below << UNIT_BITS <= exact <= above << UNIT_BITS
 
 
-def _signed(values):
-    return [
-        value if sign >= 0 else -value for value, sign in zip(_integers(np.abs(values)), np.sign(values), strict=True)
-    ]
+@pytest.mark.parametrize("name", SMOOTH)
+def test_smooth_vectors_keep_their_relative_accuracy(name):
+    x = shape(name, 8192, None)
+    values, bound = convolve(x, x)
+    truth = exact_convolution(x, x)
+    assert_within_bound(values, bound, truth)
+    assert_relatively_accurate(values, truth, error=1e-10)
+    assert_relatively_accurate(values + bound, truth, error=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMOOTH)
+def test_long_smooth_vectors_keep_their_relative_accuracy(name):
+    x = shape(name, 1 << 17, None)
+    values, bound = convolve(x, x)
+    truth = exact_convolution(x, x)
+    assert_within_bound(values, bound, truth)
+    assert_relatively_accurate(values, truth, error=1e-10)
+    assert_relatively_accurate(values + bound, truth, error=1e-8)
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name != "denormal"])
+def test_a_bound_is_hardly_coarser_than_that_of_one_transform(name):
+    random = np.random.default_rng(11)
+    x, y = shape(name, 40_000, random), shape(name, 30_000, random)[::-1].copy()
+    for second in (x, y):
+        values, bound = convolve(x, second)
+        whole = 1e-11 * np.linalg.norm(x / x.max()) * np.linalg.norm(second / second.max())
+        assert np.max(bound / x.max() / second.max()) <= whole
+        assert np.all(values + bound >= 0.0)
 
 
 def test_nothing_outside_the_support():
@@ -113,3 +84,53 @@ def test_short_and_sparse_vectors_keep_their_relative_accuracy():
     sparse[[0, 17, 59_999]] = 1e-120, 0.5, 1e-9
     values, bound = convolve(sparse, random.random(60_000))
     assert np.all(bound <= 1e-14 * values)
+
+
+def test_atoms_do_not_hide_what_lies_beside_them():
+    x = np.full(20_000, 1e-12)
+    x[[0, 7000, 7001, 19_999]] = 0.3, 0.2, 0.1, 0.4
+    values, bound = convolve(x, x)
+    assert np.all(bound <= 1e-12 * values)
+    assert_relatively_accurate(values, exact_convolution(x, x), error=1e-13)
+
+
+@pytest.mark.parametrize("name", ["widest gaussian", "two-sided exponential", "uniform random", "constant"])
+def test_the_same_input_gives_the_same_bits(name):
+    x = shape(name, 50_000, np.random.default_rng(3))
+    results = []
+    for offset in (0, 1, 3):
+        place = np.empty(x.size + offset)[offset:]
+        place[:] = x
+        results.append(convolve(place, place))
+    for values, bound in results[1:]:
+        np.testing.assert_array_equal(values, results[0][0])
+        np.testing.assert_array_equal(bound, results[0][1])
+
+
+def _with(value):
+    x = np.ones(5)
+    x[3] = value
+    return x
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (_with(-1e-300), "expected y finite and non-negative, got -1e-300 at position 3"),
+        (_with(np.nan), "expected y finite and non-negative, got nan at position 3"),
+        (_with(np.inf), "expected y finite and non-negative, got inf at position 3"),
+        (np.ones((2, 2)), "expected y as a non-empty vector of float64, got float64 of shape (2, 2)"),
+        (np.ones(3, dtype=np.int64), "expected y as a non-empty vector of float64, got int64 of shape (3,)"),
+        (np.ones(0), "expected y as a non-empty vector of float64, got float64 of shape (0,)"),
+        ([1.0, 2.0], "expected y as a non-empty vector of float64, got [1.0, 2.0]"),
+        (
+            np.full(4, 1e300),
+            "expected vectors whose convolution is below 2^1022, got largest elements 1e+10 and 1e+300",
+        ),
+    ],
+)
+def test_what_is_no_mass_is_refused(y, message):
+    with pytest.raises(InvalidInputError, match=re.escape(message)):
+        convolve(np.full(3, 1e10), y)
+    with pytest.raises(InvalidInputError):
+        rounded_convolution(y, y, Rounding.UP)
