@@ -23,6 +23,7 @@ arithmetic.
 
 from typing import cast
 
+import numpy as np
 import numpy.typing as npt
 from numpy import complex128
 from scipy import fft
@@ -30,7 +31,7 @@ from scipy import fft
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["forward", "good_length", "inverse", "transform_error"]
+__all__ = ["EXTENDED_ROUNDOFF", "forward", "good_length", "inverse", "transform_error"]
 
 
 def good_length(n: int) -> int:
@@ -51,6 +52,10 @@ def inverse(spectrum: npt.NDArray[complex128], length: int) -> FloatArray:
     return cast("FloatArray", fft.irfft(spectrum, length, axis=-1, workers=1))
 
 
-def transform_error(length: int) -> float:
+#: Largest relative error of one operation on ``numpy.longdouble``, which both transforms take and give as well.
+EXTENDED_ROUNDOFF = float(np.finfo(np.longdouble).eps) / 2.0
+
+
+def transform_error(length: int, unit_roundoff: float = UNIT_ROUNDOFF) -> float:
     """Bound on the relative error of one transform of a length 2^a 3^b 5^c; see the module's assumption."""
-    return 2.0 * 7.0 * UNIT_ROUNDOFF * max(1, (length - 1).bit_length())
+    return 2.0 * 7.0 * unit_roundoff * max(1, (length - 1).bit_length())

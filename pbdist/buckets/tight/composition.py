@@ -22,6 +22,7 @@ from pbdist.buckets.tight.state import (
     RATE_B,
     RATE_DOMINATING,
     TiltedMasses,
+    outwards,
 )
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF
@@ -39,7 +40,9 @@ _EXPONENTS: FloatArray = np.array([0.25, 0.7, 1.5, 2.5, 4.0, 5.5, 7.0, 8.5, 10.5
 _UP, _DOWN = 1.0 + 16.0 * UNIT_ROUNDOFF, 1.0 - 16.0 * UNIT_ROUNDOFF
 
 
-def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest: int) -> TiltedMasses:
+def compose(
+    factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest: int, *, extended: bool = False
+) -> TiltedMasses:
     """Compose states: the convolution of powers of their vectors.
 
     Parameters
@@ -50,6 +53,8 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest
         How much of the weight may lie outside the window of the result, in each row.
     longest : int
         Length of the longest transform.
+    extended : bool, optional
+        Whether to transform in extended precision.
 
     Returns
     -------
@@ -88,7 +93,9 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest
             f"tolerance: expected one for which compositions take at most {longest} buckets, got {length} of"
             f" {first.spacing:g} nats"
         )
-    values, rounding = product_of_powers([(state.weights, power) for state, power in factors], length, low, size)
+    values, rounding = product_of_powers(
+        [(state.weights, power) for state, power in factors], length, low, size, extended=extended
+    )
 
     bound = np.ones_like(first.error)
     relative = np.zeros_like(first.error)
@@ -113,7 +120,7 @@ def compose(factors: Sequence[tuple[TiltedMasses, int]], outside: float, longest
             sum(power * state.origins[0] for state, power in factors) + 2 * first.stride * low,
             sum(power * state.origins[1] for state, power in factors) + 2 * first.stride * low,
         ),
-        weights=values,
+        weights=outwards(values, 2.0 * UNIT_ROUNDOFF) if extended else values,
         log_scale=log_scale,
         log_scale_error=log_scale_error,
         error=(bound * (relative + 2.0 * outside) + rounding) * 1.001 + _SMALLEST,
@@ -207,8 +214,8 @@ def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
         state,
         stride=state.stride * step,
         origins=(state.origins[0], state.origins[1] + state.stride * (step - 1)),
-        weights=result,
-        error=(state.error * growth + rounding * np.sum(result, axis=-1)) * _UP,
+        weights=outwards(result, rounding),
+        error=state.error * growth * _UP,
         additive=additive,
     )
 
@@ -251,8 +258,8 @@ def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
     moved = plain(EXACT_B, state.tilt + 1.0, ones, state.error[:, EXACT_B])
     additive[:, RATE_B] = _rate(additive, LOG_TOTAL_B, RATE_B, moved * _UP) * _UP
     rounding = (over.shape[-1] + 16.0 + 4.0 * (state.tilt + 1.0) * float(steps[-1])) * UNIT_ROUNDOFF
-    error = state.error + rounding * np.sum(weights, axis=-1)
-    return replace(state, weights=weights, error=error * _UP, additive=additive)
+    weights[..., -1:] = outwards(weights[..., -1:], rounding)
+    return replace(state, weights=weights, additive=additive)
 
 
 def _rate(additive: FloatArray, total: int, rate: int, moved: FloatArray) -> FloatArray:

@@ -41,8 +41,8 @@ _REACH = 30.0
 _FAINT = 1e-9
 
 
-def log_delta_upper(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
-    """Natural logarithm of an upper bound on δ, shape (E,), of the single state of a stack.
+def log_delta_upper(state: TiltedMasses, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Natural logarithm of an upper bound on δ, shape (E,), of the single state of a stack, and of T's part in it.
 
     Σ p (1 - e^{ε-ℓ})_+ over the dominating pair, with ε lowered by how far rounding may have moved the losses, plus
     T times the largest factor, plus the mass at infinity.
@@ -61,7 +61,8 @@ def log_delta_upper(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
         finite = np.log(sums + error) + (scale - tilt * lowered) + slack
     finite = np.where(lowered >= highest, -np.inf, finite)
     result: FloatArray = np.logaddexp(finite, _log_infinity(state, LOG_TOTAL_DOMINATING, RATE_DOMINATING))
-    return result + 32.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
+    result = result + 32.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
+    return result, math.log(error) + (scale - tilt * lowered) if error > 0.0 else np.full(epsilon.size, -np.inf)
 
 
 def _tail_sums(weights: FloatArray, position: FloatArray, tilt: float, epsilon: FloatArray) -> FloatArray:

@@ -42,11 +42,12 @@ class Family:
 
 @dataclass(frozen=True)
 class PointBounds:
-    """Logarithms of the bounds at one point."""
+    """Logarithms of the bounds at one point, and of what rounding and windows add to the upper one."""
 
     point: Point
     log_lower: float
     log_upper: float
+    log_error: float
 
 
 def keep_freed_memory() -> None:
@@ -130,7 +131,7 @@ def bounds_of_group(
         if window is not None
     ]
     merges = any(window is not None and window.spread_to_infinity for window in windows)
-    ladder = Ladder(leaves, outside, limit if merges else math.inf, coarsens, longest)
+    ladder = Ladder(leaves, outside, limit if merges else math.inf, coarsens, longest, group.extended)
     rounds = sorted({point.leaves // per_round for point in group.points})
     if len(families) == 1 and not families[0].pairs[1:]:
         count = families[0].count
@@ -146,9 +147,9 @@ def bounds_of_group(
                 continue
             state = powers[r].members(slice(member, member + 1))
             epsilon = np.array([point.epsilon for point in points])
-            bounds = zip(
-                log_delta_lower(state, epsilon).tolist(), log_delta_upper(state, epsilon).tolist(), strict=True
-            )
+            lower = log_delta_lower(state, epsilon)
+            upper, error = log_delta_upper(state, epsilon)
+            bounds = zip(lower.tolist(), upper.tolist(), error.tolist(), strict=True)
             result += [PointBounds(point, *values) for point, values in zip(points, bounds, strict=True)]
             if keep is not None:
                 keep[direction, r] = state

@@ -46,6 +46,8 @@ class Ladder:
         Whether the grid evolves.
     longest : int
         Length of the longest transform.
+    extended : bool
+        Whether to transform in extended precision.
     """
 
     leaves: int
@@ -53,12 +55,13 @@ class Ladder:
     limit: float
     coarsens: bool
     longest: int
+    extended: bool
 
     def product(self, factors: Sequence[tuple[TiltedMasses, int]], leaves: int) -> TiltedMasses:
         """Compose states to one of `leaves` leaves."""
         windows = 4.0 * (stages_of(self.leaves, coarsens=self.coarsens) + 2.0)
         share = min(1.0, leaves / self.leaves)
-        result = compose(factors, max(self.outside * share / windows, 1e-250), self.longest)
+        result = compose(factors, max(self.outside * share / windows, 1e-250), self.longest, extended=self.extended)
         if self.limit < float("inf"):
             result = merge_above(result, self.limit)
         return result.normalised()

@@ -7,7 +7,7 @@ masses; so does, relative to the variance then reached, each coarsening.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +17,32 @@ from pbdist.buckets.tight.leaf_atoms import LeafWindow
 from pbdist.buckets.tight.profile import LossProfile, saddle_point
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["Group", "Point", "leaf_window", "loss_range", "points_of", "tilt_groups"]
+__all__ = ["Group", "Means", "Point", "leaf_window", "loss_range", "points_of", "tilt_groups"]
 
 #: Rounding that a composition of r leaves may cost, relative to the sum of its weights, is about this times r.
-_ROUNDING = 2e-13
+_ROUNDING, _EXTENDED_ROUNDING = 2e-13, 2e-16
 #: Logarithm of the faintest mass that is put to infinity.
 _FAINTEST = -560.0
+#: Points whose widths are alike within this factor are computed together.
+_ALIKE = 16.0
 #: How many saddle points are found one by one; the others lie between them.
 _SADDLES = 48
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a point is to be computed with.
+
+    Attributes
+    ----------
+    factor : float
+        By what the estimated width is to be multiplied.
+    extended : bool
+        Whether the transforms are to be in extended precision.
+    """
+
+    factor: float = 1.0
+    extended: bool = False
 
 
 @dataclass(frozen=True)
@@ -43,6 +61,8 @@ class Point:
         About ln(e^{rK(θ) - θε} / δ).
     slope : float
         rK'(θ) - ε, above 0 where no tilt is needed.
+    means : Means
+        What it is to be computed with.
     """
 
     direction: Direction
@@ -54,6 +74,7 @@ class Point:
     variance: float
     excess: float
     slope: float
+    means: Means
 
     def sharpness(self) -> float:
         """By how much a unit of added variance moves ln δ, at most about."""
@@ -62,6 +83,11 @@ class Point:
     def excess_at(self, tilt: float) -> float:
         """About ln(e^{rK(θ) - θε} / δ) at another tilt."""
         return self.excess + self.slope * (tilt - self.tilt) + 0.5 * self.variance * (tilt - self.tilt) ** 2
+
+    def width(self, tolerance: float, *, coarsens: bool) -> float:
+        """Loss width with which the bracket is about 0.75 of the tolerance."""
+        stages = 1.0 + stages_of(self.leaves, coarsens=coarsens)
+        return self.means.factor * math.sqrt(0.75 * tolerance / (0.25 * self.leaves * self.sharpness() * stages))
 
     def reach(self, budget: float) -> float:
         """Return how much further the tilt may be until the excess has grown by the budget."""
@@ -74,6 +100,11 @@ class Group:
 
     tilt: float
     points: tuple[Point, ...]
+
+    @property
+    def extended(self) -> bool:
+        """Whether the transforms are to be in extended precision."""
+        return self.points[0].means.extended
 
     @property
     def excess(self) -> float:
@@ -92,13 +123,7 @@ class Group:
 
     def width(self, tolerance: float, *, coarsens: bool) -> float:
         """Loss width with which the bracket of every point is about 0.75 of the tolerance."""
-        widths = [
-            math.sqrt(
-                0.75 * tolerance / (0.25 * p.leaves * p.sharpness() * (1.0 + stages_of(p.leaves, coarsens=coarsens)))
-            )
-            for p in self.points
-        ]
-        return min(widths)
+        return min(point.width(tolerance, coarsens=coarsens) for point in self.points)
 
 
 def points_of(
@@ -106,17 +131,31 @@ def points_of(
     profiles: Sequence[tuple[LossProfile, int]],
     rounds: IntArray,
     epsilon: FloatArray,
-    wanted: Sequence[tuple[int, int]],
+    *,
+    leaves: int,
+    wanted: Mapping[tuple[int, int], Means],
     known: FloatArray,
 ) -> list[Point]:
-    """Find the saddle points of the wanted (row, column) of a table over rounds and ε.
+    """Find the saddle points of some (row, column) of a table over rounds and ε.
 
-    `known`, shape (R, E), holds the logarithms of the best lower bounds so far, -inf where there is none.
+    Parameters
+    ----------
+    direction : Direction
+    profiles : sequence of (LossProfile, int)
+        The pairs of a round that have finite losses, and how often each occurs.
+    rounds : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    leaves : int
+        Number of leaves of a round.
+    wanted : mapping of (int, int) to Means
+        The points, and what each is to be computed with.
+    known : ndarray, shape (R, E)
+        Logarithms of the best lower bounds so far, -inf where there is none.
     """
     if not wanted:
         return []
     parts = list(profiles)
-    leaves = sum(count for _, count in parts)
     ratio = np.array([epsilon[column] / float(rounds[row]) for row, column in wanted])
     knots = np.unique(ratio)
     if knots.size > _SADDLES:
@@ -125,10 +164,13 @@ def points_of(
         sum(count * float(profile.loss[-1]) for profile, count in parts) if all(p.loss.size for p, _ in parts) else 0.0
     )
     found: list[tuple[float, float, float]] = []
+    usual = sum(count * profile.cumulant(0.0)[1] for profile, count in parts)
     for x in knots.tolist():
-        if x >= highest or not parts:
+        if not parts:
             found.append((0.0, 1.0, 0.0, 0.0))
             continue
+        # No tilt lifts the mean to the largest loss.
+        x = min(x, highest - 1e-4 * (highest - usual))
         tilt, curvature = saddle_point(parts, 1, x)
         cumulants = [(count, profile.cumulant(tilt)) for profile, count in parts]
         mean = sum(count * cumulant[1] for count, cumulant in cumulants)
@@ -147,16 +189,41 @@ def points_of(
         if known[row, column] > -math.inf:
             excess = max(excess, r * least - float(known[row, column]) + 1.0)
         points.append(
-            Point(direction, row, column, r * leaves, float(epsilon[column]), tilt, variance, excess, r * slope)
+            Point(
+                direction,
+                row,
+                column,
+                r * leaves,
+                float(epsilon[column]),
+                tilt,
+                variance,
+                excess,
+                r * slope,
+                wanted[row, column],
+            )
         )
     return points
 
 
-def tilt_groups(points: Sequence[Point], tolerance: float) -> list[Group]:
-    """Cover the points by as few tilts as keep the rounding well below the tolerance."""
+def tilt_groups(points: Sequence[Point], tolerance: float, *, coarsens: bool) -> list[Group]:
+    """Cover the points by as few tilts as keep the rounding well below the tolerance, like widths together."""
+    ordered = sorted(points, key=lambda point: point.width(tolerance, coarsens=coarsens))
+    groups: list[Group] = []
+    while ordered:
+        widest = _ALIKE * ordered[0].width(tolerance, coarsens=coarsens) if coarsens else math.inf
+        alike = [point for point in ordered if point.width(tolerance, coarsens=coarsens) <= widest]
+        ordered = ordered[len(alike) :]
+        for extended in (False, True):
+            groups += _covered([point for point in alike if point.means.extended is extended], tolerance)
+    return groups
+
+
+def _covered(points: Sequence[Point], tolerance: float) -> list[Group]:
+    """Cover points by as few tilts as possible: intervals by points, the first end first."""
     reaches: list[tuple[float, float, Point]] = []
     for point in points:
-        budget = math.log(0.1 * tolerance / (_ROUNDING * point.leaves)) - point.excess
+        rounding = _EXTENDED_ROUNDING if point.means.extended else _ROUNDING
+        budget = math.log(0.1 * tolerance / (rounding * point.leaves)) - point.excess
         reach = point.reach(max(budget, 0.05))
         reaches.append((point.tilt - reach, point.tilt + reach, point))
     reaches.sort(key=lambda item: (item[1], item[2].direction.value, item[2].row, item[2].column))
@@ -164,12 +231,10 @@ def tilt_groups(points: Sequence[Point], tolerance: float) -> list[Group]:
     while reaches:
         end = reaches[0][1]
         served = [item for item in reaches if item[0] <= end]
-        # Anywhere between the latest beginning and the first end; the middle leaves room for the estimates.
         begin = max(item[0] for item in served)
-        tilt = max(0.5 * (max(begin, 0.0) + end), 0.0) if begin > 0.0 else 0.0
-        if begin <= 0.0:
-            tilt = min(end, max(float(np.median([item[2].tilt for item in served])), 0.0))
-        groups.append(Group(tilt, tuple(item[2] for item in served)))
+        # The middle of what serves all leaves room for the estimates.
+        tilt = 0.5 * (begin + end) if begin > 0.0 else min(end, float(np.median([item[2].tilt for item in served])))
+        groups.append(Group(max(tilt, 0.0), tuple(item[2] for item in served)))
         reaches = [item for item in reaches if item[0] > end]
     return groups
 
@@ -194,14 +259,9 @@ def leaf_window(
     """
     if profile.loss.size == 0:
         return LeafWindow(width, 0, 1, True)
-    low, high = _range(profile, group, outside / leaves)
-    beyond = profile.loss > limit
-    # Infinite mass of A and of B is kept without tilt, hence above the smallest float64.
-    log_b = profile.log_a[beyond] - profile.loss[beyond]
-    spread = limit < high and float(np.logaddexp.reduce(log_b, initial=-np.inf)) > _FAINTEST
-    limit = limit if spread else math.inf
+    low, high, spread = _range(profile, group, outside / leaves, limit)
     # The end lies above the last loss, so that no atom is taken for one beyond it.
-    last = math.floor(min(high, limit) / width + 1e-9) + 1
+    last = math.floor(high / width + 1e-9) + 1
     first = min(math.floor(low / width + 1e-9), last)
     return LeafWindow(width, first, last, spread)
 
@@ -210,15 +270,23 @@ def loss_range(profile: LossProfile, group: Group, outside: float, limit: float,
     """Return the range of losses that a leaf needs, nats; parameters as for `leaf_window`."""
     if profile.loss.size == 0:
         return 0.0
-    low, high = _range(profile, group, outside / leaves)
-    return min(high, limit) - min(low, limit)
+    low, high, _ = _range(profile, group, outside / leaves, limit)
+    return high - min(low, high)
 
 
-def _range(profile: LossProfile, group: Group, allowed: float) -> tuple[float, float]:
-    """Return the losses between which all tilted weight lies but what is allowed on either side."""
+def _range(profile: LossProfile, group: Group, allowed: float, limit: float) -> tuple[float, float, bool]:
+    """Return the losses between which all tilted weight lies but what is allowed on either side.
+
+    The upper one is at most `limit`, and what lies above it goes to infinity, where that is told by the third value.
+    """
     exponent = profile.log_a + group.tilt * profile.loss
     weight = np.exp(exponent - float(np.max(exponent)))
     weight /= float(np.sum(weight))
     left = int(np.searchsorted(np.cumsum(weight), allowed, side="right"))
     right = weight.size - 1 - int(np.searchsorted(np.cumsum(weight[::-1]), allowed, side="right"))
-    return float(profile.lower[left]), float(profile.upper[right])
+    low, high = float(profile.lower[left]), float(profile.upper[right])
+    beyond = profile.loss > limit
+    # Infinite mass of A and of B is kept without tilt, hence above the smallest float64.
+    log_b = profile.log_a[beyond] - profile.loss[beyond]
+    spread = limit < high and float(np.logaddexp.reduce(log_b, initial=-np.inf)) > _FAINTEST
+    return low, limit if spread else high, spread

@@ -36,6 +36,7 @@ __all__ = [
     "SCALARS",
     "TiltedMasses",
     "joined",
+    "outwards",
 ]
 
 #: Rows of the vectors.
@@ -132,13 +133,19 @@ class TiltedMasses:
             self.tilt,
             self.stride,
             self.origins,
-            self.weights / total[..., None],
+            outwards(self.weights / total[..., None], 2.0 * UNIT_ROUNDOFF),
             log_scale,
             # The logarithm and the sum are rounded; κ is a name for what was divided by, whatever it is.
             self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (np.abs(log_scale) + np.abs(np.log(total)) + 1.0),
-            (self.error / total + 2.0 * UNIT_ROUNDOFF) * (1.0 + 4.0 * UNIT_ROUNDOFF),
+            self.error / total * (1.0 + 4.0 * UNIT_ROUNDOFF),
             self.additive,
         )
+
+
+def outwards(weights: FloatArray, relative: float) -> FloatArray:
+    """Move weights of shape (k, 3, n), known to that relative error, to their sides: `EXACT_A` down, the others up."""
+    weights *= np.array([[1.0 + relative], [1.0 - relative], [1.0 + relative]])
+    return weights
 
 
 def joined(stacks: Sequence[TiltedMasses]) -> TiltedMasses:

@@ -1,13 +1,14 @@
 """A table of tight bounds: loss widths, tilts and windows are chosen so that the bounds meet within a tolerance."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF
 from pbdist.buckets.tight.engine import MAX_CELLS, Family, PointBounds, bounds_of_group, families_of, widest_span
-from pbdist.buckets.tight.plan import Group, points_of, tilt_groups
+from pbdist.buckets.tight.plan import Group, Means, Point, points_of, tilt_groups
 from pbdist.buckets.tight.profile import LossProfile, loss_profile
 from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.errors import PrecisionError
@@ -22,6 +23,8 @@ _PASSES, _LEAST, _MOST = 8, 1.4, 16.0
 _UNRESOLVED = -600.0
 #: Longest transform where the width is chosen, and where it is given; how much wider the next attempt is.
 _LONGEST, _LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
+#: Whether this machine computes with more digits than float64.
+_EXTENDED = EXTENDED_ROUNDOFF < 1e-18
 #: Width for pairs without any loss.
 _TRIVIAL_WIDTH = 1e-6
 
@@ -127,74 +130,96 @@ class _Table:
         """Whether the width is given."""
         return self.width is not None or self.buckets is not None
 
+    @property
+    def coarsens(self) -> bool:
+        """Whether the grid evolves."""
+        return self.width is None and self.lattice == 0.0
+
     def _profiles(self, direction: Direction) -> list[tuple[LossProfile, int]]:
         found = [(family.profiles[direction], family.leaves) for family in self.families]
         return [(profile, leaves) for profile, leaves in found if profile.loss.size]
 
     def solve(self, *, strict: bool) -> None:
         """Fill the table."""
-        cells = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
-        wanted = dict.fromkeys(self.directions, cells)
-        factor = 1.0
+        every = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
+        wanted = {direction: dict.fromkeys(every, Means()) for direction in self.directions}
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
-            points = [
-                point
-                for direction, chosen in wanted.items()
-                for point in points_of(
-                    direction,
-                    self._profiles(direction),
-                    self.rounds,
-                    self.epsilon,
-                    chosen,
-                    self.log_lower[list(Direction).index(direction)],
-                )
-            ]
-            for group in tilt_groups(points, self.tolerance):
-                for found in self._pass(group, factor):
+            rounding: set[tuple[int, int, int]] = set()
+            for group in tilt_groups(self._points(wanted), self.tolerance, coarsens=self.coarsens):
+                for found in self._pass(group):
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
                     self.log_upper[cell] = min(self.log_upper[cell], found.log_upper)
+                    if found.log_error - found.log_upper > math.log(0.05 * self.tolerance):
+                        rounding.add(cell)
             brackets = {
-                (axis, *cell): self._bracket(axis, cell)
+                (axis, *cell): self._bracket((axis, *cell))
                 for axis, chosen in enumerate(wanted.values())
                 for cell in chosen
             }
-            open_ = {cell: bracket for cell, bracket in brackets.items() if not bracket <= self.tolerance}
-            if self.fixed or self.lattice > 0.0 or not open_:
-                break
             # What two passes have not made much better no further one will.
-            hopeful = {c: b for c, b in open_.items() if attempt < 2 or b < 0.8 * before.get(c, math.inf)}
-            before = brackets
+            hopeful = {
+                cell: bracket
+                for cell, bracket in brackets.items()
+                if not bracket <= self.tolerance and (attempt < 2 or bracket < 0.8 * before.get(cell, math.inf))
+            }
+            if self.fixed or not hopeful or (self.lattice > 0.0 and attempt > 0):
+                break
             wanted = {
-                direction: [cell[1:] for cell in hopeful if cell[0] == axis]
+                direction: {
+                    cell[1:]: self._changed(wanted[direction][cell[1:]], bracket, attempt, rounds=cell in rounding)
+                    for cell, bracket in hopeful.items()
+                    if cell[0] == axis
+                }
                 for axis, direction in enumerate(self.directions)
             }
-            if not hopeful:
-                break
-            worst = max(bracket for bracket in hopeful.values() if math.isfinite(bracket) or attempt < 2)
-            if attempt > 0 or worst < 2.0 * self.tolerance:
-                # What the first pass found out about δ may have been all that was missing.
-                factor /= min(max(math.sqrt(worst / (0.75 * self.tolerance)), _LEAST), _MOST)
-        if not strict or self.fixed:
-            return
-        missed = [
-            (axis, *cell)
-            for axis in range(len(self.directions))
-            for cell in cells
-            if not self._bracket(axis, cell) <= self.tolerance and not self._excused((axis, *cell))
-        ]
-        if missed:
-            self._refuse(missed)
+            before = brackets
+        if strict and not self.fixed:
+            missed = [
+                (axis, *cell)
+                for axis in range(len(self.directions))
+                for cell in every
+                if not self._bracket((axis, *cell)) <= self.tolerance and not self._excused((axis, *cell))
+            ]
+            if missed:
+                self._refuse(missed)
 
-    def _bracket(self, axis: int, cell: tuple[int, int]) -> float:
-        lower, upper = float(self.log_lower[(axis, *cell)]), float(self.log_upper[(axis, *cell)])
+    def _points(self, wanted: Mapping[Direction, Mapping[tuple[int, int], Means]]) -> list[Point]:
+        leaves = sum(family.leaves for family in self.families)
+        return [
+            point
+            for axis, (direction, chosen) in enumerate(wanted.items())
+            for point in points_of(
+                direction,
+                self._profiles(direction),
+                self.rounds,
+                self.epsilon,
+                leaves=leaves,
+                wanted=chosen,
+                known=self.log_lower[axis],
+            )
+        ]
+
+    def _changed(self, means: Means, bracket: float, attempt: int, *, rounds: bool) -> Means:
+        """Return what a point is to be computed with the next time."""
+        if rounds:
+            # What this pass found out about δ narrows windows and tilts; then more digits, then fewer elements.
+            if attempt == 0 or not _EXTENDED:
+                return means if attempt == 0 else replace(means, factor=means.factor * _MOST)
+            return replace(means, extended=True)
+        return replace(
+            means, factor=means.factor / min(max(math.sqrt(bracket / (0.75 * self.tolerance)), _LEAST), _MOST)
+        )
+
+    def _bracket(self, cell: tuple[int, int, int]) -> float:
+        lower, upper = float(self.log_lower[cell]), float(self.log_upper[cell])
         if upper in (-math.inf, lower):
             return 0.0
         return math.expm1(min(upper - lower, 700.0)) if lower > -math.inf else math.inf
 
-    def _pass(self, group: Group, factor: float) -> list[PointBounds]:
-        coarsens = self.width is None and self.lattice == 0.0
+    def _pass(self, group: Group) -> list[PointBounds]:
+        coarsens = self.coarsens
         if self.width is not None:
             width = self.width
         elif self.lattice > 0.0:
@@ -203,7 +228,7 @@ class _Table:
             width = self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
         elif any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
             finest = widest_span(self.families, group, self.tolerance) / MAX_CELLS
-            width = self._aligned(max(group.width(self.tolerance, coarsens=coarsens) * factor, finest))
+            width = self._aligned(max(group.width(self.tolerance, coarsens=coarsens), finest))
         else:
             width = _TRIVIAL_WIDTH
         longest = _LONGEST_GIVEN if self.fixed else _LONGEST
@@ -240,6 +265,8 @@ class _Table:
         log_upper = float(self.log_upper[cell])
         if log_upper < _UNRESOLVED:
             return True
+        if float(self.log_lower[cell]) > -math.inf:
+            return False
         lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-9)
         near = _Table(
             self.counts,
@@ -249,14 +276,17 @@ class _Table:
             min(self.widths),
             None,
         )
-        near.solve(strict=False)
+        try:
+            near.solve(strict=False)
+        except PrecisionError:
+            return False
         return float(near.log_lower[cell[0], 0, 0]) >= log_upper - math.log1p(self.tolerance)
 
     def _refuse(self, wanted: Sequence[tuple[int, int, int]]) -> None:
-        worst = max(wanted, key=lambda cell: self._bracket(cell[0], cell[1:]))
+        worst = max(wanted, key=self._bracket)
         raise PrecisionError(
             f"tolerance: expected upper / lower - 1 <= {self.tolerance:g} for every r and ε, got"
-            f" {self._bracket(worst[0], worst[1:]):.3g} at r = {int(self.rounds[worst[1]])},"
+            f" {self._bracket(worst):.3g} at r = {int(self.rounds[worst[1]])},"
             f" ε = {float(self.epsilon[worst[2]]):g} (ln δ between {self.log_lower[worst]:.6g} and"
             f" {self.log_upper[worst]:.6g}) with loss buckets of {min(self.widths):.3g} nats; allow a larger tolerance,"
             " or give `factor`, with which none is asked for"
