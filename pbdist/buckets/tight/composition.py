@@ -32,6 +32,8 @@ __all__ = ["coarsen", "compose", "merge_above"]
 
 #: Exponents beyond this are cut, and masses below this are not told from 0.
 _LARGEST_EXPONENT, _SMALLEST = 700.0, 1e-290
+#: Beyond this extended precision takes too long.
+_LONGEST_EXTENDED = 1 << 18
 #: Into about so many blocks a vector is gathered to find its window, ..
 _BLOCKS = 400
 #: .. from these multiples of the reciprocal of the standard deviation, as exponents of Chernoff's bound.
@@ -54,7 +56,7 @@ def compose(
     longest : int
         Length of the longest transform.
     extended : bool, optional
-        Whether to transform in extended precision.
+        Whether to transform in extended precision, which is done up to a length of 2^18.
 
     Returns
     -------
@@ -93,6 +95,7 @@ def compose(
             f"tolerance: expected one for which compositions take at most {longest} buckets, got {length} of"
             f" {first.spacing:g} nats"
         )
+    extended = extended and length <= _LONGEST_EXTENDED
     values, rounding = product_of_powers(
         [(state.weights, power) for state, power in factors], length, low, size, extended=extended
     )

@@ -21,7 +21,7 @@ from pbdist.buckets.tight.state import (
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["delta_above", "delta_below", "log_delta_lower", "log_delta_upper"]
+__all__ = ["delta_above", "delta_below", "log_delta_lower", "log_delta_upper", "log_error_of_lower"]
 
 #: Smallest float64 of full precision, rounded up.
 _SMALLEST_NORMAL = 2.3e-308
@@ -112,7 +112,8 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     result = _log_infinity_lower(state, epsilon)
     a, b = state.weights[0, EXACT_A], state.weights[0, EXACT_B]
     core = a >= _FAINT * float(np.max(a))
-    if not np.any(core) or float(np.max(a)) <= 0.0:
+    errors = float(state.error[0, EXACT_A]) + float(state.error[0, EXACT_B])
+    if not np.any(core) or float(np.max(a)) <= 0.0 or not math.isfinite(errors):
         return result
     tilt = state.tilt
     scale_a, scale_b = (float(state.log_scale[0, row]) for row in (EXACT_A, EXACT_B))
@@ -161,6 +162,14 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
             finite = math.log(best) + scale_a - tilt * crossing - slack
             result[index] = np.logaddexp(result[index], finite)
     return result - 8.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
+
+
+def log_error_of_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
+    """About the logarithm of what the errors of the exact masses take from the lower bound, shape (E,)."""
+    errors = float(state.error[0, EXACT_A]) + float(state.error[0, EXACT_B])
+    if errors <= 0.0:
+        return np.full(epsilon.size, -np.inf)
+    return math.log(errors) + float(state.log_scale[0, EXACT_A]) - state.tilt * epsilon
 
 
 def _log_infinity(state: TiltedMasses, total: int, rate: int) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.tight.delta import log_delta_lower, log_delta_upper
+from pbdist.buckets.tight.delta import log_delta_lower, log_delta_upper, log_error_of_lower
 from pbdist.buckets.tight.ladder import Ladder
 from pbdist.buckets.tight.leaf import tilted_leaf
 from pbdist.buckets.tight.leaf_atoms import LeafTails, LeafWindow
@@ -14,7 +14,7 @@ from pbdist.buckets.tight.plan import Group, Point, leaf_window, loss_range
 from pbdist.buckets.tight.profile import LossProfile
 from pbdist.buckets.tight.state import TiltedMasses, joined
 from pbdist.buckets.tight.tail import log_mass_below, log_tail_moment
-from pbdist.errors import InvalidInputError
+from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, ScaledLossMasses
 from pbdist.types import Direction
 
@@ -42,7 +42,7 @@ class Family:
 
 @dataclass(frozen=True)
 class PointBounds:
-    """Logarithms of the bounds at one point, and of what rounding and windows add to the upper one."""
+    """Logarithms of the bounds at one point, and of what rounding and windows are worth."""
 
     point: Point
     log_lower: float
@@ -105,10 +105,8 @@ def bounds_of_group(
 
     Raises
     ------
-    InvalidInputError
-        If more than `MAX_GIVEN_CELLS` cells were needed.
     PrecisionError
-        If a transform longer than `longest` was.
+        If more than `MAX_GIVEN_CELLS` cells, or a transform longer than `longest`, were needed.
     """
     keep_freed_memory()
     per_round = sum(family.leaves for family in families)
@@ -149,6 +147,7 @@ def bounds_of_group(
             epsilon = np.array([point.epsilon for point in points])
             lower = log_delta_lower(state, epsilon)
             upper, error = log_delta_upper(state, epsilon)
+            error = np.maximum(error, log_error_of_lower(state, epsilon))
             bounds = zip(lower.tolist(), upper.tolist(), error.tolist(), strict=True)
             result += [PointBounds(point, *values) for point, values in zip(points, bounds, strict=True)]
             if keep is not None:
@@ -204,7 +203,7 @@ def _windows(
     low, high = min(window.low for window in windows), max(window.high for window in windows)
     largest = max(window.high - window.low for window in windows)
     if largest > MAX_GIVEN_CELLS:
-        raise InvalidInputError(
+        raise PrecisionError(
             f"factor: expected one with which a round's losses take at most {MAX_GIVEN_CELLS} buckets, got {largest} of"
             f" {width:g} nats"
         )

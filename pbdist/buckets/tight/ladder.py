@@ -47,7 +47,7 @@ class Ladder:
     longest : int
         Length of the longest transform.
     extended : bool
-        Whether to transform in extended precision.
+        Whether to transform the first two stages in extended precision.
     """
 
     leaves: int
@@ -61,7 +61,9 @@ class Ladder:
         """Compose states to one of `leaves` leaves."""
         windows = 4.0 * (stages_of(self.leaves, coarsens=self.coarsens) + 2.0)
         share = min(1.0, leaves / self.leaves)
-        result = compose(factors, max(self.outside * share / windows, 1e-250), self.longest, extended=self.extended)
+        # What is rounded first counts most often: the error of a stage is that of its leaves' number times.
+        extended = self.extended and (leaves <= RADIX**2 or not self.coarsens)
+        result = compose(factors, max(self.outside * share / windows, 1e-250), self.longest, extended=extended)
         if self.limit < float("inf"):
             result = merge_above(result, self.limit)
         return result.normalised()

@@ -35,10 +35,8 @@ class LossProfile:
         Natural logarithms of the P_A masses.
     lattice : float
         A width of which every loss is a multiple, 0 if there is none.
-    largest_atom : float
-        The largest loss of an atom, 0 if there is none above 0.
-    atoms : ndarray
-        Losses of the atoms.
+    heaviest_atom : float
+        Size of the loss of the heaviest atom, 0 if there is none but at 0.
     """
 
     loss: FloatArray
@@ -46,8 +44,7 @@ class LossProfile:
     upper: FloatArray
     log_a: FloatArray
     lattice: float
-    largest_atom: float
-    atoms: FloatArray
+    heaviest_atom: float
 
     def cumulant(self, tilt: float) -> tuple[float, float, float]:
         """Return K(θ), K'(θ) and K''(θ)."""
@@ -68,8 +65,7 @@ class LossProfile:
             -self.lower[::-1],
             (self.log_a - self.loss)[::-1],
             self.lattice,
-            float(np.max(-self.atoms, initial=0.0)),
-            -self.atoms,
+            self.heaviest_atom,
         )
 
 
@@ -111,7 +107,13 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
         order = np.argsort(loss, kind="stable")
         loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
     lattice = 0.0 if np.any(masses.cells_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
-    return LossProfile(loss, lower, upper, log_a, lattice, float(np.max(atoms, initial=0.0)), atoms)
+    return LossProfile(loss, lower, upper, log_a, lattice, _heaviest(atoms, masses.atoms_a.upper[finite]))
+
+
+def _heaviest(atoms: FloatArray, masses: FloatArray) -> float:
+    """Return the size of the loss of the heaviest atom that has one."""
+    apart = np.abs(atoms) > 0.0
+    return float(np.abs(atoms[apart][np.argmax(masses[apart])])) if np.any(apart) else 0.0
 
 
 def _lattice(atoms: FloatArray, loss_error: float) -> float:

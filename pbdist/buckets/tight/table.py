@@ -151,7 +151,7 @@ class _Table:
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
                     self.log_upper[cell] = min(self.log_upper[cell], found.log_upper)
-                    if found.log_error - found.log_upper > math.log(0.05 * self.tolerance):
+                    if found.log_error - found.log_upper > math.log(0.2 * self.tolerance):
                         rounding.add(cell)
             brackets = {
                 (axis, *cell): self._bracket((axis, *cell))
@@ -253,9 +253,9 @@ class _Table:
         return []
 
     def _aligned(self, width: float) -> float:
-        """Let the largest atom, if there is one, lie on the grid."""
-        largest = max(profile.largest_atom for family in self.families for profile in family.profiles.values())
-        return largest / math.ceil(largest / width) if largest > 0.0 else width
+        """Let the heaviest atom, if there is one, lie on the grid, unless it is closer to 0 than that."""
+        atom = max(profile.heaviest_atom for family in self.families for profile in family.profiles.values())
+        return atom / math.ceil(atom / width) if atom > 0.1 * width else width
 
     def _excused(self, cell: tuple[int, int, int]) -> bool:
         """Whether no better is to be had: an ε lower by a part in 10^9 has a δ beyond the upper bound.
