@@ -113,7 +113,9 @@ def compose(
         with np.errstate(over="ignore"):
             bound *= norm**power
         log_scale = log_scale + power * state.log_scale
-        log_scale_error += power * state.log_scale_error + 4.0 * UNIT_ROUNDOFF * power * np.abs(state.log_scale)
+        log_scale_error += power * state.log_scale_error + (len(factors) + 4.0) * UNIT_ROUNDOFF * power * np.abs(
+            state.log_scale
+        )
         additive += power * state.additive
     return TiltedMasses(
         width=first.width,
@@ -126,7 +128,7 @@ def compose(
         weights=outwards(values, 2.0 * UNIT_ROUNDOFF) if extended else values,
         log_scale=log_scale,
         log_scale_error=log_scale_error,
-        error=(bound * (relative + 2.0 * outside) + rounding) * 1.001 + _SMALLEST,
+        error=(bound * relative + 2.0 * outside + rounding) * 1.001 + _SMALLEST,
         additive=_outwards(additive, len(factors)),
     )
 
@@ -210,7 +212,7 @@ def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
     result[:, EXACT_A, :-1] = gathered[:, EXACT_A] @ to_a
     result[:, EXACT_B, :-1] = gathered[:, EXACT_B] @ to_b
     growth = np.array([float(np.max(down + up)), float(np.max(to_a)), float(np.max(to_b))])
-    rounding = (16.0 + 2.0 * step + 8.0 * (state.tilt + 1.0) * whole) * UNIT_ROUNDOFF
+    rounding = (48.0 + 2.0 * step + 8.0 * (state.tilt + 1.0) * whole) * UNIT_ROUNDOFF
     additive = state.additive.copy()
     additive[:, HIGHEST] += whole
     return replace(
@@ -251,7 +253,8 @@ def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
             return np.maximum(mass - error, 0.0) * np.exp(np.minimum(exponent - slack, _LARGEST_EXPONENT))
         # More than all terms lost to underflow.
         result = tilted(mass + error + over.shape[-1] * _SMALLEST, exponent + slack)
-        return np.where(np.any(over[:, row] > 0.0, axis=-1), np.maximum(result, _SMALLEST), 0.0)
+        there = np.any(over[:, row] > 0.0, axis=-1) | (error > 0.0)
+        return np.where(there, np.maximum(result, _SMALLEST), 0.0)
 
     ones = np.ones_like(steps)
     moved = plain(DOMINATING, state.tilt, -np.expm1(-steps), state.error[:, DOMINATING])

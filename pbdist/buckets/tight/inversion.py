@@ -74,8 +74,8 @@ def _search(
         table = tight_bounds(
             counts, rounds, trials, tolerance=max(0.05, tolerance) if coarse else tolerance, strict=False
         )
-        met = trials[table.log_upper[axis, 0] <= log_delta]
-        unmet = trials[table.log_lower[axis, 0] > log_delta]
+        met = trials[table.log_upper[axis, 0] <= math.nextafter(log_delta, -math.inf)]
+        unmet = trials[table.log_lower[axis, 0] > math.nextafter(log_delta, math.inf)]
         low = max(low, float(unmet[-1])) if unmet.size else low
         high = min(high, float(met[0])) if met.size else high
         if low < 0.0 and high == 0.0:

@@ -89,10 +89,12 @@ def tilted_leaf(
     log_here = tilt * loss - log_norm + cells.log_a
     weights = np.zeros((cells.count, 3, size))
     here = tilted(cells.a_upper[:, 1:], log_here[..., 1:])
-    below = here * cells.share_below(loss[1:], h, slack)
+    with np.errstate(invalid="ignore"):
+        below = here * cells.share_below(loss[1:], h, slack)
     # A difference is known relative to what it is taken from.
-    weights[:, 0, 1:] = here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below
-    weights[:, 0, :-1] += below * math.exp(-tilt * h)
+    with np.errstate(invalid="ignore"):
+        weights[:, 0, 1:] = here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below
+        weights[:, 0, :-1] += below * math.exp(-tilt * h)
     if raised:
         weights[:, 0, :1] += tilted(cells.a_upper[:, :1], log_here[..., :1])
     # The events below the window are left out of both exact rows: an outcome less to look at.
@@ -105,7 +107,7 @@ def tilted_leaf(
     exponent = (tilt + 1.0) * reach + abs(log_norm) + max(cells.largest_log, atoms.largest_log)
     infinite_a = [totals.only_a_lower, totals.only_a_upper]
     infinite_b = np.zeros(cells.count)
-    left_out = _exp(tails.log_below - log_norm) if tails.log_below is not None else 0.0
+    left_out = 0.0 if tails.log_below is None else _exp(tails.log_below - log_norm)
     if window.spread_to_infinity:
         stays = np.minimum(
             totals.beyond_b_lower * math.exp(min(float(loss[-1]), _LARGEST_EXPONENT)) * (1.0 - slack),
@@ -131,6 +133,8 @@ def tilted_leaf(
     weights[:, 1] *= 1.0 - rounding
     error = np.zeros((cells.count, 3))
     error[:, 0] += left_out * 1.0001
+    # More than all that underflow took from what is not 0.
+    error[:, (0, 2)] += size * _SMALLEST
     # What is no float is left out altogether, which a lower value may be but no upper one.
     error[overflown] = np.inf
     if not np.all(totals.a_upper * (1.0 + (size + 64.0) * UNIT_ROUNDOFF) >= 1.0 - 2e-9):
@@ -138,8 +142,10 @@ def tilted_leaf(
     additive = totals.additive(infinite_a[0], infinite_a[1], infinite_b, size, tails.endless)
     additive[:, LOSS_SHIFT] = shift
     bounded = window.spread_to_infinity or tails.log_above == -math.inf
-    occupied = np.flatnonzero((weights[:, 0] > 0.0).any(axis=0))
-    last = float(loss[occupied[-1]]) if occupied.size else float(loss[0])
+    # By the masses, not by the weights, which may have underflown.
+    occupied = np.flatnonzero((cells.a_upper > 0.0).any(axis=0))
+    highest = max(int(occupied[-1]) if occupied.size else 0, int(np.max(atoms.index, initial=0)))
+    last = float(loss[-1] if window.spread_to_infinity else loss[highest])
     additive[:, HIGHEST] = (last + 4.0 * UNIT_ROUNDOFF * reach) if bounded else LARGEST_RATE
     scale = np.full((cells.count, 3), log_norm)
     return TiltedMasses(
@@ -242,7 +248,9 @@ def _rate(part: FloatArray, total: FloatArray) -> FloatArray:
 
 
 def _exp(value: float) -> float:
-    return math.exp(value) if value < _LARGEST_EXPONENT else math.inf
+    if value == -math.inf:
+        return 0.0
+    return max(math.exp(value), _SMALLEST) if value < _LARGEST_EXPONENT else math.inf
 
 
 def _growth(width: float) -> float:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pbdist.buckets.tight.leaf_atoms import LeafWindow
-from pbdist.mechanisms import ElementaryPair
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["log_mass_below", "log_tail_moment"]
@@ -59,7 +59,7 @@ def log_mass_below(pair: ElementaryPair, tilt: float, window: LeafWindow, direct
     edges = (end - _BELOW / max(tilt, 1e-12))[::-1]
     scaled = pair.scaled_loss_masses(edges, direction)
     masses = scaled.masses
-    below = masses.atom_loss <= end + masses.loss_error
+    below = masses.atom_loss <= end + masses.loss_error + 8.0 * UNIT_ROUNDOFF * abs(end)
     with np.errstate(divide="ignore"):
         cells = np.log(masses.cells_a.upper[:-1]) + scaled.log_scale_a[:-1]
         atoms = np.log(masses.atoms_a.upper[below]) + scaled.atoms_log_scale_a[below]
