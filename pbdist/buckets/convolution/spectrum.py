@@ -26,7 +26,12 @@ __all__ = ["product_of_powers"]
 
 
 def product_of_powers(
-    factors: Sequence[tuple[FloatArray, int]], length: int, start: int, size: int, *, extended: bool = False
+    factors: Sequence[tuple[FloatArray, int]],
+    length: int,
+    start: int | Sequence[int],
+    size: int,
+    *,
+    extended: bool = False,
 ) -> tuple[FloatArray, FloatArray]:
     """Convolve powers of vectors, circularly, and cut a window out.
 
@@ -36,8 +41,10 @@ def product_of_powers(
         Non-negative vectors along the last axis, with the same leading axes, and exponents of at least 1.
     length : int
         The length N of the circle, at least every n_i.
-    start, size : int
-        The window: elements ``start .. start + size - 1`` of the result, counted on the circle; at most N.
+    start : int or sequence of int
+        First element of the window, counted on the circle; one for each member of the first axis, or for all.
+    size : int
+        Length of the window, at most N.
     extended : bool, optional
         Whether to compute in ``numpy.longdouble``, more than ten times as slowly; where that has 64 bits its error is
         2,000 times as small.
@@ -94,7 +101,11 @@ def product_of_powers(
     total = both + transform_error(length, unit) * (_norm(values) + both)
     # More than all the roundings of the bound itself.
     error = 1.001 * math.sqrt(size) * total
-    return np.maximum(_window(values, start % length, size), 0.0).astype(np.float64), error
+    if isinstance(start, Sequence):
+        values = np.stack([_window(part, first % length, size) for part, first in zip(values, start, strict=True)])
+    else:
+        values = _window(values, start % length, size)
+    return np.maximum(values, 0.0).astype(np.float64, copy=False), error
 
 
 def _halves(exponents: Sequence[int]) -> list[tuple[int, int]]:

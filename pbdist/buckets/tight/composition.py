@@ -87,8 +87,7 @@ def compose(
         return first
     # No power may vanish: its rounding bound would vanish with it.
     factors = [(state.normalised(0.1 / power), power) for state, power in factors]
-    low, high = _window(factors, outside)
-    size = high - low + 1
+    lows, size = _windows(factors, outside)
     length = good_length(max(size, *(state.size for state, _ in factors)))
     if length > longest:
         raise PrecisionError(
@@ -97,7 +96,7 @@ def compose(
         )
     extended = extended and length <= _LONGEST_EXTENDED
     values, rounding = product_of_powers(
-        [(state.weights, power) for state, power in factors], length, low, size, extended=extended
+        [(state.weights, power) for state, power in factors], length, lows, size, extended=extended
     )
 
     bound = np.ones_like(first.error)
@@ -121,9 +120,12 @@ def compose(
         width=first.width,
         tilt=first.tilt,
         stride=first.stride,
-        origins=(
-            sum(power * state.origins[0] for state, power in factors) + 2 * first.stride * low,
-            sum(power * state.origins[1] for state, power in factors) + 2 * first.stride * low,
+        origins=tuple(
+            (
+                sum(power * state.origins[member][0] for state, power in factors) + 2 * first.stride * low,
+                sum(power * state.origins[member][1] for state, power in factors) + 2 * first.stride * low,
+            )
+            for member, low in enumerate([lows] * first.count if isinstance(lows, int) else lows)
         ),
         weights=outwards(values, 2.0 * UNIT_ROUNDOFF) if extended else values,
         log_scale=log_scale,
@@ -141,6 +143,18 @@ def _outwards(additive: FloatArray, terms: int) -> FloatArray:
     result[:, RATE_A] -= 2.0 * slack * np.abs(additive[:, RATE_A])
     # e^-ρ vanishes long before.
     return np.minimum(result, LARGEST_RATE)
+
+
+def _windows(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> tuple[int | list[int], int]:
+    """Return the first element of the window, of every state or of all, and the length."""
+    if len(set(factors[0][0].origins)) == 1:
+        low, high = _window(factors, outside)
+        return low, high - low + 1
+    each = [
+        _window([(state.members(slice(member, member + 1)), power) for state, power in factors], outside)
+        for member in range(factors[0][0].count)
+    ]
+    return [low for low, _ in each], max(high - low for low, high in each) + 1
 
 
 def _window(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> tuple[int, int]:
@@ -218,7 +232,7 @@ def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
     return replace(
         state,
         stride=state.stride * step,
-        origins=(state.origins[0], state.origins[1] + state.stride * (step - 1)),
+        origins=tuple((grid, cells + state.stride * (step - 1)) for grid, cells in state.origins),
         weights=outwards(result, rounding),
         error=state.error * growth * _UP,
         additive=additive,
@@ -231,7 +245,9 @@ def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
     Of a dominating atom m positions above that one e^{-m spacing} stays there, the P_B mass being kept, and the rest
     goes to infinity; of the exact masses all goes there.
     """
-    kept = min(math.floor((limit / (0.5 * state.width) - min(state.origins)) / (2.0 * state.stride)) + 1, state.size)
+    if len(set(state.origins)) > 1:
+        raise InvalidInputError(f"states: expected one grid, got origins {state.origins!r}")
+    kept = min(math.floor((limit / (0.5 * state.width) - min(state.origins[0])) / (2.0 * state.stride)) + 1, state.size)
     if kept >= state.size or kept < 2:
         return state
     additive = state.additive.copy()
@@ -242,7 +258,7 @@ def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
 
     def plain(row: int, tilt: float, shares: FloatArray, error: FloatArray | float) -> FloatArray:
         """Return untilted masses of what lies above."""
-        last = 0.5 * state.width * (state.origins[min(row, 1)] + 2.0 * state.stride * (kept - 1))
+        last = 0.5 * state.width * (state.origins[0][min(row, 1)] + 2.0 * state.stride * (kept - 1))
         exponent = state.log_scale[:, row] - tilt * last
         slack = state.log_scale_error[:, row] + 8.0 * UNIT_ROUNDOFF * (
             np.abs(state.log_scale[:, row]) + abs(tilt * last) + 4.0

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -113,9 +113,13 @@ def bounds_of_group(
     leaves = max(point.leaves for point in group.points)
     outside = _outside(group, tolerance)
     limit = max(_limit(families, group, direction, leaves // per_round) for direction in group.directions)
-    windows = [_windows(family, group, width, outside, limit, leaves) for family in families]
-    if len(group.directions) > 1 and (len(families) > 1 or families[0].pairs[1:] or windows[0] is None):
-        # Each direction by itself: their windows differ, or stacks are composed anyway.
+    windows = [
+        [_window(family, group, direction, width, outside, limit, leaves) for direction in group.directions]
+        for family in families
+    ]
+    merges = any(window.spread_to_infinity for chosen in windows for window in chosen)
+    if len(group.directions) > 1 and (len(families) > 1 or families[0].pairs[1:] or merges):
+        # Each direction by itself: what lies above a limit is merged at one place, and stacks are composed anyway.
         return [
             found
             for direction in group.directions
@@ -124,11 +128,9 @@ def bounds_of_group(
             )
         ]
     items = [
-        (_leaf(family, group, window, outside / leaves), family.count)
-        for family, window in zip(families, windows, strict=True)
-        if window is not None
+        (_leaf(family, group, chosen, outside / leaves), family.count)
+        for family, chosen in zip(families, windows, strict=True)
     ]
-    merges = any(window is not None and window.spread_to_infinity for window in windows)
     ladder = Ladder(leaves, outside, limit if merges else math.inf, coarsens, longest, group.extended)
     rounds = sorted({point.leaves // per_round for point in group.points})
     if len(families) == 1 and not families[0].pairs[1:]:
@@ -193,30 +195,25 @@ def _outside(group: Group, tolerance: float) -> float:
     return 0.02 * tolerance * math.exp(-min(group.excess, 600.0))
 
 
-def _windows(
-    family: Family, group: Group, width: float, outside: float, limit: float, leaves: int
-) -> LeafWindow | None:
-    """Return a window for all directions of the group, or None where one would be a waste."""
-    windows = [
-        leaf_window(family.profiles[direction], group, width, outside, limit, leaves) for direction in group.directions
-    ]
-    low, high = min(window.low for window in windows), max(window.high for window in windows)
-    largest = max(window.high - window.low for window in windows)
-    if largest > MAX_GIVEN_CELLS:
+def _window(
+    family: Family, group: Group, direction: Direction, width: float, outside: float, limit: float, leaves: int
+) -> LeafWindow:
+    window = leaf_window(family.profiles[direction], group, width, outside, limit, leaves)
+    if window.high - window.low > MAX_GIVEN_CELLS:
         raise PrecisionError(
-            f"factor: expected one with which a round's losses take at most {MAX_GIVEN_CELLS} buckets, got {largest} of"
-            f" {width:g} nats"
+            f"factor: expected one with which a round's losses take at most {MAX_GIVEN_CELLS} buckets, got"
+            f" {window.high - window.low} of {width:g} nats"
         )
-    if len({window.spread_to_infinity for window in windows}) > 1 or high - low > 1.3 * largest + 8:
-        return None
-    return LeafWindow(width, low, high, windows[0].spread_to_infinity)
+    return window
 
 
-def _leaf(family: Family, group: Group, window: LeafWindow, raisable: float) -> TiltedMasses:
+def _leaf(family: Family, group: Group, windows: Sequence[LeafWindow], raisable: float) -> TiltedMasses:
     """Return the stack of a family's leaves: its pairs, or the directions of its one pair."""
     first = family.pairs[0]
     stack: list[TiltedMasses] = []
-    for direction in group.directions:
+    cells = max(window.high - window.low for window in windows)
+    for direction, narrow in zip(group.directions, windows, strict=True):
+        window = replace(narrow, high=narrow.low + cells)
         profile = family.profiles[direction]
         log_norm = profile.cumulant(group.tilt)[0] if profile.loss.size else 0.0
         masses = (

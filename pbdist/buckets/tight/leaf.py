@@ -152,7 +152,7 @@ def tilted_leaf(
         width=h,
         tilt=tilt,
         stride=1,
-        origins=(2 * (window.low - 1), 2 * (window.low - 1) - 1),
+        origins=((2 * (window.low - 1), 2 * (window.low - 1) - 1),) * cells.count,
         weights=weights,
         log_scale=scale,
         log_scale_error=np.zeros_like(scale),

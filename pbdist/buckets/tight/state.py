@@ -65,8 +65,8 @@ class TiltedMasses:
         θ >= 0.
     stride : int
         Distance of neighbouring positions, in units.
-    origins : (int, int)
-        Position of the first element of `DOMINATING`, and of the two others, in half units.
+    origins : k pairs of int
+        Position of the first element of `DOMINATING`, and of the two others, in half units, for each state.
     weights : ndarray, shape (k, 3, n)
         w >= 0.
     log_scale, log_scale_error : ndarray, shape (k, 3)
@@ -81,7 +81,7 @@ class TiltedMasses:
     width: float
     tilt: float
     stride: int
-    origins: tuple[int, int]
+    origins: tuple[tuple[int, int], ...]
     weights: FloatArray
     log_scale: FloatArray
     log_scale_error: FloatArray
@@ -109,7 +109,7 @@ class TiltedMasses:
             self.width,
             self.tilt,
             self.stride,
-            self.origins,
+            self.origins[chosen],
             np.ascontiguousarray(self.weights[chosen]),
             self.log_scale[chosen],
             self.log_scale_error[chosen],
@@ -118,8 +118,8 @@ class TiltedMasses:
         )
 
     def positions(self, row: int) -> FloatArray:
-        """Positions of a row, nats, each a product of exact numbers rounded twice at most."""
-        return (0.5 * self.width) * (self.origins[min(row, 1)] + 2.0 * self.stride * np.arange(self.size))
+        """Positions of a row of the first state, nats, each a product of exact numbers rounded twice at most."""
+        return (0.5 * self.width) * (self.origins[0][min(row, 1)] + 2.0 * self.stride * np.arange(self.size))
 
     def normalised(self, within: float = 0.1) -> "TiltedMasses":
         """Return the same states with weights that sum to 1, or as much as `within` beside it, in each row not empty."""
@@ -155,8 +155,10 @@ def joined(stacks: Sequence[TiltedMasses]) -> TiltedMasses:
         return first
     return replace(
         first,
-        **{
-            name: np.concatenate([getattr(stack, name) for stack in stacks])
-            for name in ("weights", "log_scale", "log_scale_error", "error", "additive")
-        },
+        origins=tuple(origin for stack in stacks for origin in stack.origins),
+        weights=np.concatenate([stack.weights for stack in stacks]),
+        log_scale=np.concatenate([stack.log_scale for stack in stacks]),
+        log_scale_error=np.concatenate([stack.log_scale_error for stack in stacks]),
+        error=np.concatenate([stack.error for stack in stacks]),
+        additive=np.concatenate([stack.additive for stack in stacks]),
     )
