@@ -25,8 +25,8 @@ __all__ = ["delta_above", "delta_below", "log_delta_lower", "log_delta_upper", "
 
 #: Smallest float64 of full precision, rounded up.
 _SMALLEST_NORMAL = 2.3e-308
-#: More than a product of factors can lose to underflow.
-_UNDERFLOW = 1e-290
+#: More than sums of products of factors can lose to underflow, with the lift between two ε.
+_UNDERFLOW = 1e-44
 #: Exponents beyond this are no float, with room for a few factors.
 _LARGEST_EXPONENT = 600.0
 #: Sums for several ε are shared while the largest factor between them is below e to this, ..
@@ -124,12 +124,17 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     rounding = 8.0 * UNIT_ROUNDOFF * (abs(scale_a) + abs(scale_b) + (tilt + 1.0) * reach + 8.0)
     within = np.flatnonzero(core)
     inner, outer = int(within[0]), int(within[-1]) + 1
+    # Cells further right are events like any other that need not be looked at.
+    a, b, position, core = a[inner:outer], b[inner:outer], position[inner:outer], core[inner:outer]
     # a / b without the positions, which rise, is nearly constant: the first cell above ε is found from both.
     with np.errstate(divide="ignore", invalid="ignore"):
-        loss = np.log(a[inner:outer] / b[inner:outer]) + position[inner:outer] + (scale_a - scale_b)
-    for index, eps in enumerate(epsilon.tolist()):
-        above = core[inner:outer] & (loss > eps)
-        crossing_at = inner + (int(np.argmax(above)) if above.any() else outer - 1 - inner)
+        loss = np.log(a / b) + position + (scale_a - scale_b)
+    start, plus_all, minus_all, origin = position.size, a, b, 0.0
+    shared = (tilt + 1.0) * (float(np.max(epsilon) - np.min(epsilon))) < _STEEPEST and epsilon.size > 1
+    for index in np.argsort(epsilon, kind="stable").tolist():
+        eps = float(epsilon[index])
+        above = core & (loss > eps)
+        crossing_at = int(np.argmax(above)) if above.any() else position.size - 1
         # The factor of b must stay a float; further left nothing is gained.
         lowest = eps + (scale_b - scale_a) - _LARGEST_EXPONENT
         if float(position[crossing_at]) < lowest:
@@ -141,24 +146,29 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
         first = max(first, crossing_at - _NEIGHBOURS)
         if float(position[first]) < lowest:
             first = crossing_at
-        gap = position[first:] - crossing
-        to_a = np.exp(-tilt * gap)
         level = eps - crossing + (scale_b - scale_a)
-        to_b = np.exp(level - (tilt + 1.0) * gap)
-        to_b *= 1.0 + 2.0 * scale_error + rounding + 8.0 * UNIT_ROUNDOFF * (abs(eps) + abs(level))
-        plus, minus = a[first:] * to_a, b[first:] * to_b
+        grown = 1.0 + 2.0 * scale_error + rounding + 8.0 * UNIT_ROUNDOFF * (abs(eps) + abs(level))
+        near = min(2 * _NEIGHBOURS, position.size - first)
+        gap = position[first : first + near] - crossing
+        if shared and first >= start and (tilt + 1.0) * (crossing - origin) < _STEEPEST and abs(level) < _STEEPEST:
+            lift_a, lift_b = math.exp(tilt * (crossing - origin)), math.exp((tilt + 1.0) * (crossing - origin) + level)
+            plus, minus = plus_all[first - start :] * lift_a, minus_all[first - start :] * (lift_b * grown)
+        else:
+            steps = position[first:] - crossing
+            plus, minus = a[first:] * np.exp(-tilt * steps), b[first:] * np.exp(-(tilt + 1.0) * steps)
+            start, plus_all, minus_all, origin = first, plus, minus, crossing
+            minus = b[first:] * np.exp(level - (tilt + 1.0) * steps) if abs(level) >= 1.0 else minus * math.exp(level)
+            minus = minus * grown
         gains = plus - minus
         np.maximum(gains, 0.0, out=gains)
-        gains -= ((gap.size + 64.0) * UNIT_ROUNDOFF) * (plus + minus)
+        gains -= ((plus.size + 64.0) * UNIT_ROUNDOFF) * (plus + minus)
         # What the errors can be worth at most, the factors falling along the cells; only near the crossing can the best
         # first cell lie.
-        near = min(2 * _NEIGHBOURS, gap.size)
-        rest = float(np.sum(gains[near:]))
-        sums = np.cumsum(gains[:near][::-1])[::-1] + rest
-        worth = error_a * to_a[:near] + error_b * to_b[:near]
-        best = float(np.max(sums - worth, initial=0.0)) - _UNDERFLOW * gap.size
+        sums = np.cumsum(gains[:near][::-1])[::-1] + float(gains[near:].sum())
+        worth = error_a * np.exp(-tilt * gap) + (error_b * grown) * np.exp(level - (tilt + 1.0) * gap)
+        best = float(np.max(sums - worth, initial=0.0)) - _UNDERFLOW * plus.size
         if best > 0.0:
-            slack = scale_error + rounding + 8.0 * UNIT_ROUNDOFF * abs(tilt * crossing)
+            slack = scale_error + rounding + 8.0 * UNIT_ROUNDOFF * (abs(tilt * crossing) + 2.0 * _STEEPEST)
             finite = math.log(best) + scale_a - tilt * crossing - slack
             result[index] = np.logaddexp(result[index], finite)
     return result - 8.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))

@@ -59,7 +59,7 @@ class Ladder:
 
     def product(self, factors: Sequence[tuple[TiltedMasses, int]], leaves: int) -> TiltedMasses:
         """Compose states to one of `leaves` leaves."""
-        windows = 4.0 * (stages_of(self.leaves, coarsens=self.coarsens) + 2.0)
+        windows = stages_of(self.leaves, coarsens=self.coarsens) + 2.0
         share = min(1.0, leaves / self.leaves)
         # What is rounded first counts most often: the error of a stage is that of its leaves' number times.
         extended = self.extended and (leaves <= RADIX**2 or not self.coarsens)

@@ -14,7 +14,7 @@ import numpy as np
 
 from pbdist.buckets.tight.ladder import stages_of
 from pbdist.buckets.tight.leaf_atoms import LeafWindow
-from pbdist.buckets.tight.profile import LossProfile, saddle_point
+from pbdist.buckets.tight.profile import LossProfile, saddle_points
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["Group", "Means", "Point", "leaf_window", "loss_range", "points_of", "tilt_groups"]
@@ -163,21 +163,13 @@ def points_of(
     highest = (
         sum(count * float(profile.loss[-1]) for profile, count in parts) if all(p.loss.size for p, _ in parts) else 0.0
     )
-    found: list[tuple[float, float, float]] = []
-    usual = sum(count * profile.cumulant(0.0)[1] for profile, count in parts)
-    for x in knots.tolist():
-        if not parts:
-            found.append((0.0, 1.0, 0.0, 0.0))
-            continue
+    if parts:
+        usual = sum(count * profile.cumulant(0.0)[1] for profile, count in parts)
         # No tilt lifts the mean to the largest loss.
-        x = min(x, highest - 1e-4 * (highest - usual))
-        tilt, curvature = saddle_point(parts, 1, x)
-        cumulants = [(count, profile.cumulant(tilt)) for profile, count in parts]
-        mean = sum(count * cumulant[1] for count, cumulant in cumulants)
-        least = sum(count * cumulant[0] for count, cumulant in cumulants) - tilt * x
-        found.append((tilt, curvature, max(mean - x, 0.0) if tilt == 0.0 else 0.0, least))
-    table = np.array(found)
-    tilts, curvatures, slopes, leasts = (np.interp(ratio, knots, table[:, i]) for i in range(4))
+        found = saddle_points(parts, np.minimum(knots, highest - 1e-4 * (highest - usual)))
+    else:
+        found = (np.zeros_like(knots), np.ones_like(knots), np.zeros_like(knots), np.zeros_like(knots))
+    tilts, curvatures, slopes, leasts = (np.interp(ratio, knots, values) for values in found)
     points: list[Point] = []
     for (row, column), tilt, curvature, slope, least in zip(
         wanted, tilts.tolist(), curvatures.tolist(), slopes.tolist(), leasts.tolist(), strict=True

@@ -6,6 +6,7 @@ of a cell's width, and exact at θ = 0 and θ = -1.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from pbdist.mechanisms import ElementaryPair
 from pbdist.types import FloatArray
 
-__all__ = ["LossProfile", "loss_profile", "saddle_point"]
+__all__ = ["LossProfile", "loss_profile", "saddle_points"]
 
 _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 161)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
@@ -49,12 +50,23 @@ class LossProfile:
     def cumulant(self, tilt: float) -> tuple[float, float, float]:
         """Return K(θ), K'(θ) and K''(θ)."""
         exponent = self.log_a + tilt * self.loss
-        largest = float(np.max(exponent))
+        largest = float(exponent.max())
         weight = np.exp(exponent - largest)
-        total = float(np.sum(weight))
+        total = float(weight.sum())
         mean = float(weight @ self.loss) / total
         variance = float(weight @ (self.loss - mean) ** 2) / total
         return largest + math.log(total), mean, variance
+
+    def cumulants(self, tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return K, K' and K'' at each of some θ."""
+        exponent = np.multiply.outer(tilt, self.loss)
+        exponent += self.log_a
+        largest = exponent.max(axis=-1)
+        weight = np.exp(exponent - largest[:, None])
+        total = weight.sum(axis=-1)
+        mean = weight @ self.loss / total
+        variance = np.einsum("ij,ij->i", weight, (self.loss - mean[:, None]) ** 2) / total
+        return largest + np.log(total), mean, variance
 
     def swapped(self) -> "LossProfile":
         """The profile of (B, A)."""
@@ -129,37 +141,50 @@ def _lattice(atoms: FloatArray, loss_error: float) -> float:
     return 0.0
 
 
-def saddle_point(profiles: list[tuple[LossProfile, int]], rounds: int, epsilon: float) -> tuple[float, float]:
-    """Return the θ >= 0 that minimises rounds · Σ n K(θ) - θ ε, and K''(θ) of all rounds there, nats²."""
+def saddle_points(
+    profiles: Sequence[tuple[LossProfile, int]], means: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Find for each x the θ >= 0 that minimises F(θ) = Σ n K(θ) - θx, by Newton's method kept in brackets.
 
-    def slope(tilt: float) -> tuple[float, float]:
-        parts = [profile.cumulant(tilt) for profile, _ in profiles]
-        counts = [count for _, count in profiles]
-        first = rounds * sum(n * part[1] for part, n in zip(parts, counts, strict=True))
-        second = rounds * sum(n * part[2] for part, n in zip(parts, counts, strict=True))
-        return first - epsilon, second
+    Parameters
+    ----------
+    profiles : sequence of (LossProfile, int)
+        Pairs and how often each occurs, n.
+    means : ndarray, shape (m,)
+        x, nats.
 
-    value, curvature = slope(0.0)
-    if value >= 0.0:
-        return 0.0, curvature
-    low, high, tilt = 0.0, math.inf, 0.0
+    Returns
+    -------
+    tilt, curvature, slope, value : ndarray, shape (m,)
+        θ, F'', F' and F there. F' is 0 but where θ is 0.
+    """
+
+    def evaluated(tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        total = [np.zeros_like(tilt) for _ in range(3)]
+        for profile, count in profiles:
+            for part, value in zip(total, profile.cumulants(tilt), strict=True):
+                part += count * value
+        return total[0] - tilt * means, total[1] - means, total[2]
+
+    tilt = np.zeros_like(means)
+    low, high = np.zeros_like(means), np.full_like(means, np.inf)
+    value, slope, curvature = evaluated(tilt)
+    active = slope < 0.0
     for _ in range(80):
-        step = -value / curvature if curvature > 0.0 else math.inf
-        proposal = tilt + step
-        if not (low < proposal < high) or not math.isfinite(proposal):
-            proposal = 0.5 * (low + high) if math.isfinite(high) else 2.0 * max(tilt, 1e-3)
-        # Slowly away from 0: far out the curvature may vanish before the slope does.
-        tilt = min(proposal, 4.0 * tilt + 2.0 / math.sqrt(max(curvature, 1e-300))) if curvature > 0.0 else proposal
-        tilt = min(tilt, _LARGEST_TILT)
-        value, curvature = slope(tilt)
-        low, high = (tilt, high) if value < 0.0 else (low, tilt)
-        if (
-            abs(value) <= 0.01 * math.sqrt(max(curvature, 1e-300))
-            or tilt >= _LARGEST_TILT
-            or (math.isfinite(high) and high - low <= 1e-6 * high)
-        ):
+        if not active.any():
             break
-    return tilt, curvature
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            proposal = tilt - slope / curvature
+            # Slowly away from 0: far out the curvature may vanish before the slope does.
+            proposal = np.minimum(proposal, 4.0 * tilt + 2.0 / np.sqrt(np.maximum(curvature, 1e-300)))
+            between = np.where(np.isfinite(high), 0.5 * (low + high), 2.0 * np.maximum(tilt, 1e-3))
+        inside = (low < proposal) & (proposal < high) & np.isfinite(proposal)
+        tilt = np.where(active, np.minimum(np.where(inside, proposal, between), _LARGEST_TILT), tilt)
+        value, slope, curvature = evaluated(tilt)
+        low, high = np.where(active & (slope < 0.0), tilt, low), np.where(active & (slope >= 0.0), tilt, high)
+        near = np.abs(slope) <= 0.01 * np.sqrt(np.maximum(curvature, 1e-300))
+        active &= ~near & (tilt < _LARGEST_TILT) & ~(np.isfinite(high) & (high - low <= 1e-6 * high))
+    return tilt, curvature, np.where(tilt > 0.0, 0.0, np.maximum(slope, 0.0)), value
 
 
 _LARGEST_TILT = 1e6
