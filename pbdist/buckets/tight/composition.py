@@ -35,9 +35,9 @@ _LARGEST_EXPONENT, _SMALLEST = 700.0, 1e-290
 #: Beyond this extended precision takes too long.
 _LONGEST_EXTENDED = 1 << 18
 #: Into about so many blocks a vector is gathered to find its window, ..
-_BLOCKS = 400
+_BLOCKS = 160
 #: .. from these multiples of the reciprocal of the standard deviation, as exponents of Chernoff's bound.
-_EXPONENTS: FloatArray = np.array([0.25, 0.7, 1.5, 2.5, 4.0, 5.5, 7.0, 8.5, 10.5, 14.0])
+_EXPONENTS: FloatArray = np.array([0.25, 1.0, 2.5, 4.5, 5.5, 6.5, 7.5, 9.0, 13.0])
 #: Upper values add this much, relatively, for the rounding of a handful of sums and products.
 _UP, _DOWN = 1.0 + 16.0 * UNIT_ROUNDOFF, 1.0 - 16.0 * UNIT_ROUNDOFF
 
@@ -187,7 +187,7 @@ def _window(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> tupl
         for blocks, block, mean, power in gathered:
             first = np.arange(blocks.shape[-1]) * float(block)
             far = sign * ((first + (block - 1.0) if sign > 0.0 else first) - mean)
-            moment = blocks @ np.exp(np.outer(far, exponents))
+            moment = np.einsum("krb,bs->krs", blocks, np.exp(np.outer(far, exponents)))
             with np.errstate(divide="ignore"):
                 log_moment = log_moment + power * np.log(moment * 1.0001)
         reach.append(float(np.max(np.min((log_moment + budget) / exponents, axis=-1))))
@@ -221,10 +221,11 @@ def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
     to_a, to_b = np.exp(state.tilt * middle), np.exp((state.tilt + 1.0) * middle)
 
     result = np.zeros((state.count, 3, gathered.shape[-2] + 1))
-    result[:, DOMINATING, :-1] = gathered[:, DOMINATING] @ down
-    result[:, DOMINATING, 1:] += gathered[:, DOMINATING] @ up
-    result[:, EXACT_A, :-1] = gathered[:, EXACT_A] @ to_a
-    result[:, EXACT_B, :-1] = gathered[:, EXACT_B] @ to_b
+    # Not as a product of matrices, for which some libraries start threads.
+    result[:, DOMINATING, :-1] = np.einsum("kqs,s->kq", gathered[:, DOMINATING], down)
+    result[:, DOMINATING, 1:] += np.einsum("kqs,s->kq", gathered[:, DOMINATING], up)
+    result[:, EXACT_A, :-1] = np.einsum("kqs,s->kq", gathered[:, EXACT_A], to_a)
+    result[:, EXACT_B, :-1] = np.einsum("kqs,s->kq", gathered[:, EXACT_B], to_b)
     growth = np.array([float(np.max(down + up)), float(np.max(to_a)), float(np.max(to_b))])
     rounding = (48.0 + 2.0 * step + 8.0 * (state.tilt + 1.0) * whole) * UNIT_ROUNDOFF
     additive = state.additive.copy()

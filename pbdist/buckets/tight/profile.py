@@ -18,6 +18,7 @@ __all__ = ["LossProfile", "loss_profile", "saddle_points"]
 
 _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 161)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
+_ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))
 #: Cells a standard deviation, and how many at most.
 _RESOLUTION, _MOST_CELLS = 6.0, 2000
 
@@ -88,7 +89,7 @@ def loss_profile(pair: ElementaryPair, target: float) -> LossProfile:
         decades = math.log10(100.0 * target / _PROBES[-1])
         far = _PROBES[-1] * 10.0 ** np.linspace(0.1, decades, math.ceil(10.0 * decades))
         edges = np.concatenate((-far[::-1], edges, far))
-    rough = _profile(pair, edges)
+    rough = _profile(pair, edges if target >= _PROBES[-1] else _ROUGH)
     if rough.loss.size == 0 or rough.lattice > 0.0:
         return rough
     _, mean, variance = rough.cumulant(-0.5)
