@@ -1,0 +1,31 @@
+"""What the documentation points to exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]+(?:\.py|/))`", text)
+    missing = [name for name in named if not any((ROOT / base / name).exists() for base in ("", "pbdist", "tests"))]
+    missing += [link for link in re.findall(r"\]\((\w[\w./-]*)\)", text) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_theorem_of_the_table_is_there() -> None:
+    text = "".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("theory.md", "tight.md"))
+    numbers = [
+        int(number)
+        for number in re.findall(r"\*\*Theorem (\d+) \(|\*\*Theorem (\d+)\.\*\*", text)
+        for number in number
+        if number
+    ]
+    assert numbers == list(range(1, len(numbers) + 1))
+    table = re.findall(r"^\|[^|]+\|([\d, ]+)\|", text, re.MULTILINE)
+    assert {int(number) for row in table for number in row.split(",")} == set(numbers)
