@@ -8,13 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pbdist.bounds import privacy_bounds
+    from pbdist.bounds import epsilon_bounds, privacy_bounds
     from pbdist.errors import (
         BatchError,
         InvalidInputError,
+        MissingDependencyError,
         NotAStoreError,
         OffGridError,
         PbdistError,
+        PrecisionError,
         StoreDamagedError,
         StoreFormatError,
         StoreMismatchError,
@@ -39,10 +41,12 @@ __all__ = [
     "Histogram",
     "InvalidInputError",
     "Laplace",
+    "MissingDependencyError",
     "NoisyCount",
     "NotAStoreError",
     "OffGridError",
     "PbdistError",
+    "PrecisionError",
     "Product",
     "RandomizedResponse",
     "StoreDamagedError",
@@ -51,6 +55,7 @@ __all__ = [
     "StudyFileError",
     "SubsampledGaussian",
     "__version__",
+    "epsilon_bounds",
     "open_study",
     "privacy_bounds",
 ]
@@ -59,7 +64,7 @@ __version__ = "0.1.0"
 
 # Names are looked up when first used, so that `pbdist --help` need not wait for numpy, xarray and zarr.
 _ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith("Error")}
-_ROOMS |= {"privacy_bounds": "pbdist.bounds", "open_study": "pbdist.query"}
+_ROOMS |= {"epsilon_bounds": "pbdist.bounds", "privacy_bounds": "pbdist.bounds", "open_study": "pbdist.query"}
 
 
 def __getattr__(name: str) -> Any:

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.buckets import METHODS, bounds_table
+from pbdist.buckets import METHODS, bounds_table, epsilon_table_of
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
+from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, Direction
 
-__all__ = ["privacy_bounds"]
+__all__ = ["epsilon_bounds", "privacy_bounds"]
 
 _DIRECTIONS = ("both", "each")
 
@@ -123,6 +123,78 @@ def privacy_bounds(
             "loss_width": table.loss_width,
             **({} if table.half_width is None else {"buckets": 2 * table.half_width}),
         },
+    )
+
+
+def epsilon_bounds(
+    mechanism: Pair | Iterable[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    delta: Any,
+    tolerance: float = 1e-3,
+    direction: str = "both",
+) -> xr.Dataset:
+    """Bound ε(δ) after r compositions from both sides: the smallest ε with which (ε, δ) is met.
+
+    Parameters
+    ----------
+    mechanism : Pair or sequence of (Pair, int)
+        One worst-case pair, or several with how often each occurs, composed together.
+    compositions : int or array_like of int
+        Numbers of compositions r, at least 1; for a sequence, of repeats of the whole sequence.
+    delta : float or array_like of float
+        δ, above 0 and below 1.
+    tolerance : float, optional
+        ``epsilon_upper / epsilon_lower - 1`` that is aimed at.
+    direction : {"both", "each"}, optional
+        ``"both"``: ε with which both directions are met, the larger of the two. ``"each"``: both, along a leading
+        dimension ``direction``.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``epsilon_lower <= ε <= epsilon_upper``, nats, over (``compositions``, ``delta``). At ``epsilon_upper`` the upper
+        bound on δ is at most the δ asked for; just below ``epsilon_lower`` no proof can succeed, for there the lower
+        bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass of the
+        events that reveal the input.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range; before any computation.
+
+    Examples
+    --------
+    >>> from pbdist import Gaussian, epsilon_bounds
+    >>> bounds = epsilon_bounds(Gaussian(20.0), compositions=64, delta=1e-6)
+    >>> float(bounds.epsilon_lower) <= float(bounds.epsilon_upper) <= 1.002 * float(bounds.epsilon_lower)
+    True
+    """
+    _check_choice("direction", direction, _DIRECTIONS)
+    found = epsilon_table_of(_components(mechanism), compositions=compositions, delta=delta, tolerance=tolerance)
+    values = {"epsilon_lower": found.lower, "epsilon_upper": found.upper}
+    long_names = {
+        "epsilon_lower": "certified lower bound on ε in nats",
+        "epsilon_upper": "certified upper bound on ε in nats",
+    }
+    dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, DELTA)
+    coords: dict[str, Any] = {
+        COMPOSITIONS: (COMPOSITIONS, found.compositions, {"long_name": "number of compositions r", "units": "1"}),
+        DELTA: (DELTA, found.delta, {"long_name": "δ", "units": "1"}),
+    }
+    if direction == "both":
+        dims = dims[1:]
+        values = {name: np.max(array, axis=0) for name, array in values.items()}
+    else:
+        coords[DIRECTION] = (
+            DIRECTION,
+            [item.value for item in Direction],
+            {"long_name": "direction of the divergence"},
+        )
+    return xr.Dataset(
+        {name: (dims, values[name], {"long_name": long_names[name], "units": "1"}) for name in values},
+        coords=coords,
+        attrs={"method": "tight"},
     )
 
 

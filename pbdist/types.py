@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "COMPOSITIONS",
+    "DELTA",
     "DIRECTION",
     "EPSILON",
     "BoolArray",
@@ -28,6 +29,7 @@ JsonValue: TypeAlias = Any
 DIRECTION = "direction"
 COMPOSITIONS = "compositions"
 EPSILON = "epsilon"
+DELTA = "delta"
 
 
 class Direction(Enum):

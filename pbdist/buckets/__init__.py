@@ -22,7 +22,9 @@ from pbdist.buckets.table import (
     MAX_COMPOSITIONS,
     METHODS,
     BoundsTable,
+    EpsilonTable,
     bounds_table,
+    epsilon_table_of,
     half_width_of,
 )
 from pbdist.buckets.tight import TiltedMasses
@@ -36,6 +38,7 @@ __all__ = [
     "BoundsTable",
     "BucketState",
     "Composed",
+    "EpsilonTable",
     "Grid",
     "Leaf",
     "LowerBound",
@@ -49,6 +52,7 @@ __all__ = [
     "convolve",
     "delta_lower",
     "delta_upper",
+    "epsilon_table_of",
     "evaluate",
     "half_width_of",
     "leaf_of",

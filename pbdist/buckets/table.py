@@ -14,6 +14,7 @@ from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.leaf import leaf_state
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.buckets.tight.delta import delta_above, delta_below
+from pbdist.buckets.tight.inversion import epsilon_table
 from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.buckets.tight.table import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError, shown
@@ -27,7 +28,9 @@ __all__ = [
     "MAX_COMPOSITIONS",
     "METHODS",
     "BoundsTable",
+    "EpsilonTable",
     "bounds_table",
+    "epsilon_table_of",
     "half_width_of",
 ]
 
@@ -193,6 +196,56 @@ def bounds_table(
         log_delta_upper=log_upper(upper),
         states=states,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class EpsilonTable:
+    """Certified bounds on ε after r compositions at δ.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+    delta : ndarray, shape (D,)
+    lower, upper : ndarray, shape (2, R, D)
+        First axis: A||B, B||A; nats.
+    """
+
+    compositions: IntArray
+    delta: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def epsilon_table_of(
+    components: Sequence[tuple[Pair, int]], *, compositions: Any, delta: Any, tolerance: Any
+) -> EpsilonTable:
+    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ above 0 and below 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+    rounds = _checked_compositions(compositions)
+    wanted = _checked_delta(delta)
+    parts = _checked_components(components)
+    precision = _checked_precision(tolerance, None, None)
+    found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance)
+    return EpsilonTable(rounds, wanted, found.lower, found.upper)
+
+
+def _checked_delta(delta: Any) -> FloatArray:
+    try:
+        given = np.atleast_1d(np.asarray(delta))
+        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
+    except ValueError:
+        values = None
+    if values is None or values.ndim != 1 or values.size == 0:
+        raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(delta)}")
+    for value in values.tolist():
+        if not 0.0 < value < 1.0:
+            raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
+    return values
 
 
 @dataclass(frozen=True)

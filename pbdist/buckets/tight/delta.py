@@ -152,6 +152,7 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
         gap = position[first : first + near] - crossing
         if shared and first >= start and (tilt + 1.0) * (crossing - origin) < _STEEPEST and abs(level) < _STEEPEST:
             lift_a, lift_b = math.exp(tilt * (crossing - origin)), math.exp((tilt + 1.0) * (crossing - origin) + level)
+            grown *= 1.0 + 32.0 * UNIT_ROUNDOFF * _STEEPEST
             plus, minus = plus_all[first - start :] * lift_a, minus_all[first - start :] * (lift_b * grown)
         else:
             steps = position[first:] - crossing

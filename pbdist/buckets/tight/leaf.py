@@ -105,7 +105,7 @@ def tilted_leaf(
 
     totals = _Totals(masses, cells, atoms)
     exponent = (tilt + 1.0) * reach + abs(log_norm) + max(cells.largest_log, atoms.largest_log)
-    infinite_a = [totals.only_a_lower, totals.only_a_upper]
+    infinite_a = [np.broadcast_to(mass, (cells.count,)) for mass in (totals.only_a_lower, totals.only_a_upper)]
     infinite_b = np.zeros(cells.count)
     left_out = 0.0 if tails.log_below is None else _exp(tails.log_below - log_norm)
     if window.spread_to_infinity:

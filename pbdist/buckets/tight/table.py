@@ -25,6 +25,10 @@ _UNRESOLVED = -600.0
 _LONGEST, _LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
 #: Whether this machine computes with more digits than float64.
 _EXTENDED = EXTENDED_ROUNDOFF < 1e-18
+#: Below this, as a logarithm, δ is told as well as one pass tells it.
+_DEEPEST = -2500.0
+#: Largest product of tilt and width.
+_STEEPEST = 300.0
 #: Width for pairs without any loss.
 _TRIVIAL_WIDTH = 1e-6
 
@@ -162,7 +166,9 @@ class _Table:
             hopeful = {
                 cell: bracket
                 for cell, bracket in brackets.items()
-                if not bracket <= self.tolerance and (attempt < 2 or bracket < 0.8 * before.get(cell, math.inf))
+                if not bracket <= self.tolerance
+                and self.log_upper[cell] > _DEEPEST
+                and (attempt < 2 or bracket < 0.8 * before.get(cell, math.inf))
             }
             if self.fixed or not hopeful or (self.lattice > 0.0 and attempt > 0):
                 break
@@ -231,6 +237,8 @@ class _Table:
             width = self._aligned(max(group.width(self.tolerance, coarsens=coarsens), finest))
         else:
             width = _TRIVIAL_WIDTH
+        # A position more must not weigh more than floats can tell.
+        group = replace(group, tilt=min(group.tilt, _STEEPEST / width))
         longest = _LONGEST_GIVEN if self.fixed else _LONGEST
         for attempt in range(_PASSES):
             self.widths.append(width)
