@@ -42,7 +42,7 @@ def random_state(draw: random.Random, *, size: int, width: float, tilt: float) -
         width=width,
         tilt=tilt,
         stride=1,
-        origins=(origin, origin - 1),
+        origins=((origin, origin - 1),),
         weights=rows[None],
         log_scale=np.array([[draw.uniform(-3.0, 3.0) for _ in range(3)]]),
         log_scale_error=np.zeros((1, 3)),
@@ -51,14 +51,14 @@ def random_state(draw: random.Random, *, size: int, width: float, tilt: float) -
     )
     for row, (total, rate) in enumerate(INFINITE):
         additive[0, rate] = draw.choice([0.0, 1e-12, 0.1])
-        additive[0, total] = math.log(1.5 * float(mpmath.fsum(masses(state, row).values()))) + additive[0, rate]
+        additive[0, total] = float(mpmath.log(1.5 * mpmath.fsum(masses(state, row).values()))) + additive[0, rate]
     return state
 
 
 def positions(state: TiltedMasses, row: int) -> list[mpmath.mpf]:
     """The positions as the exact multiples of half a width that they stand for."""
     half = mpmath.mpf(state.width) / 2
-    return [half * (state.origins[min(row, 1)] + 2 * state.stride * i) for i in range(state.size)]
+    return [half * (state.origins[0][min(row, 1)] + 2 * state.stride * i) for i in range(state.size)]
 
 
 def masses(state: TiltedMasses, row: int, member: int = 0) -> Masses:
