@@ -288,6 +288,7 @@ def _tight_table(
         buckets=precision.buckets,
         strict=strict,
     )
+    limit = _largest_delta(parts)
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,
@@ -295,7 +296,7 @@ def _tight_table(
         loss_width=found.width,
         half_width=None,
         delta_lower=delta_below(found.log_lower),
-        delta_upper=delta_above(found.log_upper),
+        delta_upper=np.minimum(delta_above(found.log_upper), limit),
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
         states=found.states if keep_states else {},
@@ -314,6 +315,12 @@ def _round_state(
     if result is None:
         raise InvalidInputError("mechanism: expected at least one pair, got none")
     return result
+
+
+def _largest_delta(parts: Sequence[tuple[Pair, int]]) -> float:
+    """Return what no δ exceeds: 1, unless a histogram's masses sum to more."""
+    totals = [max(factor.total_mass) for pair, _ in parts for factor in pair.factors]
+    return 1.0 if max(totals) <= 1.0 else math.inf
 
 
 def _checked_components(components: Any) -> list[tuple[Pair, int]]:

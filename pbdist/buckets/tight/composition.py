@@ -8,7 +8,6 @@ import numpy as np
 
 from pbdist.buckets.convolution.spectrum import product_of_powers
 from pbdist.buckets.convolution.transform import good_length
-from pbdist.buckets.tight.leaf_atoms import tilted
 from pbdist.buckets.tight.state import (
     DOMINATING,
     EXACT_A,
@@ -16,11 +15,7 @@ from pbdist.buckets.tight.state import (
     HIGHEST,
     LARGEST_RATE,
     LOG_TOTAL_A,
-    LOG_TOTAL_B,
-    LOG_TOTAL_DOMINATING,
     RATE_A,
-    RATE_B,
-    RATE_DOMINATING,
     TiltedMasses,
     outwards,
 )
@@ -28,7 +23,7 @@ from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["coarsen", "compose", "merge_above"]
+__all__ = ["coarsen", "compose"]
 
 #: Exponents beyond this are cut, and masses below this are not told from 0.
 _LARGEST_EXPONENT, _SMALLEST = 700.0, 1e-290
@@ -88,10 +83,11 @@ def compose(
     # No power may vanish: its rounding bound would vanish with it.
     factors = [(state.normalised(0.1 / power), power) for state, power in factors]
     lows, size = _windows(factors, outside)
-    length = good_length(max(size, *(state.size for state, _ in factors)))
+    size_needed = max(size, *(state.size for state, _ in factors))
+    length = good_length(size_needed) if size_needed <= longest else size_needed
     if length > longest:
         raise PrecisionError(
-            f"tolerance: expected one for which compositions take at most {longest} buckets, got {length} of"
+            f"compositions: expected so few, or a tolerance so large, that they take at most {longest} buckets, got {length} of"
             f" {first.spacing:g} nats"
         )
     extended = extended and length <= _LONGEST_EXTENDED
@@ -238,56 +234,3 @@ def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
         error=state.error * growth * _UP,
         additive=additive,
     )
-
-
-def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
-    """Merge what lies above a loss of `limit` nats into the last position below, and infinity.
-
-    Of a dominating atom m positions above that one e^{-m spacing} stays there, the P_B mass being kept, and the rest
-    goes to infinity; of the exact masses all goes there.
-    """
-    if len(set(state.origins)) > 1:
-        raise InvalidInputError(f"states: expected one grid, got origins {state.origins!r}")
-    kept = min(math.floor((limit / (0.5 * state.width) - min(state.origins[0])) / (2.0 * state.stride)) + 1, state.size)
-    if kept >= state.size or kept < 2:
-        return state
-    additive = state.additive.copy()
-    weights = state.weights[..., :kept].copy()
-    over = state.weights[..., kept:]
-    steps = state.spacing * np.arange(1.0, over.shape[-1] + 1.0)
-    weights[:, DOMINATING, -1] += over[:, DOMINATING] @ np.exp(-(state.tilt + 1.0) * steps)
-
-    def plain(row: int, tilt: float, shares: FloatArray, error: FloatArray | float) -> FloatArray:
-        """Return untilted masses of what lies above."""
-        last = 0.5 * state.width * (state.origins[0][min(row, 1)] + 2.0 * state.stride * (kept - 1))
-        exponent = state.log_scale[:, row] - tilt * last
-        slack = state.log_scale_error[:, row] + 8.0 * UNIT_ROUNDOFF * (
-            np.abs(state.log_scale[:, row]) + abs(tilt * last) + 4.0
-        )
-        sign = -1.0 if row == EXACT_A else 1.0
-        mass = over[:, row] @ (np.exp(-tilt * steps) * shares) * (1.0 + sign * (over.shape[-1] + 8.0) * UNIT_ROUNDOFF)
-        if row == EXACT_A:
-            return np.maximum(mass - error, 0.0) * np.exp(np.minimum(exponent - slack, _LARGEST_EXPONENT))
-        # More than all terms lost to underflow.
-        result = tilted(mass + error + over.shape[-1] * _SMALLEST, exponent + slack)
-        there = np.any(over[:, row] > 0.0, axis=-1) | (error > 0.0)
-        return np.where(there, np.maximum(result, _SMALLEST), 0.0)
-
-    ones = np.ones_like(steps)
-    moved = plain(DOMINATING, state.tilt, -np.expm1(-steps), state.error[:, DOMINATING])
-    additive[:, RATE_DOMINATING] = _rate(additive, LOG_TOTAL_DOMINATING, RATE_DOMINATING, moved * _UP) * _UP
-    moved = plain(EXACT_A, state.tilt, ones, state.error[:, EXACT_A])
-    additive[:, RATE_A] = _rate(additive, LOG_TOTAL_A, RATE_A, moved * _DOWN) * _DOWN
-    moved = plain(EXACT_B, state.tilt + 1.0, ones, state.error[:, EXACT_B])
-    additive[:, RATE_B] = _rate(additive, LOG_TOTAL_B, RATE_B, moved * _UP) * _UP
-    rounding = (over.shape[-1] + 16.0 + 4.0 * (state.tilt + 1.0) * float(steps[-1])) * UNIT_ROUNDOFF
-    weights[..., -1:] = outwards(weights[..., -1:], rounding)
-    return replace(state, weights=weights, additive=additive)
-
-
-def _rate(additive: FloatArray, total: int, rate: int, moved: FloatArray) -> FloatArray:
-    """Rate of the mass at infinity after `moved` joined it, of a total M of which M e^-ρ is finite."""
-    finite = np.exp(additive[:, total] - additive[:, rate])
-    share = np.divide(moved, finite, out=np.ones_like(moved), where=finite > 0.0)
-    with np.errstate(divide="ignore"):
-        return np.minimum(additive[:, rate] - np.log1p(-np.minimum(share, 1.0)), LARGEST_RATE)

@@ -54,7 +54,7 @@ def log_delta_upper(state: TiltedMasses, epsilon: FloatArray) -> tuple[FloatArra
     highest = float(state.additive[0, HIGHEST]) * (1.0 + 8.0 * UNIT_ROUNDOFF)
     lowered = epsilon - float(state.additive[0, LOSS_SHIFT]) - 8.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + reach)
     factor = math.exp(-tilt * math.log1p(1.0 / tilt)) / (1.0 + tilt) if tilt > 0.0 else 1.0
-    error = float(state.error[0, DOMINATING]) * factor
+    error = float(state.error[0, DOMINATING]) * factor + weights.size * _SMALLEST_NORMAL
     sums = _tail_sums(weights, position, tilt, lowered)
     slack = scale_error + 8.0 * UNIT_ROUNDOFF * (abs(scale) + np.abs(tilt * lowered) + (tilt + 1.0) * reach + 8.0)
     with np.errstate(divide="ignore"):

@@ -192,7 +192,7 @@ def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> f
 
 def _outside(group: Group, tolerance: float) -> float:
     """Weight that all windows together may leave out."""
-    return 0.05 * tolerance * math.exp(-min(group.excess, 600.0))
+    return 0.02 * tolerance * math.exp(-min(group.excess, 600.0))
 
 
 def _window(

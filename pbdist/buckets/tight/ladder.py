@@ -10,7 +10,8 @@ the same stages, whose states are the ladder's checkpoints.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pbdist.buckets.tight.composition import coarsen, compose, merge_above
+from pbdist.buckets.tight.composition import coarsen, compose
+from pbdist.buckets.tight.merging import merge_above
 from pbdist.buckets.tight.state import TiltedMasses
 
 __all__ = ["RADIX", "STEP", "Ladder", "stages_of"]
@@ -90,7 +91,7 @@ class Ladder:
         leaves = 1
         total = sum(state.count * count for state, count in items)
         everything = total
-        while total > 2 * RADIX:
+        while total >= 2 * _LAST:
             leaves *= RADIX
             following: list[tuple[TiltedMasses, int]] = []
             rest: list[tuple[TiltedMasses, int]] = []

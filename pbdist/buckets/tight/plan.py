@@ -8,7 +8,7 @@ masses; so does, relative to the variance then reached, each coarsening.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -133,6 +133,7 @@ def points_of(
     epsilon: FloatArray,
     *,
     leaves: int,
+    tolerance: float,
     wanted: Mapping[tuple[int, int], Means],
     known: FloatArray,
 ) -> list[Point]:
@@ -148,6 +149,8 @@ def points_of(
         Nats.
     leaves : int
         Number of leaves of a round.
+    tolerance : float
+        Relative bracket that is aimed at: where rounding would cost much of it, extended precision is used at once.
     wanted : mapping of (int, int) to Means
         The points, and what each is to be computed with.
     known : ndarray, shape (R, E)
@@ -180,6 +183,9 @@ def points_of(
         excess = math.log1p(z * z) - 0.5 * min(math.log(variance), 0.0) + 1.0
         if known[row, column] > -math.inf:
             excess = max(excess, r * least - float(known[row, column]) + 1.0)
+        means = wanted[row, column]
+        if math.log(_ROUNDING * r * leaves / (0.15 * tolerance)) + excess > 0.0:
+            means = replace(means, extended=True)
         points.append(
             Point(
                 direction,
@@ -191,7 +197,7 @@ def points_of(
                 variance,
                 excess,
                 r * slope,
-                wanted[row, column],
+                means,
             )
         )
     return points

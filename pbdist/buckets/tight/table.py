@@ -202,6 +202,7 @@ class _Table:
                 self.rounds,
                 self.epsilon,
                 leaves=leaves,
+                tolerance=self.tolerance,
                 wanted=chosen,
                 known=self.log_lower[axis],
             )
@@ -234,7 +235,10 @@ class _Table:
             width = self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
         elif any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
             finest = widest_span(self.families, group, self.tolerance) / MAX_CELLS
-            width = self._aligned(max(group.width(self.tolerance, coarsens=coarsens), finest))
+            # A stack's picture is that of its widest pair, somewhat wider than the others.
+            stacked = any(len(family.pairs) > 1 for family in self.families)
+            aimed = group.width((0.6 if stacked else 1.0) * self.tolerance, coarsens=coarsens)
+            width = self._aligned(max(aimed, finest))
         else:
             width = _TRIVIAL_WIDTH
         # A position more must not weigh more than floats can tell.
