@@ -1,0 +1,132 @@
+"""Every benchmark of the tight method, many times over, as the tables of ``docs/benchmarks.md``.
+
+``python -m tests.benchmarks.report`` takes some minutes; on a machine that does something else at the same time the
+ratios still hold, the times do not.
+"""
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.benchmarks.peers import Comparison, comparisons
+from tests.benchmarks.scaling import cost
+from tests.benchmarks.side_by_side import in_turns, seconds
+from tests.benchmarks.workloads import BUCKETS, Workload, direct_ladder_seconds, ladder, same_curve, workloads
+
+_PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant", "pbdist")
+
+
+def machine() -> str:
+    """Return processor, cores and versions."""
+    found = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    packages = ", ".join(f"{package} {version(package)}" for package in _PACKAGES)
+    return (
+        f"{os.cpu_count()} cores ({found[1] if found else 'unknown'}), Python {platform.python_version()}, {packages}"
+    )
+
+
+def _milliseconds(value: float) -> str:
+    return f"{1e3 * value:,.3g}" if value < 1.0 else f"{1e3 * value:,.0f}"
+
+
+def _errors(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:.1e}" for value in values)
+
+
+def _row(*cells: object) -> None:
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def _head(*cells: str) -> None:
+    print()
+    _row(*cells)
+    _row(*("---" for _ in cells))
+
+
+def peer_row(case: Comparison) -> None:
+    """Print the comparison with another library."""
+    theirs = case.peer()
+    tolerance = case.tolerance(theirs)
+    times = case.times(tolerance, case.repetitions)
+    ours = case.own(tolerance).delta_upper.values
+    _row(
+        case.name,
+        case.peer_name,
+        " / ".join(_milliseconds(value) for value in (times.fastest[0], times.median[0])),
+        " / ".join(_milliseconds(value) for value in (times.fastest[1], times.median[1])),
+        " / ".join(f"{ratio:,.0f}" for ratio in times.ratios),
+        f"{case.target:g}",
+        _errors(case.errors(theirs.upper)),
+        f"{_errors(case.errors(ours))} ({tolerance:g})",
+    )
+
+
+def transform_row(workload: Workload) -> None:
+    """Print a computation against its transforms."""
+    recorded, times = workload.against_its_transforms(workload.repetitions)
+    _row(
+        workload.name,
+        len(recorded.calls),
+        f"{max(length for *_, length in recorded.calls):,}",
+        _milliseconds(times.fastest[0]),
+        _milliseconds(times.fastest[1]),
+        " / ".join(f"{1.0 / ratio:.1f}" for ratio in times.ratios),
+    )
+
+
+def scaling_rows(call: str, sizes: Sequence[int]) -> None:
+    """Print time and memory over sizes."""
+    base = cost("nothing", 0).peak_bytes
+    for size in sizes:
+        found = cost(call, size)
+        _row(
+            f"2^{size.bit_length() - 1}",
+            _milliseconds(found.seconds),
+            f"{found.peak_bytes / 2**20:,.0f}",
+            f"{max(found.peak_bytes - base, 0) / 2**20:,.0f}",
+        )
+
+
+def main() -> None:
+    """Print the tables."""
+    print(machine())
+    _head(
+        "case", "peer", "peer, ms", "pbdist, ms", "ratio", "target", "peer's errors", "pbdist's errors (its tolerance)"
+    )
+    for case in comparisons():
+        peer_row(case)
+
+    _head("computation", "transforms", "longest", "transforms, ms", "whole, ms", "ratio")
+    for workload in workloads():
+        transform_row(workload)
+
+    _head("ladder r = 1, 2, .., 2^18, 100,000 buckets", "s", "direct summation takes")
+    direct = direct_ladder_seconds(BUCKETS)
+    _row("direct summation", f"{direct:,.0f}", "1 time as long")
+    for method in ("tight", "buckets"):
+        own = min(seconds(partial(ladder, method, BUCKETS)) for _ in range(3))
+        _row(f"method {method}", f"{own:.2f}", f"{direct / own:,.0f} times as long")
+
+    _head("same curve, tolerance 1e-3", "fastest, ms", "median, ms")
+    times = in_turns(partial(same_curve, 2**24), partial(same_curve, 2**12), 25)
+    for position, rounds in ((1, "2^12"), (0, "2^24")):
+        _row(f"r = {rounds}", _milliseconds(times.fastest[position]), _milliseconds(times.median[position]))
+    _row("ratio", *(f"{ratio:.1f}" for ratio in times.ratios))
+
+    tables = {
+        "kernel": ("buckets, kernel alone", range(12, 25, 2)),
+        "tight": ("buckets, Gaussian, r 512, method tight", range(12, 23, 2)),
+        "buckets": ("buckets, Gaussian, r 512, method buckets", range(12, 23, 2)),
+        "rounds": ("r, same curve, tolerance 1e-3", range(0, 25, 4)),
+    }
+    for call, (title, exponents) in tables.items():
+        _head(title, "ms", "peak memory, MiB", "of it above an idle process, MiB")
+        scaling_rows(call, [2**exponent for exponent in exponents])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Two programs timed in turns, in one process: what slows the machine down slows both."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Seconds of a peer's runs and of our own, in the order of the runs."""
+
+    peer: list[float]
+    own: list[float]
+
+    @property
+    def fastest(self) -> tuple[float, float]:
+        """Fastest run of the peer and of our own."""
+        return min(self.peer), min(self.own)
+
+    @property
+    def median(self) -> tuple[float, float]:
+        """Median run of the peer and of our own."""
+        return statistics.median(self.peer), statistics.median(self.own)
+
+    @property
+    def ratios(self) -> tuple[float, float]:
+        """Peer's time over ours: of the fastest runs, and of the medians."""
+        return self.fastest[0] / self.fastest[1], self.median[0] / self.median[1]
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    """Result and wall-clock seconds of one run."""
+    start = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - start
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    """Wall-clock seconds of one run."""
+    return timed(function)[1]
+
+
+def in_turns(peer: Callable[[], Any], own: Callable[[], Any], repetitions: int) -> SideBySide:
+    """Run both in turns, one run of each at a time."""
+    pairs = [(seconds(peer), seconds(own)) for _ in range(repetitions)]
+    return SideBySide([pair[0] for pair in pairs], [pair[1] for pair in pairs])
