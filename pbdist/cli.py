@@ -147,7 +147,7 @@ def _plan(options: argparse.Namespace) -> int:
         "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
         "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
         "points, both directions": f"{2 * points:,}",
-        "buckets": f"{study.buckets:,}",
+        "method": _method(study),
         "batches": f"{len(plan.batches):,}, cells in each: {plan.cells_per_batch:,}",
         "projected time of a batch, one core": f"{min(seconds):.3g} to {max(seconds):.3g} s",
         "projected time of the study, one core": _duration(plan.seconds),
@@ -160,6 +160,12 @@ def _plan(options: argparse.Namespace) -> int:
         table.add_row(what, how_much)
     console.print(table)
     return 0
+
+
+def _method(study: "StudySpec") -> str:
+    if study.method == "buckets" or study.buckets is not None:
+        return f"{study.method}, {study.buckets:,} buckets"
+    return f"{study.method}, tolerance {study.tolerance:g}"
 
 
 def _run(options: argparse.Namespace) -> int:

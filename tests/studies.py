@@ -17,12 +17,15 @@ mechanisms:
     noise: {kind: Laplace, scale: 2}
     mean: 20
     shift: 1
+method: buckets
 buckets: 400
 compositions: [1, 2, 4, 7]
 exp_epsilon: [1, 1.5, 2]
 targets:
   - {exp_epsilon: 2, delta: 0.2, compositions: 4}
 """
+
+TIGHT = TINY.replace("method: buckets\nbuckets: 400\n", "tolerance: 0.01\n").replace("name: tiny", "name: tight")
 
 
 def write_study(folder: Path, text: str = TINY, name: str = "study.yaml") -> Path:

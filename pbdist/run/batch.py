@@ -73,9 +73,13 @@ def run_batch(job: Job) -> Receipt:
             [(cell.pair, 1)],
             compositions=study.compositions,
             epsilon=study.epsilon,
+            method=study.method,
+            tolerance=study.tolerance,
             buckets=study.buckets,
             factor=cell.factor,
             keep_states=study.keep_states,
+            # A tolerance that is not reached is told at the end: what is reached holds, and is stored.
+            strict=False,
         )
         writer.add(table)
     written = writer.commit()

@@ -2,12 +2,12 @@
 
 from pbdist.store.commit import commit_record, is_committed, remove_strays
 from pbdist.store.create import changed_arrays, create_or_open, restore_skeleton
-from pbdist.store.layout import STORE_FORMAT
+from pbdist.store.layout import STORE_FORMATS
 from pbdist.store.open import StoredStudy, open_store
 from pbdist.store.write import BatchWriter, read_state
 
 __all__ = [
-    "STORE_FORMAT",
+    "STORE_FORMATS",
     "BatchWriter",
     "StoredStudy",
     "changed_arrays",

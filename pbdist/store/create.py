@@ -22,10 +22,10 @@ from pbdist.store.layout import (
     COMPUTED,
     GRIDS,
     STATES,
-    STORE_FORMAT,
     TEXT_COLUMNS,
     batch_group,
     cell_columns,
+    store_format,
 )
 from pbdist.store.open import StoredStudy, open_store
 from pbdist.store.provenance import provenance
@@ -232,7 +232,7 @@ def _root_attributes(plan: Plan) -> dict[str, JsonValue]:
     return {
         "Conventions": "CF-1.11",
         "title": plan.study.name,
-        "pbdist_format": STORE_FORMAT,
+        "pbdist_format": store_format(plan.study),
         "study_digest": plan.study.digest,
         "study": plan.study.canonical(),
         "cells_per_batch": plan.cells_per_batch,

@@ -16,16 +16,17 @@ __all__ = [
     "COMPUTED",
     "GRIDS",
     "STATES",
-    "STORE_FORMAT",
+    "STORE_FORMATS",
     "TEXT_COLUMNS",
     "ArrayAttributes",
     "batch_group",
     "cell_columns",
     "cell_group",
+    "store_format",
 ]
 
-#: The version of the store's layout; a store of another version is refused.
-STORE_FORMAT = 1
+#: The versions of the store's layout; a store of another version is refused. The first one holds privacy buckets.
+STORE_FORMATS = (1, 2)
 
 CELL = "cell"
 COMMITS = "commits"
@@ -90,6 +91,11 @@ GRIDS: Mapping[str, ArrayAttributes] = {
 
 _NOISE_OF_KIND = {"Laplace": "Laplace", "Gaussian": "Gaussian", "SubsampledGaussian": "Gaussian"}
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
+
+
+def store_format(study: StudySpec) -> int:
+    """Return the oldest version of the layout that can hold a study."""
+    return 1 if study.method == "buckets" else 2
 
 
 def batch_group(index: int) -> str:

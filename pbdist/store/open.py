@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbdist.errors import NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
-from pbdist.store.layout import STORE_FORMAT
+from pbdist.store.layout import STORE_FORMATS, store_format
 from pbdist.study import StudySpec
 from pbdist.types import JsonValue
 
@@ -51,8 +51,9 @@ def open_store(path: str | Path) -> StoredStudy:
     path = Path(path)
     attributes = _root_attributes(path)
     version = attributes["pbdist_format"]
-    if version != STORE_FORMAT:
-        raise StoreFormatError(f"{path}: expected a store of format {STORE_FORMAT}, got format {version!r}")
+    if type(version) is not int or version not in STORE_FORMATS:
+        known = " or ".join(map(str, STORE_FORMATS))
+        raise StoreFormatError(f"{path}: expected a store of format {known}, got format {version!r}")
     try:
         study = StudySpec.from_canonical(attributes["study"], name=attributes["title"])
         cells_per_batch = int(attributes["cells_per_batch"])
@@ -62,6 +63,10 @@ def open_store(path: str | Path) -> StoredStudy:
     digest = attributes.get("study_digest")
     if study.digest != digest or cells_per_batch < 1:
         raise StoreDamagedError(f"{path}: expected a study of digest {digest!r}, got {study.digest!r}")
+    if version != store_format(study):
+        raise StoreDamagedError(
+            f"{path}: expected format {store_format(study)} of a store of method {study.method}, got format {version}"
+        )
     return StoredStudy(path, study, cells_per_batch)
 
 

@@ -8,11 +8,12 @@ import zarr
 
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.table import BoundsTable
+from pbdist.buckets.tight import TiltedMasses
 from pbdist.errors import BatchError
 from pbdist.store.commit import commit_batch
-from pbdist.store.create import COMPRESSOR, SERIALIZER
 from pbdist.store.layout import BOUNDS, COMPUTED, cell_group
 from pbdist.store.open import StoredStudy
+from pbdist.store.states import read_state_group, write_state_group
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["BatchWriter", "read_state", "state_group"]
@@ -39,7 +40,7 @@ class BatchWriter:
         self._columns: dict[str, list[FloatArray]] = {name: [] for name in (*BOUNDS, *COMPUTED)}
 
     def add(self, table: BoundsTable) -> None:
-        """Take the table of the next cell; its bucket states are written at once, so that none piles up.
+        """Take the table of the next cell; its states are written at once, so that none piles up.
 
         Raises
         ------
@@ -52,8 +53,8 @@ class BatchWriter:
                 raise BatchError(f"{self._stored.study.cells[cell].describe()}: expected numbers in {name}, got nan")
         for name in BOUNDS:
             self._columns[name].append(np.asarray(getattr(table, name), dtype=np.float64))
-        self._columns["factor_used"].append(np.array(table.grid.factor))
-        self._columns["loss_width"].append(np.array(table.grid.loss_width))
+        self._columns["factor_used"].append(np.array(table.factor))
+        self._columns["loss_width"].append(np.array(table.loss_width))
         if self._stored.study.keep_states:
             self._write_states(cell, table)
 
@@ -75,7 +76,7 @@ class BatchWriter:
             of_direction = folder / direction.name
             if not of_direction.exists():
                 zarr.open_group(of_direction, mode="w-", zarr_format=3)
-            _write_state(of_direction / f"r-{compositions}", state)
+            write_state_group(of_direction / f"r-{compositions}", state)
 
 
 def state_group(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> Path:
@@ -83,7 +84,7 @@ def state_group(stored: StoredStudy, cell: int, direction: Direction, compositio
     return stored.path / cell_group(cell) / direction.name / f"r-{compositions}"
 
 
-def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState:
+def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState | TiltedMasses:
     """Read a kept state; of a symmetric pair, whose directions are the same, only A||B is stored.
 
     Raises
@@ -91,12 +92,10 @@ def read_state(stored: StoredStudy, cell: int, direction: Direction, composition
     FileNotFoundError
         The state is not in the store.
     """
-    group = zarr.open_group(state_group(stored, cell, direction, compositions), mode="r")
-    arrays = {name: np.asarray(array[...], dtype=np.float64) for name, array in group.arrays()}
-    return BucketState.from_arrays(arrays, dict(group.attrs))
+    return read_state_group(state_group(stored, cell, direction, compositions))
 
 
-def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState]]:
+def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | TiltedMasses]]:
     """Return the states in a fixed order; where both directions share theirs, A||B stands for both."""
     first = {r: state for (direction, r), state in table.states.items() if direction is Direction.A_TO_B}
     kept = [
@@ -105,21 +104,3 @@ def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState]]:
         if direction is Direction.A_TO_B or state is not first[r]
     ]
     return sorted(kept, key=lambda item: (item[0].value, item[1]))
-
-
-def _write_state(folder: Path, state: BucketState) -> None:
-    arrays, attributes = state.to_arrays()
-    group = zarr.open_group(folder, mode="w-", zarr_format=3, attributes=attributes)
-    for name, values in arrays.items():
-        array = group.create_array(
-            name,
-            shape=values.shape,
-            chunks=(max(1, values.size),),
-            dtype=np.dtype("f8"),
-            fill_value=np.nan,
-            serializer=SERIALIZER,
-            compressors=COMPRESSOR,
-            dimension_names=("bucket",),
-            config={"write_empty_chunks": True},
-        )
-        array[...] = values

@@ -7,17 +7,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, PlainValidator, ValidationError
 
-from pbdist.buckets.table import MAX_BUCKETS
+from pbdist.buckets.table import DEFAULT_BUCKETS, DEFAULT_TOLERANCE, MAX_BUCKETS, METHODS, SMALLEST_TOLERANCE
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
 from pbdist.study.entries import MOST_SETTINGS, STRICT, custom_error, expand_entry, first_problem, refuse
 from pbdist.study.spec import STUDY_FORMAT, Cell, StudySpec, Target
 from pbdist.types import JsonValue
 
-__all__ = ["DEFAULT_BUCKETS", "load_study"]
-
-#: Number of finite buckets in all, on both sides of loss 0, where the study does not say it.
-DEFAULT_BUCKETS = 100_000
+__all__ = ["load_study"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -59,6 +56,23 @@ def _buckets(value: JsonValue) -> int:
     if value > MAX_BUCKETS:
         raise custom_error(grids.GridError(f"expected at most {MAX_BUCKETS} buckets, got {shown(value)}"))
     return value
+
+
+def _method(value: JsonValue) -> str:
+    if not isinstance(value, str) or value not in METHODS:
+        raise custom_error(grids.GridError(f"expected one of {', '.join(METHODS)}, got {shown(value)}"))
+    return value
+
+
+def _tolerance(value: JsonValue) -> float:
+    expected = f"expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(value)}"
+    try:
+        tolerance = grids.number(value)
+    except grids.GridError:
+        raise custom_error(grids.GridError(expected)) from None
+    if not SMALLEST_TOLERANCE <= tolerance <= 1.0:
+        raise custom_error(grids.GridError(expected))
+    return tolerance
 
 
 def _factors(value: JsonValue) -> tuple[float | None, ...]:
@@ -106,7 +120,9 @@ class _StudyModel(BaseModel):
     mechanisms: list[Any]
     compositions: Annotated[tuple[int, ...], PlainValidator(_compositions)]
     description: str | None = None
-    buckets: Annotated[int, PlainValidator(_buckets)] = DEFAULT_BUCKETS
+    method: Annotated[str, PlainValidator(_method)] = "tight"
+    tolerance: Annotated[float, PlainValidator(_tolerance)] | None = None
+    buckets: Annotated[int, PlainValidator(_buckets)] | None = None
     factors: Annotated[tuple[float | None, ...], PlainValidator(_factors)] = (None,)
     epsilon: Annotated[tuple[float, ...], PlainValidator(_epsilons)] | None = None
     exp_epsilon: Annotated[tuple[float, ...], PlainValidator(_exp_epsilons)] | None = None
@@ -136,12 +152,15 @@ def load_study(path: str | Path) -> StudySpec:
         refuse(document, *first_problem(error, _StudyModel, targets=_TargetModel))
     if not _NAME.fullmatch(model.name):
         refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(model.name)}")
+    tolerance, buckets = _precision(document, model)
     epsilon = _epsilon_grid(document, model)
     compositions = tuple(sorted(model.compositions))
     return StudySpec(
         name=model.name,
         cells=_cells(document, model),
-        buckets=model.buckets,
+        method=model.method,
+        tolerance=tolerance,
+        buckets=buckets,
         compositions=compositions,
         epsilon=epsilon,
         keep_states=model.keep_states,
@@ -151,6 +170,17 @@ def load_study(path: str | Path) -> StudySpec:
             for position, target in enumerate(model.targets)
         ),
     )
+
+
+def _precision(document: Document, model: _StudyModel) -> tuple[float | None, int | None]:
+    """Return the tolerance and the number of buckets, the rules being those of `bounds_table`."""
+    if model.method == "buckets":
+        if model.tolerance is not None:
+            refuse(document, ("tolerance",), f"expected none with method buckets, got {model.tolerance!r}")
+        return None, DEFAULT_BUCKETS if model.buckets is None else model.buckets
+    if model.buckets is not None and any(factor is not None for factor in model.factors):
+        refuse(document, ("buckets",), "expected none beside a factor with method tight, got both")
+    return DEFAULT_TOLERANCE if model.tolerance is None else model.tolerance, model.buckets
 
 
 def _epsilon_grid(document: Document, model: _StudyModel) -> tuple[float, ...]:

@@ -4,29 +4,17 @@ The projections depend on the study alone, never on the machine, so that the sam
 batches, and the same store comes out.
 """
 
-import math
 from dataclasses import dataclass
 
-from pbdist.mechanisms.pair import Pair
+from pbdist.study import plan_buckets, plan_tight
 from pbdist.study.spec import Cell, StudySpec
 
 __all__ = ["Batch", "Plan", "plan_study"]
 
-# Seconds, measured on one core of a 2-core machine for 20,000 to 400,000 buckets; right within a factor of 2.
-#: One element of an FFT of length 1, to be multiplied by log2 of the length; all other work of a step is in it.
-_SECONDS_PER_FFT_POINT = 4.4e-10
-#: FFTs of one composition step: four self-convolutions of two transforms each.
-_FFTS_PER_STEP = 8
-#: One bucket of one (r, ε), upper and lower bound.
-_SECONDS_PER_BUCKET_AND_POINT = 6.0e-9
-#: A leaf, and each of its buckets.
-_SECONDS_PER_LEAF, _SECONDS_PER_LEAF_BUCKET = 0.05, 1.0e-7
 #: Bytes of a worker process before it computes anything.
 _BASE_BYTES = 250 * 2**20
-#: Vectors of float64 held at once: as long as the state, and as long as an FFT.
-_STATE_VECTORS, _FFT_VECTORS = 10, 6
-#: Arrays of a kept state, and of the bounds.
-_KEPT_VECTORS, _BOUND_ARRAYS = 4, 4
+#: Arrays of the bounds.
+_BOUND_ARRAYS = 4
 #: Bytes of the metadata of a store, of each cell, of each kept state.
 _STORE_BYTES, _CELL_BYTES, _STATE_BYTES = 40_000, 300, 6_000
 
@@ -104,44 +92,29 @@ def plan_study(study: StudySpec) -> Plan:
     )
 
 
-def _vector_lengths(study: StudySpec) -> tuple[int, int]:
-    """Return the length of a state's vector, and of a transform of its convolution."""
-    return study.buckets, 2 ** math.ceil(math.log2(2 * study.buckets))
-
-
-def _directions(pair: Pair) -> int:
-    return 1 if pair.symmetric else 2
-
-
-def _steps(study: StudySpec) -> int:
-    """Return the number of composition steps of one direction: the ladder, and the binary digits of every r."""
-    ladder = study.compositions[-1].bit_length() - 1
-    return ladder + sum(r.bit_count() - 1 for r in study.compositions)
-
-
 def _cell_seconds(study: StudySpec, cell: Cell) -> float:
-    state, transform = _vector_lengths(study)
-    step = _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
-    points = len(study.compositions) * len(study.epsilon)
-    evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * points
-    leaf = _SECONDS_PER_LEAF + _SECONDS_PER_LEAF_BUCKET * state
-    return _directions(cell.pair) * (leaf + _steps(study) * step + evaluation)
+    if study.method == "tight":
+        return plan_tight.cell_seconds(study, cell)
+    return plan_buckets.cell_seconds(study, cell)
 
 
 def _worker_bytes(study: StudySpec) -> int:
-    state, transform = _vector_lengths(study)
-    # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
-    ladder = study.compositions[-1].bit_length() + (len(study.compositions) if study.keep_states else 0)
-    vectors = (_STATE_VECTORS + _KEPT_VECTORS * ladder) * state + _FFT_VECTORS * transform
-    bounds = 2 * _BOUND_ARRAYS * len(study.compositions) * len(study.epsilon)
-    return _BASE_BYTES + 8 * (vectors + bounds)
+    bounds = 8 * 2 * _BOUND_ARRAYS * len(study.compositions) * len(study.epsilon)
+    if study.method == "buckets":
+        return _BASE_BYTES + bounds + plan_buckets.cell_bytes(study)
+    return _BASE_BYTES + bounds + max(plan_tight.cell_bytes(study, cell) for cell in study.cells)
 
 
 def _store_bytes(study: StudySpec) -> int:
     points = 2 * len(study.compositions) * len(study.epsilon)
     total = _STORE_BYTES + len(study.cells) * (_CELL_BYTES + 8 * _BOUND_ARRAYS * points)
     if study.keep_states:
-        state, _ = _vector_lengths(study)
-        states = sum(_directions(cell.pair) for cell in study.cells) * len(study.compositions)
-        total += states * (_STATE_BYTES + 8 * _KEPT_VECTORS * state)
+        total += len(study.compositions) * sum(
+            (1 if cell.pair.symmetric else 2) * (_STATE_BYTES + _kept_bytes(study, cell)) for cell in study.cells
+        )
     return total
+
+
+def _kept_bytes(study: StudySpec, cell: Cell) -> int:
+    """Return the bytes of one kept state."""
+    return plan_tight.state_bytes(study, cell) if study.method == "tight" else plan_buckets.state_bytes(study)

@@ -12,10 +12,12 @@ from pbdist.mechanisms import pair_from_canonical
 from pbdist.mechanisms.pair import Pair
 from pbdist.types import JsonValue
 
-__all__ = ["STUDY_FORMAT", "Cell", "StudySpec", "Target", "exponential"]
+__all__ = ["CANONICAL_FORMATS", "STUDY_FORMAT", "Cell", "StudySpec", "Target", "exponential"]
 
-#: The version of the study file's format, and of the canonical form.
+#: The version of the study file's format.
 STUDY_FORMAT = 1
+#: The versions of the canonical form. The first one knows no method but privacy buckets, and says nothing of it.
+CANONICAL_FORMATS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Cell:
     pair
         The worst-case pair.
     factor
-        The factor f > 1 between buckets, or None where it is to be chosen from the pair and the largest r.
+        The factor f > 1 between buckets of one round, or None where it is to be chosen.
     """
 
     label: str
@@ -71,8 +73,12 @@ class StudySpec:
         The name of the study, which also names its default store.
     cells
         The noise settings in the order of the study file; no two are equal.
+    method
+        ``tight``, or ``buckets`` for privacy buckets.
+    tolerance
+        With ``tight`` the largest upper / lower - 1 aimed at; None with ``buckets``.
     buckets
-        The number of finite buckets; even.
+        The number of finite buckets; even. With ``tight``, where it takes the place of the tolerance, or None.
     compositions, epsilon
         The grids, increasing; ε in nats.
     keep_states
@@ -83,7 +89,9 @@ class StudySpec:
 
     name: str
     cells: tuple[Cell, ...]
-    buckets: int
+    method: str
+    tolerance: float | None
+    buckets: int | None
     compositions: tuple[int, ...]
     epsilon: tuple[float, ...]
     keep_states: bool = False
@@ -91,9 +99,12 @@ class StudySpec:
     targets: tuple[Target, ...] = ()
 
     def canonical(self) -> dict[str, JsonValue]:
-        """Return everything that decides the result, as JSON takes it; floats of the grids in hexadecimal."""
+        """Return everything that decides the result, as JSON takes it; floats of the grids in hexadecimal.
+
+        In the oldest format that can say it, so that a study of privacy buckets keeps the digest it always had.
+        """
         return {
-            "format": STUDY_FORMAT,
+            **({"format": 1} if self.method == "buckets" else {"format": 2, **self._precision()}),
             "buckets": self.buckets,
             "compositions": list(self.compositions),
             "epsilon": [value.hex() for value in self.epsilon],
@@ -108,6 +119,13 @@ class StudySpec:
             ],
         }
 
+    def _precision(self) -> dict[str, JsonValue]:
+        return {"method": self.method, "tolerance": None if self.tolerance is None else self.tolerance.hex()}
+
+    def seeks_tolerance(self, cell: Cell) -> bool:
+        """Whether the bounds of a cell are to meet within the tolerance: neither buckets nor a factor replace it."""
+        return self.method == "tight" and self.buckets is None and cell.factor is None
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical form: equal for two studies if and only if they compute the same."""
@@ -121,10 +139,13 @@ class StudySpec:
         Raises
         ------
         KeyError, TypeError, ValueError
-            `form` is not a canonical form of `STUDY_FORMAT`.
+            `form` is not a canonical form of one of `CANONICAL_FORMATS`.
         """
-        if form["format"] != STUDY_FORMAT:
-            raise ValueError(f"expected study format {STUDY_FORMAT}, got {form['format']!r}")
+        if form["format"] not in CANONICAL_FORMATS:
+            known = " or ".join(map(str, CANONICAL_FORMATS))
+            raise ValueError(f"expected study format {known}, got {form['format']!r}")
+        tight = form["format"] > 1
+        tolerance = form["tolerance"] if tight else None
         cells = tuple(
             Cell(
                 label=cell["label"],
@@ -136,6 +157,8 @@ class StudySpec:
         return cls(
             name=name,
             cells=cells,
+            method=form["method"] if tight else "buckets",
+            tolerance=None if tolerance is None else float.fromhex(tolerance),
             buckets=form["buckets"],
             compositions=tuple(form["compositions"]),
             epsilon=tuple(float.fromhex(value) for value in form["epsilon"]),

@@ -43,7 +43,13 @@ def test_bounds_are_selected_by_any_parameter(finished: Path) -> None:
     assert one.sizes == {"cell": 1, "direction": 2}
     assert float(one["factor_used"].item()) == pytest.approx(1.05)
     direct = pbdist.privacy_bounds(
-        pbdist.Laplace(3.0), compositions=4, epsilon=math.log(1.5), buckets=400, factor=1.05, direction="each"
+        pbdist.Laplace(3.0),
+        compositions=4,
+        epsilon=math.log(1.5),
+        method="buckets",
+        buckets=400,
+        factor=1.05,
+        direction="each",
     )
     np.testing.assert_array_equal(one["delta_upper"].values.ravel(), direct["delta_upper"].values.ravel())
     np.testing.assert_array_equal(one["delta_lower"].values.ravel(), direct["delta_lower"].values.ravel())

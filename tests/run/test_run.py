@@ -34,6 +34,7 @@ name: longer
 mechanisms:
   - {kind: Laplace, scale: {linspace: [2, 21, 20]}}
   - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 21, 20]}}, mean: 60, shift: 2}
+method: buckets
 buckets: 20000
 keep_states: true
 compositions: [1, 2, 3, 100]
@@ -260,11 +261,25 @@ def test_a_killed_worker_loses_nothing(longer: tuple[Path, dict[str, str]], tmp_
     assert results_of(store) == expected
 
 
+TWO_CELLS = LONGER.replace("linspace: [2, 21, 20]", "linspace: [2, 3, 2]").replace("100]", "65536]")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("buckets", "keep"), [(100_000, "false"), (400_000, "false"), (100_000, "true")])
-def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, buckets: int, keep: str) -> None:
-    text = LONGER.replace("linspace: [2, 21, 20]", "linspace: [2, 3, 2]").replace("100]", "65536]")
-    text = text.replace("20000", str(buckets)).replace("keep_states: true", f"keep_states: {keep}")
+@pytest.mark.parametrize(
+    ("precision", "keep"),
+    [
+        ("method: buckets\nbuckets: 100000", "false"),
+        ("method: buckets\nbuckets: 400000", "false"),
+        ("method: buckets\nbuckets: 100000", "true"),
+        ("tolerance: 1e-3", "true"),
+        ("tolerance: 1e-4", "false"),
+        ("buckets: 4000", "false"),
+        ("factors: 1.01", "false"),
+    ],
+)
+def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, precision: str, keep: str) -> None:
+    text = TWO_CELLS.replace("method: buckets\nbuckets: 20000", precision)
+    text = text.replace("keep_states: true", f"keep_states: {keep}")
     path = write_study(tmp_path, text)
     program = (
         "import re, sys; from pbdist.cli import main; code = main(sys.argv[1:]);"

@@ -1,7 +1,8 @@
 """Creating, refusing, committing: without a run."""
 
 import json
-from dataclasses import replace
+import shutil
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 import xarray as xr
 import zarr
 
-from pbdist.buckets import bounds_table
+from pbdist.buckets import BucketState, bounds_table
+from pbdist.buckets.tight import TiltedMasses
 from pbdist.errors import (
     BatchError,
     NotAStoreError,
@@ -18,6 +20,8 @@ from pbdist.errors import (
     StoreFormatError,
     StoreMismatchError,
 )
+from pbdist.query import open_study
+from pbdist.run import SerialExecutor, run_study
 from pbdist.store import (
     BatchWriter,
     StoredStudy,
@@ -31,7 +35,7 @@ from pbdist.store import (
 from pbdist.store.create import write_attributes
 from pbdist.study import Plan, load_study, plan_study
 from pbdist.types import Direction
-from tests.studies import TINY, files_of, write_study
+from tests.studies import TIGHT, TINY, files_of, write_study
 
 
 def plan_of(tmp_path: Path, text: str = TINY, cells_per_batch: int | None = None) -> Plan:
@@ -48,6 +52,8 @@ def write_batch(stored: StoredStudy, index: int) -> None:
                 [(cell.pair, 1)],
                 compositions=study.compositions,
                 epsilon=study.epsilon,
+                method=study.method,
+                tolerance=study.tolerance,
                 buckets=study.buckets,
                 factor=cell.factor,
                 keep_states=study.keep_states,
@@ -152,7 +158,9 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
         create_or_open(path, replace(plan, cells_per_batch=4))
     assert files_of(path) == before
     for attributes, error in (
-        ({"pbdist_format": 2}, StoreFormatError),
+        ({"pbdist_format": 3}, StoreFormatError),
+        ({"pbdist_format": True}, StoreFormatError),
+        ({"pbdist_format": 2}, StoreDamagedError),
         ({"pbdist_format": 1, "study_digest": "0" * 64}, StoreDamagedError),
         ({"study": {"format": 1}}, StoreDamagedError),
         ({"study": {"format": 9}}, StoreDamagedError),
@@ -164,6 +172,26 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
             create_or_open(path, plan)
         assert "\n" not in str(caught.value)
         assert files_of(path) == changed
+
+
+def test_a_store_of_format_1_opens_is_queried_and_goes_on(tmp_path: Path) -> None:
+    """The fixture was written before there was any method but privacy buckets, by ``pbdist run`` of its study.yaml."""
+    old = Path(__file__).parent / "format-1"
+    plan = plan_study(load_study(old / "study.yaml"))
+    assert plan.study.method == "buckets"
+    path = tmp_path / "s.zarr"
+    shutil.copytree(old / "old.zarr", path)
+    before = files_of(path)
+    stored = open_store(path)
+    assert (stored.study.method, stored.study.tolerance, stored.study.buckets) == ("buckets", None, 40)
+    assert all(is_committed(stored, index) for index in range(stored.batches))
+    bounds = open_study(path).lookup("Laplace", compositions=3, epsilon=0.5)
+    assert bounds.maximum == (0.14658110164616603, 0.1743820287295935)
+    state = read_state(stored, 0, Direction.A_TO_B, 3)
+    assert isinstance(state, BucketState)
+    # The study of today has the digest of then, and nothing is left to compute.
+    run_study(plan.study, path, SerialExecutor(), lambda _: None)
+    assert files_of(path) == before
 
 
 def test_a_path_that_cannot_be_created(tmp_path: Path) -> None:
@@ -203,7 +231,11 @@ def test_a_bound_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path))
     study = stored.study
     table = bounds_table(
-        [(study.cells[0].pair, 1)], compositions=study.compositions, epsilon=study.epsilon, buckets=study.buckets
+        [(study.cells[0].pair, 1)],
+        compositions=study.compositions,
+        epsilon=study.epsilon,
+        method="buckets",
+        buckets=400,
     )
     upper = table.delta_upper.copy()
     upper[1, 0, 0] = np.nan
@@ -239,8 +271,17 @@ def test_no_flipped_bit_is_read_as_a_number(tmp_path: Path) -> None:
         np.testing.assert_array_equal(read, true)
 
 
-def test_states_come_back_as_they_were(tmp_path: Path) -> None:
-    text = TINY.replace("buckets: 400", "buckets: 400\nkeep_states: true")
+def assert_same_state(read: BucketState | TiltedMasses, state: BucketState | TiltedMasses) -> None:
+    assert type(read) is type(state)
+    for field in fields(state):
+        found, expected = getattr(read, field.name), getattr(state, field.name)
+        np.testing.assert_array_equal(found, expected)
+        assert type(found) is type(expected), field.name
+
+
+@pytest.mark.parametrize("text", [TINY, TIGHT])
+def test_states_come_back_as_they_were(tmp_path: Path, text: str) -> None:
+    text += "keep_states: true\n"
     stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path, text, cells_per_batch=1))
     write_batch(stored, 0)
     write_batch(stored, 5)
@@ -250,20 +291,15 @@ def test_states_come_back_as_they_were(tmp_path: Path) -> None:
             [(study.cells[cell].pair, 1)],
             compositions=study.compositions,
             epsilon=study.epsilon,
+            method=study.method,
+            tolerance=study.tolerance,
             buckets=study.buckets,
             keep_states=True,
         )
         for (direction, r), state in table.states.items():
             if study.cells[cell].pair.symmetric and direction is Direction.B_TO_A:
                 continue
-            read = read_state(stored, cell, direction, r)
-            assert read.grid == state.grid
-            expected, attributes = state.to_arrays()
-            found, found_attributes = read.to_arrays()
-            assert attributes == found_attributes
-            assert expected.keys() == found.keys()
-            for name in expected:
-                np.testing.assert_array_equal(expected[name], found[name])
+            assert_same_state(read_state(stored, cell, direction, r), state)
     with pytest.raises(FileNotFoundError):
         read_state(stored, 1, Direction.A_TO_B, 1)
 

@@ -11,6 +11,7 @@ from pbdist.study import StudySpec, load_study
 from tests.studies import TINY, write_study
 
 HEAD = "format: 1\nname: s\n"
+M = "  - {kind: Laplace, scale: 2}\n"
 TAIL = "compositions: [1, 2]\nepsilon: [0, 0.5]\n"
 
 
@@ -77,12 +78,52 @@ def test_grids_are_sorted_and_factors_multiply(tmp_path: Path) -> None:
     spec = study(
         tmp_path,
         "  - {kind: Laplace, scale: 2, label: L}\n",
-        "factors: [auto, 1.5]\ncompositions: {powers_of_two: [0, 3]}\nexp_epsilon: [2, 1]\nbuckets: 10\n",
+        "factors: [auto, 1.5]\ncompositions: {powers_of_two: [0, 3]}\nexp_epsilon: [2, 1]\n"
+        "method: buckets\nbuckets: 10\n",
     )
     assert [(cell.label, cell.factor) for cell in spec.cells] == [("L", None), ("L", 1.5)]
     assert spec.compositions == (1, 2, 4, 8)
     assert spec.epsilon == (0.0, math.log(2.0))
     assert spec.buckets == 10
+
+
+def test_methods_and_their_precision(tmp_path: Path) -> None:
+    def precision(tail: str) -> tuple[str, float | None, int | None]:
+        spec = study(tmp_path, M, f"{TAIL}{tail}")
+        read = StudySpec.from_canonical(spec.canonical(), name=spec.name)
+        assert read == spec
+        assert read.digest == spec.digest
+        return spec.method, spec.tolerance, spec.buckets
+
+    assert precision("") == ("tight", 1e-3, None)
+    assert precision("method: tight\ntolerance: 0.1\n") == ("tight", 0.1, None)
+    assert precision("buckets: 1000\n") == ("tight", 1e-3, 1000)
+    assert precision("method: buckets\n") == ("buckets", None, 100_000)
+    assert precision("method: buckets\nbuckets: 10\nfactors: 1.1\n") == ("buckets", None, 10)
+    sought = study(tmp_path, M, f"{TAIL}factors: [auto, 1.01]\n")
+    assert [sought.seeks_tolerance(cell) for cell in sought.cells] == [True, False]
+    assert not study(tmp_path, M, f"{TAIL}buckets: 1000\n").seeks_tolerance(sought.cells[0])
+    assert not study(tmp_path, M, f"{TAIL}method: buckets\n").seeks_tolerance(sought.cells[0])
+
+
+def test_the_digest_of_a_bucket_study_is_what_it_always_was(tmp_path: Path) -> None:
+    spec = study(tmp_path, M, f"{TAIL}method: buckets\nbuckets: 400\n")
+    assert spec.canonical() == {
+        "format": 1,
+        "buckets": 400,
+        "compositions": [1, 2],
+        "epsilon": ["0x0.0p+0", "0x1.0000000000000p-1"],
+        "keep_states": False,
+        "cells": [{"label": "Laplace", "pair": Laplace(2.0).canonical(), "factor": None}],
+    }
+    tight = study(tmp_path, M, TAIL).canonical()
+    assert tight == {
+        **spec.canonical(),
+        "format": 2,
+        "method": "tight",
+        "tolerance": "0x1.0624dd2f1a9fcp-10",
+        "buckets": None,
+    }
 
 
 def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
@@ -94,20 +135,22 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         )
     )
     assert one.digest == same.digest
+    digests = {one.digest}
     for old, new in (
         ("scale: [2, 3, 5]", "scale: [2, 3, 5.000000000000001]"),
         ("exp_epsilon: [1, 1.5, 2]", "exp_epsilon: [1, 1.5, 2, 3]"),
         ("buckets: 400", "buckets: 402"),
+        ("method: buckets", "method: tight"),
+        ("method: buckets\nbuckets: 400", "tolerance: 1e-3"),
+        ("method: buckets\nbuckets: 400", "tolerance: 1e-2"),
         ("buckets: 400", "buckets: 400\nkeep_states: true"),
         ("label: clipped", "label: clamped"),
         ("buckets: 400", "buckets: 400\nfactors: [1.25]"),
     ):
         assert old in TINY
-        assert load_study(write_study(tmp_path, TINY.replace(old, new))).digest != one.digest
+        digests.add(load_study(write_study(tmp_path, TINY.replace(old, new))).digest)
+    assert len(digests) == 10
     assert StudySpec.from_canonical(one.canonical(), name="tiny").digest == one.digest
-
-
-M = "  - {kind: Laplace, scale: 2}\n"
 
 
 @pytest.mark.parametrize(
@@ -213,6 +256,22 @@ M = "  - {kind: Laplace, scale: 2}\n"
         ),
         (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{400 * '0'}\n", 7, "buckets: expected a positive even number"),
         (f"{HEAD}mechanisms:\n{M}{TAIL}buckets: 1{30 * '0'}\n", 7, "buckets: expected at most 1073741824"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}method: fast\n", 7, "method: expected one of tight, buckets, got 'fast'"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}method: [tight]\n", 7, "method: expected one of tight, buckets, got ['tight']"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 0\n", 7, "tolerance: expected a number from 1e-09 to 1, got 0"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: 1.5\n", 7, "tolerance: expected a number from 1e-09 to 1, got 1.5"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: .nan\n", 7, "tolerance: expected a number from 1e-09 to 1, got nan"),
+        (f"{HEAD}mechanisms:\n{M}{TAIL}tolerance: fine\n", 7, "tolerance: expected a number from 1e-09 to 1"),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}method: buckets\ntolerance: 0.01\n",
+            8,
+            "tolerance: expected none with method buckets, got 0.01",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}factors: [auto, 1.01]\nbuckets: 1000\n",
+            8,
+            "buckets: expected none beside a factor with method tight, got both",
+        ),
         (f"{HEAD}mechanisms: [\n", 4, "expected YAML"),
         (f"{HEAD}mechanisms:\n  - &a {{kind: Laplace, scale: 1}}\n  - *a\n{TAIL}", 5, "alias"),
         ("", 1, "expected a mapping"),
@@ -281,7 +340,19 @@ _values = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(
     field=st.sampled_from(
-        ["format", "name", "mechanisms", "buckets", "factors", "compositions", "epsilon", "targets", "keep_states"]
+        [
+            "format",
+            "name",
+            "mechanisms",
+            "method",
+            "tolerance",
+            "buckets",
+            "factors",
+            "compositions",
+            "epsilon",
+            "targets",
+            "keep_states",
+        ]
     ),
     value=_values,
 )

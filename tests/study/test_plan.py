@@ -4,10 +4,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pbdist.buckets import METHODS
 from pbdist.mechanisms import Histogram, Laplace
 from pbdist.study import Cell, StudySpec, load_study, plan_study
 from pbdist.study.spec import exponential
-from tests.studies import write_study
+from tests.studies import TIGHT, write_study
 
 
 @settings(max_examples=100, deadline=None)
@@ -16,14 +17,18 @@ from tests.studies import write_study
     buckets=st.integers(1, 10**6).map(lambda x: 2 * x),
     largest=st.integers(1, 2**62),
     points=st.integers(1, 50),
+    method=st.sampled_from(METHODS),
+    tolerance=st.floats(1e-9, 1.0),
 )
 def test_batches_cover_every_cell_once_and_the_longest_come_first(
-    cells: int, buckets: int, largest: int, points: int
+    cells: int, buckets: int, largest: int, points: int, method: str, tolerance: float
 ) -> None:
     spec = StudySpec(
         name="s",
         cells=tuple(Cell("L", Laplace(1.0 + i), None) for i in range(cells)),
-        buckets=buckets,
+        method=method,
+        tolerance=None if method == "buckets" else tolerance,
+        buckets=buckets if method == "buckets" else None,
         compositions=(largest,),
         epsilon=tuple(float(i) for i in range(points)),
     )
@@ -55,6 +60,24 @@ def test_more_work_is_projected_to_take_more(tmp_path: Path) -> None:
     kept = plan_study(replace(spec, keep_states=True))
     assert kept.store_bytes > plan.store_bytes
     assert kept.worker_bytes > plan.worker_bytes
+
+
+def test_a_finer_tight_study_is_projected_to_take_more(tmp_path: Path) -> None:
+    spec = load_study(write_study(tmp_path, TIGHT))
+    plan = plan_study(spec)
+    larger = (
+        replace(spec, tolerance=1e-4),
+        replace(spec, epsilon=(*spec.epsilon, 3.0)),
+        replace(spec, buckets=10**6),
+        replace(spec, cells=tuple(replace(cell, factor=1.0 + 1e-7) for cell in spec.cells)),
+        replace(spec, cells=(*spec.cells, Cell("H", Histogram([1, 2], [3, 1]), None))),
+    )
+    for other in map(plan_study, larger):
+        assert other.seconds > plan.seconds
+        assert other.worker_bytes >= plan.worker_bytes
+    kept = plan_study(replace(spec, keep_states=True))
+    assert kept.store_bytes > plan.store_bytes
+    assert kept.worker_bytes >= plan.worker_bytes
 
 
 def test_exponential_gives_back_what_a_person_writes() -> None:
