@@ -112,7 +112,7 @@ def bounds_of_group(
     per_round = sum(family.leaves for family in families)
     leaves = max(point.leaves for point in group.points)
     outside = _outside(group, tolerance)
-    limit = max(_limit(families, group, direction, leaves // per_round) for direction in group.directions)
+    limit = max(_limit(families, group, direction, leaves // per_round, tolerance) for direction in group.directions)
     windows = [
         [_window(family, group, direction, width, outside, limit, leaves) for direction in group.directions]
         for family in families
@@ -157,9 +157,10 @@ def bounds_of_group(
     return result
 
 
-def _limit(families: Sequence[Family], group: Group, direction: Direction, rounds: int) -> float:
+def _limit(families: Sequence[Family], group: Group, direction: Direction, rounds: int, tolerance: float) -> float:
     """Loss above which an event tells the same as an infinite one: with it, the rest hardly ever falls below ε."""
     largest = max(point.epsilon for point in group.points)
+    deviations = math.sqrt(2.0 * math.log(100.0 / tolerance))
     mean = variance = 0.0
     for family in families:
         profile = family.profiles[direction]
@@ -168,7 +169,7 @@ def _limit(families: Sequence[Family], group: Group, direction: Direction, round
             mean, variance = mean + family.leaves * first, variance + family.leaves * second
     total = rounds * sum(family.leaves for family in families)
     rest = 1.0 - 1.0 / total
-    return largest + rest * max(0.0, 7.0 * math.sqrt(rounds * variance) - min(rounds * mean, 0.0))
+    return largest + rest * max(0.0, deviations * math.sqrt(rounds * variance) - min(rounds * mean, 0.0))
 
 
 def _stacked(pairs: Sequence[ElementaryPair], window: LeafWindow) -> ScaledLossMasses:
@@ -184,7 +185,7 @@ def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> f
     per_round = sum(family.leaves for family in families)
     span = 0.0
     for direction in group.directions:
-        limit = _limit(families, group, direction, leaves // per_round)
+        limit = _limit(families, group, direction, leaves // per_round, tolerance)
         for family in families:
             span = max(span, loss_range(family.profiles[direction], group, _outside(group, tolerance), limit, leaves))
     return span if span > 0.0 else 1e-6

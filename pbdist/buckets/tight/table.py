@@ -149,14 +149,13 @@ class _Table:
         wanted = {direction: dict.fromkeys(every, Means()) for direction in self.directions}
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
-            rounding: set[tuple[int, int, int]] = set()
+            errors: dict[tuple[int, int, int], float] = {}
             for group in tilt_groups(self._points(wanted), self.tolerance, coarsens=self.coarsens):
                 for found in self._pass(group):
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
                     self.log_upper[cell] = min(self.log_upper[cell], found.log_upper)
-                    if found.log_error - found.log_upper > math.log(0.2 * self.tolerance):
-                        rounding.add(cell)
+                    errors[cell] = math.exp(min(found.log_error - found.log_upper, 0.0))
             brackets = {
                 (axis, *cell): self._bracket((axis, *cell))
                 for axis, chosen in enumerate(wanted.values())
@@ -174,7 +173,9 @@ class _Table:
                 break
             wanted = {
                 direction: {
-                    cell[1:]: self._changed(wanted[direction][cell[1:]], bracket, attempt, rounds=cell in rounding)
+                    cell[1:]: self._changed(
+                        wanted[direction][cell[1:]], bracket, attempt, rounds=errors[cell] > 0.2 * min(bracket, 1.0)
+                    )
                     for cell, bracket in hopeful.items()
                     if cell[0] == axis
                 }
@@ -212,9 +213,11 @@ class _Table:
         """Return what a point is to be computed with the next time."""
         if rounds:
             # What this pass found out about δ narrows windows and tilts; then more digits, then fewer elements.
-            if attempt == 0 or not _EXTENDED:
-                return means if attempt == 0 else replace(means, factor=means.factor * _MOST)
-            return replace(means, extended=True)
+            if attempt == 0 and not means.extended:
+                return means
+            if _EXTENDED and not means.extended:
+                return replace(means, extended=True)
+            return replace(means, factor=means.factor * _MOST)
         return replace(
             means, factor=means.factor / min(max(math.sqrt(bracket / (0.75 * self.tolerance)), _LEAST), _MOST)
         )
