@@ -45,7 +45,8 @@ def privacy_bounds(
     epsilon : float or array_like of float
         ε >= 0, nats.
     method : {"tight", "buckets"}, optional
-        ``"tight"``: a dominating pair on a grid from above, exact masses from below, both composed by Fourier transforms
+        ``"tight"``: a dominating pair on a grid from above, exact masses from below, both composed by Fourier
+        transforms
         with a certified rounding; see ``docs/theory.md``. ``"buckets"``: privacy buckets (Meiser & Mohammadi 2018) with
         exact masses, the chord's upper bound and the lower bound by post-processing.
     tolerance : float, optional
@@ -153,7 +154,8 @@ def epsilon_bounds(
     Returns
     -------
     xarray.Dataset
-        ``epsilon_lower <= ε <= epsilon_upper``, nats, over (``compositions``, ``delta``). At ``epsilon_upper`` the upper
+        ``epsilon_lower <= ε <= epsilon_upper``, nats, over (``compositions``, ``delta``). At ``epsilon_upper`` the
+        upper
         bound on δ is at most the δ asked for; just below ``epsilon_lower`` no proof can succeed, for there the lower
         bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass of the
         events that reveal the input.

@@ -162,7 +162,9 @@ def bounds_table(
     if method not in METHODS:
         raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
     if method == "tight":
-        return _tight_table(parts, rounds, losses, _checked_precision(tolerance, buckets, width), keep_states, strict)
+        return _tight_table(
+            parts, rounds, losses, _checked_precision(tolerance, buckets, width), keep_states=keep_states, strict=strict
+        )
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
     half_width = half_width_of(DEFAULT_BUCKETS if buckets is None else buckets)
@@ -276,6 +278,7 @@ def _tight_table(
     rounds: IntArray,
     losses: FloatArray,
     precision: _Precision,
+    *,
     keep_states: bool,
     strict: bool,
 ) -> BoundsTable:

@@ -5,7 +5,8 @@ The bound
 Let w_i be non-negative with 1-norm s_i, d_i its exponent, D = Σ d_i, N the length of the transforms and
 η = `transform_error` (N). Every coefficient of the transform of w_i errs by at most η s_i, relative to s_i by η, since
 every path from an input to it does. The product is computed from two halves G and H with P + Q = D factors each, whose
-coefficients hence err by at most ((1 + γ)^P - 1) S_G, less than (e^{γP} - 1) S_G, about γP S_G, and likewise H's, where S is the product of the 1-norms and γ = η + 4u pays for the
+coefficients hence err by at most ((1 + γ)^P - 1) S_G, less than (e^{γP} - 1) S_G, about γP S_G, and likewise H's,
+where S is the product of the 1-norms and γ = η + 4u pays for the
 complex multiplications as well (Higham, Accuracy and Stability, section 3.6: √5 u each). So ‖GH - (GH)*‖₂
 <= γP S_G (‖H‖₂ + γQ S_H √F) + γQ S_H ‖G‖₂ + 4u S_G ‖H‖₂ over the F coefficients kept, with the computed norms of G
 and H. Parseval turns this into √(2/N) as much in the 2-norm of the result; the inverse transform adds η times that

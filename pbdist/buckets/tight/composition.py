@@ -75,8 +75,9 @@ def compose(
     for state, _ in factors:
         if (state.width, state.tilt, state.stride, state.count) != (first.width, first.tilt, first.stride, first.count):
             raise InvalidInputError(
-                f"states: expected one grid, got {state.count} states of width {state.width!r} x {state.stride} and tilt"
-                f" {state.tilt!r} beside {first.count} of {first.width!r} x {first.stride} and {first.tilt!r}"
+                f"states: expected one grid, got {state.count} states of width {state.width!r} x {state.stride}"
+                f" and tilt {state.tilt!r} beside {first.count} of {first.width!r} x {first.stride}"
+                f" and {first.tilt!r}"
             )
     if len(factors) == 1 and factors[0][1] == 1:
         return first
@@ -87,8 +88,8 @@ def compose(
     length = good_length(size_needed) if size_needed <= longest else size_needed
     if length > longest:
         raise PrecisionError(
-            f"compositions: expected so few, or a tolerance so large, that they take at most {longest} buckets, got {length} of"
-            f" {first.spacing:g} nats"
+            f"compositions: expected so few, or a tolerance so large, that they take at most {longest} buckets, got"
+            f" {length} of {first.spacing:g} nats"
         )
     extended = extended and length <= _LONGEST_EXTENDED
     values, rounding = product_of_powers(

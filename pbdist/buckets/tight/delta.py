@@ -19,7 +19,7 @@ from pbdist.buckets.tight.state import (
     TiltedMasses,
 )
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.types import FloatArray
+from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["delta_above", "delta_below", "log_delta_lower", "log_delta_upper", "log_error_of_lower"]
 
@@ -112,12 +112,11 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     result = _log_infinity_lower(state, epsilon)
     a, b = state.weights[0, EXACT_A], state.weights[0, EXACT_B]
     core = a >= _FAINT * float(np.max(a))
-    errors = float(state.error[0, EXACT_A]) + float(state.error[0, EXACT_B])
-    if not np.any(core) or float(np.max(a)) <= 0.0 or not math.isfinite(errors):
+    error_a, error_b = (float(state.error[0, row]) for row in (EXACT_A, EXACT_B))
+    if not np.any(core) or float(np.max(a)) <= 0.0 or not math.isfinite(error_a + error_b):
         return result
     tilt = state.tilt
     scale_a, scale_b = (float(state.log_scale[0, row]) for row in (EXACT_A, EXACT_B))
-    error_a, error_b = (float(state.error[0, row]) for row in (EXACT_A, EXACT_B))
     scale_error = float(state.log_scale_error[0, EXACT_A] + state.log_scale_error[0, EXACT_B])
     position = state.positions(EXACT_A)
     reach = max(abs(float(position[0])), abs(float(position[-1])))
@@ -133,19 +132,12 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     shared = (tilt + 1.0) * (float(np.max(epsilon) - np.min(epsilon))) < _STEEPEST and epsilon.size > 1
     for index in np.argsort(epsilon, kind="stable").tolist():
         eps = float(epsilon[index])
-        above = core & (loss > eps)
-        crossing_at = int(np.argmax(above)) if above.any() else position.size - 1
-        # The factor of b must stay a float; further left nothing is gained.
-        lowest = eps + (scale_b - scale_a) - _LARGEST_EXPONENT
-        if float(position[crossing_at]) < lowest:
-            crossing_at = int(np.searchsorted(position, lowest, side="left"))
-            if crossing_at >= position.size:
-                continue
+        crossing_at, first = _crossing(
+            position, core & (loss > eps), tilt, eps + (scale_b - scale_a) - _LARGEST_EXPONENT
+        )
+        if crossing_at >= position.size:
+            continue
         crossing = float(position[crossing_at])
-        first = int(np.searchsorted(position, crossing - _REACH / (tilt + 1.0), side="left"))
-        first = max(first, crossing_at - _NEIGHBOURS)
-        if float(position[first]) < lowest:
-            first = crossing_at
         level = eps - crossing + (scale_b - scale_a)
         grown = 1.0 + 2.0 * scale_error + rounding + 8.0 * UNIT_ROUNDOFF * (abs(eps) + abs(level))
         near = min(2 * _NEIGHBOURS, position.size - first)
@@ -160,19 +152,36 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
             start, plus_all, minus_all, origin = first, plus, minus, crossing
             minus = b[first:] * np.exp(level - (tilt + 1.0) * steps) if abs(level) >= 1.0 else minus * math.exp(level)
             minus = minus * grown
-        gains = plus - minus
-        np.maximum(gains, 0.0, out=gains)
-        gains -= ((plus.size + 64.0) * UNIT_ROUNDOFF) * (plus + minus)
-        # What the errors can be worth at most, the factors falling along the cells; only near the crossing can the best
-        # first cell lie.
-        sums = np.cumsum(gains[:near][::-1])[::-1] + float(gains[near:].sum())
+        # What the errors can be worth at most, the factors falling along the cells.
         worth = error_a * np.exp(-tilt * gap) + (error_b * grown) * np.exp(level - (tilt + 1.0) * gap)
-        best = float(np.max(sums - worth, initial=0.0)) - _UNDERFLOW * plus.size
+        best = _best_sum(plus, minus, worth)
         if best > 0.0:
             slack = scale_error + rounding + 8.0 * UNIT_ROUNDOFF * (abs(tilt * crossing) + 2.0 * _STEEPEST)
             finite = math.log(best) + scale_a - tilt * crossing - slack
             result[index] = np.logaddexp(result[index], finite)
     return result - 8.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
+
+
+def _crossing(position: FloatArray, above: BoolArray, tilt: float, lowest: float) -> tuple[int, int]:
+    """Return the first cell above ε, and the first that is tried, from `lowest` on, where b's factor is a float."""
+    crossing_at = int(np.argmax(above)) if above.any() else position.size - 1
+    if float(position[crossing_at]) < lowest:
+        crossing_at = int(np.searchsorted(position, lowest, side="left"))
+        if crossing_at >= position.size:
+            return crossing_at, crossing_at
+    first = int(np.searchsorted(position, float(position[crossing_at]) - _REACH / (tilt + 1.0), side="left"))
+    first = max(first, crossing_at - _NEIGHBOURS)
+    return crossing_at, first if float(position[first]) >= lowest else crossing_at
+
+
+def _best_sum(plus: FloatArray, minus: FloatArray, worth: FloatArray) -> float:
+    """Return the largest Σ (plus - minus)_+ from some cell on, less that cell's `worth`; a lower value."""
+    near = worth.size
+    gains = plus - minus
+    np.maximum(gains, 0.0, out=gains)
+    gains -= ((plus.size + 64.0) * UNIT_ROUNDOFF) * (plus + minus)
+    sums = np.cumsum(gains[:near][::-1])[::-1] + float(gains[near:].sum())
+    return float(np.max(sums - worth, initial=0.0)) - _UNDERFLOW * plus.size
 
 
 def log_error_of_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:

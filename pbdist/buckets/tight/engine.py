@@ -114,7 +114,10 @@ def bounds_of_group(
     outside = _outside(group, tolerance)
     limit = max(_limit(families, group, direction, leaves // per_round, tolerance) for direction in group.directions)
     windows = [
-        [_window(family, group, direction, width, outside, limit, leaves) for direction in group.directions]
+        [
+            _window(family, group, direction, width=width, outside=outside / leaves, limit=limit)
+            for direction in group.directions
+        ]
         for family in families
     ]
     merges = any(window.spread_to_infinity for chosen in windows for window in chosen)
@@ -187,7 +190,8 @@ def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> f
     for direction in group.directions:
         limit = _limit(families, group, direction, leaves // per_round, tolerance)
         for family in families:
-            span = max(span, loss_range(family.profiles[direction], group, _outside(group, tolerance), limit, leaves))
+            profile = family.profiles[direction]
+            span = max(span, loss_range(profile, group, outside=_outside(group, tolerance) / leaves, limit=limit))
     return span if span > 0.0 else 1e-6
 
 
@@ -197,9 +201,10 @@ def _outside(group: Group, tolerance: float) -> float:
 
 
 def _window(
-    family: Family, group: Group, direction: Direction, width: float, outside: float, limit: float, leaves: int
+    family: Family, group: Group, direction: Direction, *, width: float, outside: float, limit: float
 ) -> LeafWindow:
-    window = leaf_window(family.profiles[direction], group, width, outside, limit, leaves)
+    """Choose a leaf's window; `outside` is what one leaf may leave out."""
+    window = leaf_window(family.profiles[direction], group, width=width, outside=outside, limit=limit)
     if window.high - window.low > MAX_GIVEN_CELLS:
         raise PrecisionError(
             f"factor: expected one with which a round's losses take at most {MAX_GIVEN_CELLS} buckets, got"

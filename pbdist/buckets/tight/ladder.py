@@ -1,7 +1,7 @@
-"""r-fold composition on an evolving grid (Ghazi, Kamath, Kumar & Manurangsi 2022; the squaring of the 2018 paper is its
-ancestor).
+"""Composition of many states on an evolving grid.
 
-A stage composes `RADIX` equal states and makes the grid √`RADIX` times as coarse, so that a state keeps its number of
+After Ghazi, Kamath, Kumar & Manurangsi 2022 (arXiv 2207.04381); the squaring of the 2018 paper is its ancestor. A
+stage composes `RADIX` equal states and makes the grid √`RADIX` times as coarse, so that a state keeps its number of
 elements while the losses spread: the cost of r compositions grows with log r, and every stage adds equally much to the
 variance of the loss, relative to it. The numbers r are read in the digits of that radix; each takes its own way through
 the same stages, whose states are the ladder's checkpoints.

@@ -32,6 +32,7 @@ from pbdist.buckets.tight.state import (
     RATE_DOMINATING,
     SCALARS,
     TiltedMasses,
+    outwards,
 )
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ScaledLossMasses
@@ -85,23 +86,8 @@ def tilted_leaf(
     shift = (plain.loss_error + atoms.snapped + 4.0 * UNIT_ROUNDOFF * reach) * 1.0001
     slack = 2.0 * shift + (16.0 + 4.0 * reach + 8.0 * cells.largest_log) * UNIT_ROUNDOFF
 
-    raised = tails.log_below is None
-    log_here = tilt * loss - log_norm + cells.log_a
-    weights = np.zeros((cells.count, 3, size))
-    here = tilted(cells.a_upper[:, 1:], log_here[..., 1:])
-    with np.errstate(invalid="ignore"):
-        below = here * cells.share_below(loss[1:], h, slack)
-    # A difference is known relative to what it is taken from.
-    with np.errstate(invalid="ignore"):
-        weights[:, 0, 1:] = here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below
-        weights[:, 0, :-1] += below * math.exp(-tilt * h)
-    if raised:
-        weights[:, 0, :1] += tilted(cells.a_upper[:, :1], log_here[..., :1])
-    # The events below the window are left out of both exact rows: an outcome less to look at.
-    weights[:, 1, 1:] = tilted(cells.a_lower[:, 1:], log_here[..., 1:] - 0.5 * tilt * h)
-    log_b = (tilt + 1.0) * (loss - 0.5 * h) - log_norm + cells.log_b
-    weights[:, 2, 1:] = tilted(cells.b_upper[:, 1:], log_b[..., 1:])
-    atoms.add_to(weights, window, tilt, log_norm, raised=raised)
+    weights = _rows(cells, window, loss, tilt, log_norm=log_norm, slack=slack, raised=tails.log_below is None)
+    atoms.add_to(weights, window, tilt, log_norm, raised=tails.log_below is None)
 
     totals = _Totals(masses, cells, atoms)
     exponent = (tilt + 1.0) * reach + abs(log_norm) + max(cells.largest_log, atoms.largest_log)
@@ -122,21 +108,9 @@ def tilted_leaf(
         infinite_a[0] = infinite_a[0] + atoms.faint[0]
         infinite_a[1] = infinite_a[1] + atoms.faint[1] + tails.endless
         infinite_b = infinite_b + atoms.faint[3]
-    overflown = ~np.isfinite(weights).all(axis=-1)
-    if overflown.any():
-        weights[~np.isfinite(weights)] = 0.0
-    # A difference may dip below 0 by rounding.
-    np.maximum(weights, 0.0, out=weights)
     # Every element is known to this, relative to itself.
     rounding = (32.0 + 2.0 * atoms.most_in_a_cell + 8.0 * exponent) * UNIT_ROUNDOFF
-    weights[:, (0, 2)] *= 1.0 + rounding
-    weights[:, 1] *= 1.0 - rounding
-    error = np.zeros((cells.count, 3))
-    error[:, 0] += left_out * 1.0001
-    # More than all that underflow took from what is not 0.
-    error[:, (0, 2)] += size * _SMALLEST
-    # What is no float is left out altogether, which a lower value may be but no upper one.
-    error[overflown] = np.inf
+    error = _settled(weights, rounding, left_out)
     if not np.all(totals.a_upper * (1.0 + (size + 64.0) * UNIT_ROUNDOFF) >= 1.0 - 2e-9):
         raise InvalidInputError(f"mechanism: expected parameters that keep all mass, got {shown(name)}")
     additive = totals.additive(infinite_a[0], infinite_a[1], infinite_b, size, tails.endless)
@@ -161,8 +135,54 @@ def tilted_leaf(
     )
 
 
+def _rows(
+    cells: "_Cells",
+    window: LeafWindow,
+    loss: FloatArray,
+    tilt: float,
+    *,
+    log_norm: float,
+    slack: float,
+    raised: bool,
+) -> FloatArray:
+    """Tilt the spread masses; elements that are no float come out infinite or not a number."""
+    h = window.width
+    log_here = tilt * loss - log_norm + cells.log_a
+    weights = np.zeros((cells.count, 3, loss.size))
+    here = tilted(cells.a_upper[:, 1:], log_here[..., 1:])
+    with np.errstate(invalid="ignore"):
+        below = here * cells.share_below(loss[1:], h, slack)
+        # A difference is known relative to what it is taken from.
+        weights[:, 0, 1:] = here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below
+        weights[:, 0, :-1] += below * math.exp(-tilt * h)
+    if raised:
+        weights[:, 0, :1] += tilted(cells.a_upper[:, :1], log_here[..., :1])
+    # The events below the window are left out of both exact rows: an outcome less to look at.
+    weights[:, 1, 1:] = tilted(cells.a_lower[:, 1:], log_here[..., 1:] - 0.5 * tilt * h)
+    log_b = (tilt + 1.0) * (loss - 0.5 * h) - log_norm + cells.log_b
+    weights[:, 2, 1:] = tilted(cells.b_upper[:, 1:], log_b[..., 1:])
+    return weights
+
+
+def _settled(weights: FloatArray, rounding: float, left_out: float) -> FloatArray:
+    """Round the weights to their sides, in place, and return the errors that are left, shape (k, 3)."""
+    overflown = ~np.isfinite(weights).all(axis=-1)
+    if overflown.any():
+        weights[~np.isfinite(weights)] = 0.0
+    # A difference may dip below 0 by rounding.
+    np.maximum(weights, 0.0, out=weights)
+    outwards(weights, rounding)
+    error = np.zeros(weights.shape[:-1])
+    error[:, 0] += left_out * 1.0001
+    # More than all that underflow took from what is not 0.
+    error[:, (0, 2)] += weights.shape[-1] * _SMALLEST
+    # What is no float is left out altogether, which a lower value may be but no upper one.
+    error[overflown] = np.inf
+    return error
+
+
 class _Cells:
-    """Spread masses of shape (k, n), those below the window in the first column, and the logarithms of their factors."""
+    """Spread masses of shape (k, n), those below the window in the first column, and the logarithms of the factors."""
 
     def __init__(self, masses: ScaledLossMasses) -> None:
         plain = masses.masses

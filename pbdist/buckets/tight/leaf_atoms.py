@@ -53,7 +53,8 @@ class LeafTails:
     endless : float
         The P_A mass that it leaves out, to be taken as infinite.
     log_below : float or None
-        Upper value of ln E_A[e^{θL}; L at most the window's lower end]; None if the events there are raised to that end.
+        Upper value of ln E_A[e^{θL}; L at most the window's lower end]; None if the events there are raised to that
+        end.
     """
 
     log_above: float = -math.inf

@@ -87,11 +87,13 @@ def _untilted(state: TiltedMasses, row: int, kept: int, shares: FloatArray) -> F
     rounding = (over.shape[-1] + 8.0 + 4.0 * tilt * float(steps[-1])) * UNIT_ROUNDOFF
     if row == EXACT_A:
         plain = np.maximum(mass * (1.0 - rounding) - error, 0.0)
-        return plain * np.exp(np.minimum(exponent - slack, _LARGEST_EXPONENT))
+        lower: FloatArray = plain * np.exp(np.minimum(exponent - slack, _LARGEST_EXPONENT))
+        return lower
     # More than all terms lost to underflow.
     result = tilted(mass * (1.0 + rounding) + error + over.shape[-1] * _SMALLEST, exponent + slack)
     there = np.any(over > 0.0, axis=-1) | (error > 0.0)
-    return np.where(there, np.maximum(result, _SMALLEST), 0.0)
+    masses: FloatArray = np.where(there, np.maximum(result, _SMALLEST), 0.0)
+    return masses
 
 
 def _rate(additive: FloatArray, total: int, rate: int, moved: FloatArray) -> FloatArray:

@@ -237,9 +237,7 @@ def _covered(points: Sequence[Point], tolerance: float) -> list[Group]:
     return groups
 
 
-def leaf_window(
-    profile: LossProfile, group: Group, width: float, outside: float, limit: float, leaves: int
-) -> LeafWindow:
+def leaf_window(profile: LossProfile, group: Group, *, width: float, outside: float, limit: float) -> LeafWindow:
     """Choose the cells of a leaf.
 
     Parameters
@@ -249,26 +247,24 @@ def leaf_window(
     width : float
         h, nats.
     outside : float
-        Weight that may be left out on either side, in all leaves together.
+        Weight that may be left out on either side.
     limit : float
         Losses above this, nats, tell the same as infinite ones.
-    leaves : int
-        Number of leaves of the largest composition.
     """
     if profile.loss.size == 0:
         return LeafWindow(width, 0, 1, True)
-    low, high, spread = _range(profile, group, outside / leaves, limit)
+    low, high, spread = _range(profile, group, outside, limit)
     # The end lies above the last loss, so that no atom is taken for one beyond it.
     last = math.floor(high / width + 1e-9) + 1
     first = min(math.floor(low / width + 1e-9), last)
     return LeafWindow(width, first, last, spread)
 
 
-def loss_range(profile: LossProfile, group: Group, outside: float, limit: float, leaves: int) -> float:
+def loss_range(profile: LossProfile, group: Group, *, outside: float, limit: float) -> float:
     """Return the range of losses that a leaf needs, nats; parameters as for `leaf_window`."""
     if profile.loss.size == 0:
         return 0.0
-    low, high, _ = _range(profile, group, outside / leaves, limit)
+    low, high, _ = _range(profile, group, outside, limit)
     return high - min(low, high)
 
 

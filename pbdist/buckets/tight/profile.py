@@ -163,8 +163,7 @@ def saddle_points(
     def evaluated(tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         total = [np.zeros_like(tilt) for _ in range(3)]
         for profile, count in profiles:
-            for part, value in zip(total, profile.cumulants(tilt), strict=True):
-                part += count * value
+            total = [part + count * value for part, value in zip(total, profile.cumulants(tilt), strict=True)]
         return total[0] - tilt * means, total[1] - means, total[2]
 
     tilt = np.zeros_like(means)

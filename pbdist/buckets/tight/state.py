@@ -6,7 +6,8 @@ A state of direction (A, B) and tilt θ >= 0 holds three vectors on a grid of po
 - `EXACT_A`, `EXACT_B`: P_A and P_B masses of the same events, gathered in cells; the position is only a label.
 
 Kept is w = p e^{θℓ - κ} (for `EXACT_B` with θ + 1 in place of θ, so that it is about as large where `EXACT_A` is),
-with κ such that w sums to about 1. Whatever a computation does to w is paid for in the 1-norm: ``error`` T bounds Σ|w - w*|
+with κ such that w sums to about 1. Whatever a computation does to w is paid for in the 1-norm: ``error`` T bounds Σ|w
+- w*|
 over all positions, those outside the vector included. So T costs δ(ε) at most e^κ T sup_ℓ e^-θℓ (1 - e^{ε-ℓ})_+, which
 for the θ at the saddle point of ε is little against δ(ε) itself however small that is.
 """
@@ -119,10 +120,13 @@ class TiltedMasses:
 
     def positions(self, row: int) -> FloatArray:
         """Positions of a row of the first state, nats, each a product of exact numbers rounded twice at most."""
-        return (0.5 * self.width) * (self.origins[0][min(row, 1)] + 2.0 * self.stride * np.arange(self.size))
+        result: FloatArray = (0.5 * self.width) * (
+            self.origins[0][min(row, 1)] + 2.0 * self.stride * np.arange(float(self.size))
+        )
+        return result
 
     def normalised(self, within: float = 0.1) -> "TiltedMasses":
-        """Return the same states with weights that sum to 1, or as much as `within` beside it, in each row not empty."""
+        """Return the same states with weights that sum to 1, or up to `within` beside it, in each row not empty."""
         total = np.add.reduce(self.weights, axis=-1)
         total[total <= 0.0] = 1.0
         if np.all(np.abs(total - 1.0) <= max(within, 1e-13)):

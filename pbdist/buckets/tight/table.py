@@ -87,7 +87,7 @@ def tight_bounds(
     InvalidInputError
         If the losses need more cells than are allowed.
     """
-    table = _Table(counts, rounds, epsilon, tolerance, width, buckets)
+    table = _Table(counts, rounds, epsilon, tolerance=tolerance, width=width, buckets=buckets)
     table.solve(strict=strict)
     if table.symmetric:
         table.log_lower[1], table.log_upper[1] = table.log_lower[0], table.log_upper[0]
@@ -97,7 +97,10 @@ def tight_bounds(
 
 def _log_limit(counts: dict[ElementaryPair, int], rounds: IntArray) -> FloatArray:
     """Logarithm of what no δ exceeds: all P_A mass."""
-    return rounds * sum(count * math.log(max(pair.total_mass)) for pair, count in counts.items())
+    result: FloatArray = rounds.astype(np.float64) * sum(
+        count * math.log(max(pair.total_mass)) for pair, count in counts.items()
+    )
+    return result
 
 
 class _Table:
@@ -108,9 +111,10 @@ class _Table:
         counts: dict[ElementaryPair, int],
         rounds: IntArray,
         epsilon: FloatArray,
+        *,
         tolerance: float,
         width: float | None,
-        buckets: int | None,
+        buckets: int | None = None,
     ) -> None:
         self.counts, self.rounds, self.epsilon, self.tolerance = counts, rounds, epsilon, tolerance
         self.width, self.buckets = width, buckets
@@ -287,9 +291,8 @@ class _Table:
             self.counts,
             self.rounds[cell[1] : cell[1] + 1],
             np.array([lower_epsilon]),
-            self.tolerance,
-            min(self.widths),
-            None,
+            tolerance=self.tolerance,
+            width=min(self.widths),
         )
         try:
             near.solve(strict=False)

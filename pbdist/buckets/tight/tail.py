@@ -54,7 +54,7 @@ def log_tail_moment(
 
 
 def log_mass_below(pair: ElementaryPair, tilt: float, window: LeafWindow, direction: Direction) -> float:
-    """Upper bound of ln E_A[e^{θL}; L at most the window's lower end]: mass times e^{θ · upper end} over cells below."""
+    """Upper bound of ln E_A[e^{θL}; L at most the window's lower end]: mass times e^{θ · upper end} of cells there."""
     end = window.width * (window.low - 1.0)
     edges = (end - _BELOW / max(tilt, 1e-12))[::-1]
     scaled = pair.scaled_loss_masses(edges, direction)
