@@ -158,3 +158,49 @@ def test_laplace_in_unit_bins(outermost: int, as_counts: bool) -> None:
                 allowance = mpmath.mpf("1.001") * rounds * (error_a + error_b) * mpmath.exp(epsilon)
             cell = bounds.sel(direction=direction, epsilon=epsilon)
             assert_within(cell, delta, f"{direction} ε = {epsilon}", allowance)
+
+
+# -- what the default method promises --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tolerance", [None, 1e-5])
+@pytest.mark.parametrize("name", PAIRS)
+def test_exact_values_within_the_tolerance(name: str, tolerance: float | None) -> None:
+    """Every figure lies within, both directions, at the default tolerance and at 1e-5."""
+    bounds = pbdist.privacy_bounds(
+        PAIRS[name],
+        compositions=CASES[name]["compositions"],
+        epsilon=list(deltas(name)),
+        tolerance=tolerance,
+        direction="each",
+    ).squeeze("compositions")
+    for direction in directions(name):
+        for epsilon, delta in deltas(name).items():
+            assert_within(bounds.sel(direction=direction, epsilon=epsilon), delta, f"{name} {direction} ε = {epsilon}")
+    bracket = np.expm1(bounds["log_delta_upper"].values - bounds["log_delta_lower"].values)
+    assert np.all(bracket <= (1e-3 if tolerance is None else tolerance)), bracket
+
+
+def gaussian_epsilon(mu: mpmath.mpf, log_delta: mpmath.mpf) -> float:
+    """The float next to the ε at which ln δ of a Gaussian pair is so much."""
+    low, high = mpmath.mpf(0), mu * mu / 2 + 80 * mu
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_gaussian(mu, middle) > log_delta else (low, middle)
+    return float(low)
+
+
+def log_gaussian(mu: mpmath.mpf, epsilon: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.log(mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.parametrize("exponent", [16, 40, 100, 300, 1000])
+@pytest.mark.parametrize(("scale", "rounds"), [(1, 1000), (10, 100), (1, 1), (1, 2), (1, 3)])
+def test_tiny_deltas_of_a_gaussian(scale: int, rounds: int, exponent: int) -> None:
+    with mpmath.workdps(60):
+        mu = mpmath.sqrt(rounds) / scale
+        epsilon = gaussian_epsilon(mu, -exponent * mpmath.log(10))
+        cell = pbdist.privacy_bounds(Gaussian(float(scale)), compositions=rounds, epsilon=epsilon).squeeze()
+        lower, upper = (float(cell[key]) for key in ("log_delta_lower", "log_delta_upper"))
+        assert mpmath.mpf(lower) <= log_gaussian(mu, mpmath.mpf(epsilon)) <= mpmath.mpf(upper)
+        assert math.expm1(upper - lower) <= 1e-3
