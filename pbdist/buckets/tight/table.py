@@ -154,12 +154,14 @@ class _Table:
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
             errors: dict[tuple[int, int, int], float] = {}
+            used: dict[tuple[int, int, int], Means] = {}
             for group in tilt_groups(self._points(wanted), self.tolerance, coarsens=self.coarsens):
                 for found in self._pass(group):
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
                     self.log_upper[cell] = min(self.log_upper[cell], found.log_upper)
                     errors[cell] = math.exp(min(found.log_error - found.log_upper, 0.0))
+                    used[cell] = self._used(found.point)
             brackets = {
                 (axis, *cell): self._bracket((axis, *cell))
                 for axis, chosen in enumerate(wanted.values())
@@ -177,9 +179,7 @@ class _Table:
                 break
             wanted = {
                 direction: {
-                    cell[1:]: self._changed(
-                        wanted[direction][cell[1:]], bracket, attempt, rounds=errors[cell] > 0.2 * min(bracket, 1.0)
-                    )
+                    cell[1:]: self._changed(used[cell], bracket, attempt, rounds=errors[cell] > 0.2 * min(bracket, 1.0))
                     for cell, bracket in hopeful.items()
                     if cell[0] == axis
                 }
@@ -212,6 +212,13 @@ class _Table:
                 known=self.log_lower[axis],
             )
         ]
+
+    def _used(self, point: Point) -> Means:
+        """Return what a point has been computed with: the width may be one that others of its group needed."""
+        if self.fixed or not self.coarsens:
+            return point.means
+        estimate = point.width(self.tolerance, coarsens=True) / point.means.factor
+        return replace(point.means, factor=self.widths[-1] / estimate)
 
     def _changed(self, means: Means, bracket: float, attempt: int, *, rounds: bool) -> Means:
         """Return what a point is to be computed with the next time."""
