@@ -49,6 +49,7 @@ def test_privacy_bounds_brackets_the_truth(
         epsilon=epsilon,
         buckets=4 * quarter,
         factor=factor,
+        method="buckets",
         direction="each",
     )
     for repeats in compositions:
@@ -82,7 +83,7 @@ def test_probabilities_are_the_masses_they_are(outcomes: int, repeats: int, quar
     table = exact_truth.composed_outcomes([(once, repeats)])
     epsilon = sorted(set(data.draw(strategies.epsilons(0.1, 2 * quarter))))
     bounds = pbdist.privacy_bounds(
-        Histogram(p, q), compositions=repeats, epsilon=epsilon, buckets=4 * quarter, direction="each"
+        Histogram(p, q), compositions=repeats, epsilon=epsilon, buckets=4 * quarter, method="buckets", direction="each"
     ).squeeze("compositions")
     for direction in Direction:
         for value in epsilon:
@@ -99,7 +100,7 @@ def test_counts_of_any_size_are_sound(digits: int) -> None:
     epsilon = [0.0, 1.0, 700.0, 800.0, 1000.0]
     for p, q in (((1, 10**digits), (10**digits, 1)), ((1, 10**digits), (1, 1))):
         bounds = pbdist.privacy_bounds(
-            Histogram(p, q), compositions=[1, 3], epsilon=epsilon, buckets=400, direction="each"
+            Histogram(p, q), compositions=[1, 3], epsilon=epsilon, buckets=400, method="buckets", direction="each"
         )
         for repeats in (1, 3):
             table = exact_truth.composed_outcomes([(CountedPair(p, q).table, repeats)])
@@ -117,7 +118,13 @@ def most_repetitions(table: exact_truth.OutcomeTable) -> int:
 @pytest.mark.parametrize("factor", [None, 1.001, 1.5])
 def test_both_is_the_larger_direction(factor: float | None) -> None:
     pair = Histogram((5, 3, 1, 0), (2, 3, 4, 1))
-    arguments = {"compositions": [1, 3, 64], "epsilon": [0.0, 0.3, 2.0], "buckets": 400, "factor": factor}
+    arguments = {
+        "compositions": [1, 3, 64],
+        "epsilon": [0.0, 0.3, 2.0],
+        "buckets": 400,
+        "factor": factor,
+        "method": "buckets",
+    }
     each = pbdist.privacy_bounds(pair, direction="each", **arguments)
     both = pbdist.privacy_bounds(pair, direction="both", **arguments)
     for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
@@ -167,6 +174,7 @@ def test_two_outcome_witnesses(p: float, rounds: int, epsilon: float, magnitude:
         compositions=rounds,
         epsilon=epsilon,
         buckets=20_000,
+        method="buckets",
         factor=p / (1 - p) if on_the_grid else None,
         direction="each",
     )
