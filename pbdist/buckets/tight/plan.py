@@ -254,8 +254,8 @@ def leaf_window(profile: LossProfile, group: Group, *, width: float, outside: fl
     if profile.loss.size == 0:
         return LeafWindow(width, 0, 1, True)
     low, high, spread = _range(profile, group, outside, limit)
-    # The end lies above the last loss, so that no atom is taken for one beyond it.
-    last = math.floor(high / width + 1e-9) + 1
+    # The end lies above the last loss, so that an atom there is not taken for one beyond it, and stands alone.
+    last = math.floor(high / width + 1e-9) + 2
     first = min(math.floor(low / width + 1e-9), last)
     return LeafWindow(width, first, last, spread)
 

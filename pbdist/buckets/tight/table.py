@@ -284,7 +284,7 @@ class _Table:
         return atom / math.ceil(atom / width) if atom > 0.1 * width else width
 
     def _excused(self, cell: tuple[int, int, int]) -> bool:
-        """Whether no better is to be had: an ε lower by a part in 10^9 has a δ beyond the upper bound.
+        """Whether no better is to be had: an ε lower by a part in 10^6 has a δ beyond the upper bound.
 
         So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
         """
@@ -293,12 +293,12 @@ class _Table:
             return True
         if float(self.log_lower[cell]) > -math.inf:
             return False
-        lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-9)
+        lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-6)
         near = _Table(
             self.counts,
             self.rounds[cell[1] : cell[1] + 1],
             np.array([lower_epsilon]),
-            tolerance=self.tolerance,
+            tolerance=1e-6 * self.tolerance,
             width=min(self.widths),
         )
         try:

@@ -125,7 +125,7 @@ def test_merged_above_a_limit_both_sides_hold() -> None:
                     1 - mpmath.mpf(10) ** -40
                 )
             # The same events of A and of B.
-            assert {j for j in gone[EXACT_A]} | {j for j in gone[EXACT_B]} <= set(
+            assert set(gone[EXACT_A]) | set(gone[EXACT_B]) <= set(
                 range(min(gone[EXACT_A] + gone[EXACT_B], default=0), state.size)
             )
             for row in (EXACT_A, EXACT_B):
