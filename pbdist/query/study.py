@@ -1,5 +1,6 @@
 """An opened study: its bounds as a lazily loaded Dataset, and exact look-ups."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,27 @@ class Study:
         except (OSError, ValueError, RuntimeError, KeyError) as error:
             raise _damaged(self.path, error) from error
         return np.where(committed, lower, np.nan), np.where(committed, upper, np.nan)
+
+    def committed_batches(self) -> Iterator[range]:
+        """Yield the cells of each batch that is committed, and whose files are those of its commit record."""
+        length = self._stored.cells_per_batch
+        for start in range(0, len(self.spec.cells), length):
+            if self._committed(start):
+                yield range(start, min(start + length, len(self.spec.cells)))
+
+    def values_of(self, name: str, cells: range) -> FloatArray:
+        """Return consecutive cells of one of the bounds, over cell, direction, compositions and ε.
+
+        Raises
+        ------
+        StoreDamagedError
+            The stored values cannot be read.
+        """
+        try:
+            part = self.bounds[name].isel({CELL: slice(cells.start, cells.stop)})
+            return np.asarray(part.transpose(CELL, DIRECTION, COMPOSITIONS, EPSILON).values, dtype=np.float64)
+        except (OSError, ValueError, RuntimeError, KeyError) as error:
+            raise _damaged(self.path, error) from error
 
     def _committed(self, cell: int) -> bool:
         """Whether the batch of a cell is committed, and its files are those of the commit record."""

@@ -9,13 +9,14 @@ from rich.table import Table
 from rich.text import Text
 
 from pbdist.query.lookup import Bounds
+from pbdist.query.precision import Precision
 from pbdist.query.targets import TargetResult
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
-__all__ = ["bounds_as_json", "bounds_table", "rounded_down", "rounded_up", "targets_table"]
+__all__ = ["bounds_as_json", "bounds_table", "precision_line", "rounded_down", "rounded_up", "targets_table"]
 
 _DIGITS = 6
 
@@ -76,6 +77,19 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
             for name, low, high, log_low, log_high in rows
         },
     }
+
+
+def precision_line(tolerance: float, precision: Precision) -> str:
+    """Return in one sentence at how many points the tolerance is missed, and where it is missed most."""
+    worst, where = precision.widest, f"{precision.points:,} (noise setting, r, ε)"
+    if worst is None:
+        return f"upper / lower - 1 <= {tolerance:g} at all {where}"
+    ratio = "infinite" if math.isinf(worst.ratio) else f"{worst.ratio:.3g}"
+    low, high = _rounded(worst.delta_lower, ROUND_FLOOR, 3), _rounded(worst.delta_upper, ROUND_CEILING, 3)
+    return (
+        f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}, at worst {ratio}:"
+        f" {worst.cell.describe()}, r = {worst.compositions}, ε = {worst.epsilon:.6g}, δ from {low} to {high}"
+    )
 
 
 def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:

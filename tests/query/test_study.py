@@ -14,11 +14,11 @@ from rich.table import Table
 
 import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
-from pbdist.query import Study, Verdict, judge_target, open_study
+from pbdist.query import Precision, Study, Verdict, judge_target, open_study, reached_precision
 from pbdist.query.tables import bounds_as_json, bounds_table, rounded_down, rounded_up
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import Target, load_study
-from tests.studies import TINY, write_study
+from tests.studies import TIGHT, TINY, write_study
 
 
 @pytest.fixture(scope="module")
@@ -295,3 +295,38 @@ def test_json_has_no_infinity(finished: Path) -> None:
 def test_printed_infinities() -> None:
     assert rounded_down(-math.inf) == "-inf"
     assert rounded_up(math.nan) == "nan"
+
+
+def test_the_precision_of_a_tight_study_is_counted(tmp_path: Path) -> None:
+    run_study(load_study(write_study(tmp_path, TIGHT)), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    study = open_study(tmp_path / "s.zarr")
+    found = reached_precision(study)
+    gap = (study.bounds["log_delta_upper"] - study.bounds["log_delta_lower"]).values
+    wide = (np.expm1(gap) > 0.01).any(axis=1)
+    assert (found.points, found.missed) == (wide.size, int(wide.sum()))
+    assert found.widest is not None
+    assert math.isinf(found.widest.ratio)
+    assert found.widest.delta_lower == 0.0 < found.widest.delta_upper < 1e-12
+    # What is not there is not counted, and what has a factor of its own asks for no tolerance.
+    (tmp_path / "s.zarr/delta_upper/c/0/0/0/0").unlink()
+    assert reached_precision(open_study(tmp_path / "s.zarr")).points == wide.size - 12
+    given = write_study(tmp_path, TIGHT + "factors: [1.01]\n")
+    run_study(load_study(given), tmp_path / "f.zarr", SerialExecutor(), lambda _: None)
+    assert reached_precision(open_study(tmp_path / "f.zarr")) == Precision(0, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "ratio"),
+    [
+        (0.0, math.log(1.5), 0.5),
+        (-math.inf, -600.0, math.inf),
+        (-math.inf, -700.0, 0.0),
+        (-math.inf, -math.inf, 0.0),
+        (-2.0, -2.0, 0.0),
+        (-643.0, -643.0 + math.log(1.5), 0.5),
+    ],
+)
+def test_ratios_of_logarithms(lower: float, upper: float, ratio: float) -> None:
+    from pbdist.query.precision import _ratio
+
+    assert _ratio(np.array([lower]), np.array([upper]))[0] == pytest.approx(ratio)
