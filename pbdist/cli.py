@@ -43,7 +43,8 @@ _TEXTS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
-    0: done; 1: some batches failed; 2: something in the input is wrong; 130: interrupted.
+    0: done; 1: some batches failed, or a store does not pass `verify`; 2: something in the input is wrong;
+    130: interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -107,6 +108,14 @@ def _parser() -> argparse.ArgumentParser:
     query.add_argument("--factor", metavar="F", type=_factor, help="factor between buckets, or auto")
     query.add_argument("--json", action="store_true", help="print JSON, unrounded")
     query.set_defaults(action=_query)
+
+    verify = commands.add_parser("verify", help="check a store: complete, unchanged, and right at sampled points")
+    verify.add_argument("store", metavar="STORE", type=Path, help="a store")
+    verify.add_argument("--sample", metavar="K", type=int, default=20, help="points to recompute (default: 20)")
+    verify.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the choice of points (default: 0)")
+    verify.add_argument("--cells", metavar="N", type=int, help="cells of the exact arithmetic (default: 100,000)")
+    verify.add_argument("--json", action="store_true", help="print JSON, unrounded")
+    verify.set_defaults(action=_verify)
     return parser
 
 
@@ -183,6 +192,7 @@ def _run(options: argparse.Namespace) -> int:
         run_study(study, store, executor, display)
     console = _console()
     _print_targets(console, study, store)
+    _print_precision(console, study, store)
     console.print(f"store: {store}", markup=False, highlight=False, soft_wrap=True)
     return 0
 
@@ -218,6 +228,16 @@ def _print_targets(console: "Console", study: "StudySpec", store: Path) -> None:
         console.print(targets_table(study, target, judge_target(opened, target)))
 
 
+def _print_precision(console: "Console", study: "StudySpec", store: Path) -> None:
+    if study.tolerance is None or not any(map(study.seeks_tolerance, study.cells)):
+        return
+    from pbdist.query import open_study, reached_precision
+    from pbdist.query.tables import precision_line
+
+    line = precision_line(study.tolerance, reached_precision(open_study(store)))
+    console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
 def _query(options: argparse.Namespace) -> int:
     from pbdist.query import open_study
     from pbdist.query.tables import bounds_as_json, bounds_table
@@ -236,6 +256,18 @@ def _query(options: argparse.Namespace) -> int:
     else:
         _console().print(bounds_table(bounds))
     return 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from pbdist.verify import DEFAULT_CELLS, verify_store
+
+    cells = DEFAULT_CELLS if options.cells is None else options.cells
+    found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
+    if options.json:
+        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+    else:
+        print(*found.lines(), sep="\n")
+    return 0 if found.passed else _FAILED
 
 
 def _console() -> "Console":

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.cli import main
-from tests.studies import TINY, files_of, write_study
+from tests.studies import TIGHT, TINY, files_of, write_study
 
 
 def pbdist(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -46,7 +46,7 @@ def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
     assert time.monotonic() - began < 3.0
 
 
-@pytest.mark.parametrize("command", ["plan", "run", "query"])
+@pytest.mark.parametrize("command", ["plan", "run", "query", "verify"])
 def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
@@ -94,6 +94,27 @@ def test_query_prints_both_directions_and_their_maximum(folder: Path) -> None:
     )
 
 
+def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path) -> None:
+    write_study(tmp_path, TIGHT)
+    done = pbdist("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # P_A - e^ε P_B of an outcome of randomized response is 0 there: no lower bound is above it.
+    assert done.stdout.splitlines()[-2].startswith(
+        "upper / lower - 1 > 0.01 at 1 of 72 (noise setting, r, ε), at worst infinite:"
+        " RandomizedResponse(p=0.6), r = 1, ε = 0.405465, δ from 0 to "
+    )
+    assert "tight, tolerance 0.01" in pbdist("plan", "study.yaml", cwd=tmp_path).stdout
+    write_study(tmp_path, TIGHT.replace("p: [0.6, 0.7]", "p: 0.7"))
+    again = pbdist("run", "study.yaml", "--serial", "--store", "other.zarr", cwd=tmp_path)
+    assert again.stdout.splitlines()[-2:] == [
+        "upper / lower - 1 <= 0.01 at all 60 (noise setting, r, ε)",
+        "store: other.zarr",
+    ]
+    verified = pbdist("verify", "other.zarr", "--sample", "5", cwd=tmp_path)
+    assert verified.returncode == 0, verified.stderr
+    assert "5 of 120 stored points recomputed (seed 0), on grids of at most 100,000 cells:" in verified.stdout
+
+
 CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
 
 
@@ -126,6 +147,8 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
             ("query", "data/tiny.zarr", "--mechanism", "a\nb", "--compositions", "4", "--epsilon", "0"),
             "mechanism: expected one of",
         ),
+        (("verify", "absent"), "expected a pbdist store"),
+        (("verify", "data/tiny.zarr", "--sample", "-1"), "sample: expected a whole number from 0 to 2^40, got -1"),
         (("plan", "absent.yaml"), "absent.yaml:1: study: expected a readable study file"),
         (("plan", "."), "expected a readable study file"),
         (("plan", "no\x1b[31m\nsuch.yaml"), "no [31m such.yaml:1: study: expected a readable study file"),

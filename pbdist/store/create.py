@@ -33,7 +33,15 @@ from pbdist.study import Plan, StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
-__all__ = ["COMPRESSOR", "SERIALIZER", "changed_arrays", "create_or_open", "restore_skeleton", "write_attributes"]
+__all__ = [
+    "COMPRESSOR",
+    "SERIALIZER",
+    "build_arrays",
+    "changed_arrays",
+    "create_or_open",
+    "restore_skeleton",
+    "write_attributes",
+]
 
 SERIALIZER = BytesCodec()
 #: Its checksum is what makes a flipped bit an error instead of a wrong number.
@@ -118,7 +126,7 @@ def changed_arrays(stored: StoredStudy) -> list[str]:
     """Return the arrays of a store whose metadata is missing, or would read their bytes as other numbers."""
     # In memory: an interrupted folder would be cleared away while zarr's thread still writes to it.
     root = zarr.open_group(MemoryStore(), mode="w", zarr_format=3)
-    _write_arrays(root, stored.study, stored.cells_per_batch)
+    build_arrays(root, stored.study, stored.cells_per_batch)
     fresh = {
         name: json.loads(array.metadata.to_buffer_dict(default_buffer_prototype())["zarr.json"].to_bytes())
         for name, array in root.arrays()
@@ -184,7 +192,7 @@ def _create(path: Path, plan: Plan) -> None:
 
 def _build(path: Path, plan: Plan) -> None:
     root = zarr.open_group(path, mode="w-", zarr_format=3, attributes=_root_attributes(plan))
-    _write_arrays(root, plan.study, plan.cells_per_batch)
+    build_arrays(root, plan.study, plan.cells_per_batch)
     root.create_group(COMMITS)
     if plan.study.keep_states:
         root.create_group(STATES)
@@ -192,7 +200,7 @@ def _build(path: Path, plan: Plan) -> None:
         root.create_group(batch_group(index))
 
 
-def _write_arrays(root: zarr.Group, study: StudySpec, cells_per_batch: int) -> None:
+def build_arrays(root: zarr.Group, study: StudySpec, cells_per_batch: int) -> None:
     """Create every array of a store, the coordinates with their values."""
     sizes = (len(study.cells), len(Direction), len(study.compositions), len(study.epsilon))
     dimensions = (CELL, DIRECTION, COMPOSITIONS, EPSILON)

@@ -1,0 +1,335 @@
+"""Check a finished store: whole, unchanged, and at sampled points in agreement with exact integer arithmetic.
+
+The exact bounds (`pbdist.buckets.exact_flint`) share the masses of the mechanisms with the fast methods, and none of
+their grids, transforms or rounding. What they say holds on a grid of any width; a finer one brings them closer
+together. So each point is computed on ever finer grids, until the stored bounds are proved or refuted or the next grid
+would need more cells than allowed.
+"""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from pbdist.buckets.exact_flint import ExactBounds, exact_bounds
+from pbdist.buckets.exact_power import flint_module
+from pbdist.errors import InvalidInputError
+from pbdist.store import StoredStudy, check_coordinates, commit_record, is_committed, open_store, read_cell
+from pbdist.store.layout import BOUNDS
+from pbdist.types import Direction, JsonValue
+
+__all__ = ["DEFAULT_CELLS", "Sample", "Verdict", "Verification", "verify_store"]
+
+#: Largest number of cells of a vector of the exact arithmetic; a few seconds a point.
+DEFAULT_CELLS = 100_000
+#: The first grid is at most so wide, in nats, if the stored one is finer.
+_WIDEST = 0.25
+#: The last grid, in stored loss widths: a power of 2.
+_FINEST = 2.0**-4
+#: Bits of the exact masses: at least, at most, beyond the digits before the first of δ, and in steps of.
+_LEAST_BITS, _MOST_BITS, _GUARD_BITS, _BIT_STEP = 128, 1088, 64, 64
+
+
+class Verdict(Enum):
+    """What the exact bracket says about the stored one, upper and lower bound together."""
+
+    #: It lies within the stored one: both stored bounds are proved.
+    CONFIRMED = "confirmed"
+    #: The brackets have points in common, and neither bound is refuted; one of them may be proved.
+    CONSISTENT = "consistent"
+    #: They have no point in common, so that the stored bounds are proved wrong; or they are no bracket at all.
+    CONTRADICTED = "contradicted"
+    #: No grid of the cells allowed has given exact bounds.
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A stored point and its exact bounds.
+
+    Attributes
+    ----------
+    cell, setting
+        The cell's number, and its noise setting as text.
+    compositions, epsilon, direction
+        The point; ε in nats.
+    stored
+        The stored bounds: lower and upper bound on δ, and on ln δ.
+    exact
+        Lower and upper bound on δ by exact arithmetic, rounded outwards, and on ln δ; None where there are none.
+    loss_width
+        Width of the cells of the exact arithmetic, nats: `multiple` times the stored one.
+    multiple
+        A power of 2 from 1/16 on.
+    verdict
+        The verdict.
+    """
+
+    cell: int
+    setting: str
+    compositions: int
+    epsilon: float
+    direction: Direction
+    stored: tuple[float, float, float, float]
+    exact: tuple[float, float, float, float] | None
+    loss_width: float
+    multiple: float
+    verdict: Verdict
+
+    def describe(self) -> str:
+        """Return the point and both brackets on one line."""
+        exact = "none" if self.exact is None else f"{self.exact[0]!r} to {self.exact[1]!r}"
+        logarithms = "" if self.exact is None else f", ln {self.exact[2]!r} to {self.exact[3]!r}"
+        return (
+            f"{self.setting}, r = {self.compositions}, ε = {self.epsilon!r}, {self.direction.value}: stored"
+            f" {self.stored[0]!r} to {self.stored[1]!r}, ln {self.stored[2]!r} to {self.stored[3]!r}; exact {exact}"
+            f"{logarithms} (loss width {self.loss_width:.3g}, {self.multiple:g} times the stored one)"
+        )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found.
+
+    Attributes
+    ----------
+    path
+        The store.
+    batches, cells
+        How many there are.
+    missing, changed
+        Batches without a commit record, and those whose files are not those of it.
+    points, seed, max_cells
+        Number of points to choose from, of each direction; the seed; and the cells allowed.
+    samples
+        In the order of the store.
+    """
+
+    path: Path
+    batches: int
+    cells: int
+    missing: tuple[int, ...]
+    changed: tuple[int, ...]
+    points: int
+    seed: int
+    max_cells: int
+    samples: tuple[Sample, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the store is complete and unchanged, and nothing contradicts it."""
+        return not (self.missing or self.changed or self.of(Verdict.CONTRADICTED))
+
+    def of(self, verdict: Verdict) -> tuple[Sample, ...]:
+        """Return the samples of a verdict."""
+        return tuple(sample for sample in self.samples if sample.verdict is verdict)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was found as text, line by line."""
+        sound = self.batches - len(self.missing) - len(self.changed)
+        yield f"{sound:,} of {self.batches:,} batches are complete and have the checksums of their commit records"
+        for what, found in (("not computed", self.missing), ("changed", self.changed)):
+            if found:
+                yield f"{what}: batches {', '.join(map(str, found[:10]))}{', ..' if len(found) > 10 else ''}"
+        yield (
+            f"{len(self.samples)} of {self.points:,} stored points recomputed (seed {self.seed}), on grids of at most"
+            f" {self.max_cells:,} cells:"
+        )
+        yield f"  {len(self.of(Verdict.CONFIRMED))} confirmed: the exact bracket lies within the stored one, both hold"
+        consistent = self.of(Verdict.CONSISTENT)
+        width = f"; the widest exact one has upper / lower - 1 = {_widest(consistent):.3g}" if consistent else ""
+        yield f"  {len(consistent)} consistent: the brackets have points in common{width}"
+        yield f"  {len(self.of(Verdict.UNCHECKED))} not checked: they need more cells"
+        yield f"  {len(self.of(Verdict.CONTRADICTED))} contradicted: the stored bounds are proved wrong"
+        for sample in self.of(Verdict.CONTRADICTED):
+            yield f"contradicted: {sample.describe()}"
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return everything in the types of JSON; the logarithm of a δ of 0, and what is no number, is None."""
+        return {
+            "passed": self.passed,
+            "batches": self.batches,
+            "missing": list(self.missing),
+            "changed": list(self.changed),
+            "points": self.points,
+            "seed": self.seed,
+            "max_cells": self.max_cells,
+            "counts": {verdict.value: len(self.of(verdict)) for verdict in Verdict},
+            "samples": [
+                {
+                    "setting": sample.setting,
+                    "cell": sample.cell,
+                    "compositions": sample.compositions,
+                    "epsilon": sample.epsilon,
+                    "direction": sample.direction.value,
+                    "stored": _named(sample.stored),
+                    "exact": None if sample.exact is None else _named(sample.exact),
+                    "loss_width": sample.loss_width if math.isfinite(sample.loss_width) else None,
+                    "multiple_of_stored_width": sample.multiple,
+                    "verdict": sample.verdict.value,
+                }
+                for sample in self.samples
+            ],
+        }
+
+
+def verify_store(path: str | Path, *, sample: int = 20, seed: int = 0, max_cells: int = DEFAULT_CELLS) -> Verification:
+    """Check a store.
+
+    First every commit record against its files, and metadata and coordinates against the study. Then points (noise
+    setting, direction, r, ε) of the batches that are sound, chosen at random: all are equally likely.
+
+    Parameters
+    ----------
+    path
+        The store.
+    sample
+        How many points to recompute; 0 for none.
+    seed
+        Of the choice: the same store and the same seed give the same points on any machine.
+    max_cells
+        Largest number of cells of a vector of the exact arithmetic; time and memory grow with it.
+
+    Returns
+    -------
+    Verification
+        A `Verdict.CONFIRMED` proves both stored bounds, a `Verdict.CONTRADICTED` proves that they do not both hold.
+        A `Verdict.CONSISTENT` proves neither; but an upper bound that is below the truth by more than the width of
+        the exact bracket would have been contradicted.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `open_store`; or metadata or coordinates are not those of the study.
+    MissingDependencyError
+        python-flint is not installed, and `sample` is above 0.
+    InvalidInputError
+        A parameter is out of its range.
+    """
+    for field, value, least in (("sample", sample, 0), ("seed", seed, 0), ("max_cells", max_cells, 4)):
+        if not least <= value <= 2**40:
+            raise InvalidInputError(f"{field}: expected a whole number from {least} to 2^40, got {value}")
+    if sample:
+        flint_module()
+    stored = open_store(path)
+    check_coordinates(stored)
+    missing = [index for index in range(stored.batches) if commit_record(stored, index) is None]
+    changed = [
+        index for index in range(stored.batches) if index not in set(missing) and not is_committed(stored, index)
+    ]
+    unsound = {*missing, *changed}
+    cells = [cell for cell in range(len(stored.study.cells)) if cell // stored.cells_per_batch not in unsound]
+    shape = (len(cells), len(Direction), len(stored.study.compositions), len(stored.study.epsilon))
+    points = math.prod(shape)
+    chosen = sorted(random.Random(seed).sample(range(points), min(sample, points)))  # noqa: S311 -- no secret
+    return Verification(
+        path=stored.path,
+        batches=stored.batches,
+        cells=len(stored.study.cells),
+        missing=tuple(missing),
+        changed=tuple(changed),
+        points=points,
+        seed=seed,
+        max_cells=max_cells,
+        samples=tuple(_sample(stored, cells, shape, point, max_cells) for point in chosen),
+    )
+
+
+def _sample(
+    stored: StoredStudy, cells: list[int], shape: tuple[int, int, int, int], point: int, max_cells: int
+) -> Sample:
+    """Recompute one point, given by its place in the row-major order of `shape`."""
+    study = stored.study
+    rest, e = divmod(point, shape[3])
+    rest, r = divmod(rest, shape[2])
+    row, axis = divmod(rest, shape[1])
+    cell = cells[row]
+    values = read_cell(stored, cell)
+    lower, upper, log_lower, log_upper = (float(values[name][axis, r, e]) for name in BOUNDS)
+    bounds = (lower, upper, log_lower, log_upper)
+    found, verdict = None, _judge(bounds, None)
+    width = float(values["loss_width"])
+    tried = 1.0
+    for multiple in _multiples(width) if verdict is Verdict.UNCHECKED else ():
+        try:
+            exact = exact_bounds(
+                [(study.cells[cell].pair, 1)],
+                compositions=study.compositions[r],
+                epsilon=[study.epsilon[e]],
+                direction=tuple(Direction)[axis],
+                loss_width=multiple * width,
+                bits=_bits(log_upper, study.epsilon[e]),
+                max_cells=max_cells,
+            )
+        except InvalidInputError:
+            # Finer grids need still more cells.
+            break
+        found, tried, verdict = exact, multiple, _judge(bounds, exact)
+        if verdict is not Verdict.CONSISTENT:
+            break
+    return Sample(
+        cell=cell,
+        setting=study.cells[cell].describe(),
+        compositions=study.compositions[r],
+        epsilon=study.epsilon[e],
+        direction=tuple(Direction)[axis],
+        stored=bounds,
+        exact=None if found is None else _rounded(found),
+        loss_width=tried * width,
+        multiple=tried,
+        verdict=verdict,
+    )
+
+
+def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None) -> Verdict:
+    lower, upper, log_lower, log_upper = stored
+    # A NaN is neither above nor below anything.
+    if not (lower <= upper and log_lower <= log_upper):
+        return Verdict.CONTRADICTED
+    if exact is None:
+        return Verdict.UNCHECKED
+    if not (exact.meets([lower], [upper])[0] and exact.meets_log([log_lower], [log_upper])[0]):
+        return Verdict.CONTRADICTED
+    holds = lower <= exact.lower[0] and log_lower <= exact.log_lower[0]
+    holds = holds and exact.upper[0] <= upper and exact.log_upper[0] <= log_upper
+    return Verdict.CONFIRMED if holds else Verdict.CONSISTENT
+
+
+def _multiples(width: float) -> Iterator[float]:
+    """Yield by what to multiply the stored loss width: from a coarse grid to one finer than the stored one."""
+    if not 0.0 < width < math.inf:
+        return
+    multiple = 2.0 ** max(0, math.floor(math.log2(_WIDEST / width)))
+    while multiple >= _FINEST:
+        yield multiple
+        multiple /= 2.0
+
+
+def _bits(log_upper: float, epsilon: float) -> int:
+    """Return how many bits tell a δ of that size, and the P_B masses that it is made of."""
+    digits = -log_upper / math.log(2.0) if log_upper > -_MOST_BITS else float(_MOST_BITS)
+    wanted = math.ceil((max(0.0, digits) + epsilon / math.log(2.0) + _GUARD_BITS) / _BIT_STEP) * _BIT_STEP
+    return min(max(wanted, _LEAST_BITS), _MOST_BITS)
+
+
+def _rounded(exact: ExactBounds) -> tuple[float, float, float, float]:
+    """Return exact bounds as floats, rounded outwards."""
+    lower, upper = float(exact.lower[0]), float(exact.upper[0])
+    if lower > exact.lower[0]:
+        lower = math.nextafter(lower, -math.inf)
+    if upper < exact.upper[0]:
+        upper = math.nextafter(upper, math.inf)
+    return lower, upper, exact.log_lower[0], exact.log_upper[0]
+
+
+def _widest(samples: Sequence[Sample]) -> float:
+    """Return the largest upper / lower - 1 of the exact brackets."""
+    gaps = [sample.exact[3] - sample.exact[2] for sample in samples if sample.exact is not None]
+    gap = max((gap for gap in gaps if not math.isnan(gap)), default=0.0)
+    return math.expm1(gap) if gap < 700.0 else math.inf
+
+
+def _named(bounds: tuple[float, float, float, float]) -> dict[str, JsonValue]:
+    return {name: value if math.isfinite(value) else None for name, value in zip(BOUNDS, bounds, strict=True)}
