@@ -33,7 +33,7 @@ _UP, _DOWN = 1.0 + 16.0 * UNIT_ROUNDOFF, 1.0 - 16.0 * UNIT_ROUNDOFF
 
 
 def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
-    """Merge what lies above a loss of `limit` nats into the last position below, and infinity.
+    """Merge what lies above a loss of `limit` nats into the first position above it, and infinity.
 
     Of a dominating atom m positions above that one e^{-m spacing} stays there, the P_B mass being kept, and the rest
     goes to infinity; of the exact masses all goes there. What lies above is told for the exact masses by their own
@@ -68,9 +68,9 @@ def merge_above(state: TiltedMasses, limit: float) -> TiltedMasses:
 
 
 def _kept(state: TiltedMasses, row: int, limit: float) -> int:
-    """Return how many positions of a row lie at or below the limit; all, if none does."""
-    kept = math.floor((limit / (0.5 * state.width) - state.origins[0][min(row, 1)]) / (2.0 * state.stride)) + 1
-    return kept if 1 <= kept <= state.size else state.size
+    """Return how many positions of a row lie at or below the limit, and the next one; all, if none does."""
+    kept = math.floor((limit / (0.5 * state.width) - state.origins[0][min(row, 1)]) / (2.0 * state.stride)) + 2
+    return kept if 2 <= kept <= state.size else state.size
 
 
 def _untilted(state: TiltedMasses, row: int, kept: int, shares: FloatArray) -> FloatArray:
