@@ -8,7 +8,7 @@ would need more cells than allowed.
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -138,13 +138,20 @@ class Verification:
             f" {self.max_cells:,} cells:"
         )
         yield f"  {len(self.of(Verdict.CONFIRMED))} confirmed: the exact bracket lies within the stored one, both hold"
-        consistent = self.of(Verdict.CONSISTENT)
-        width = f"; the widest exact one has upper / lower - 1 = {_widest(consistent):.3g}" if consistent else ""
-        yield f"  {len(consistent)} consistent: the brackets have points in common{width}"
+        consistent = len(self.of(Verdict.CONSISTENT))
+        yield f"  {consistent} consistent: the brackets have points in common{self._exact_widths()}"
         yield f"  {len(self.of(Verdict.UNCHECKED))} not checked: they need more cells"
         yield f"  {len(self.of(Verdict.CONTRADICTED))} contradicted: the stored bounds are proved wrong"
         for sample in self.of(Verdict.CONTRADICTED):
             yield f"contradicted: {sample.describe()}"
+
+    def _exact_widths(self) -> str:
+        """Return how wide the exact brackets of the consistent samples are."""
+        logs = [sample.exact[2:] for sample in self.of(Verdict.CONSISTENT) if sample.exact is not None]
+        gaps = [high - low for low, high in logs if low > -math.inf]
+        told = f"; exact upper / lower - 1 is at most {math.expm1(min(max(gaps), 700.0)):.3g}" if gaps else ""
+        endless = len(logs) - len(gaps)
+        return told + (f"; {endless} of them without an exact lower bound above 0" if endless else "")
 
     def as_json(self) -> dict[str, JsonValue]:
         """Return everything in the types of JSON; the logarithm of a δ of 0, and what is no number, is None."""
@@ -197,7 +204,7 @@ def verify_store(path: str | Path, *, sample: int = 20, seed: int = 0, max_cells
     Verification
         A `Verdict.CONFIRMED` proves both stored bounds, a `Verdict.CONTRADICTED` proves that they do not both hold.
         A `Verdict.CONSISTENT` proves neither; but an upper bound that is below the truth by more than the width of
-        the exact bracket would have been contradicted.
+        the exact bracket would have been contradicted. Of a δ below about 1e-300 it says only that it is so small.
 
     Raises
     ------
@@ -251,7 +258,7 @@ def _sample(
     bounds = (lower, upper, log_lower, log_upper)
     found, verdict = None, _judge(bounds, None)
     width = float(values["loss_width"])
-    tried = 1.0
+    tried, bits = 1.0, _bits(log_upper, study.epsilon[e])
     for multiple in _multiples(width) if verdict is Verdict.UNCHECKED else ():
         try:
             exact = exact_bounds(
@@ -260,14 +267,15 @@ def _sample(
                 epsilon=[study.epsilon[e]],
                 direction=tuple(Direction)[axis],
                 loss_width=multiple * width,
-                bits=_bits(log_upper, study.epsilon[e]),
+                bits=bits,
                 max_cells=max_cells,
             )
         except InvalidInputError:
             # Finer grids need still more cells.
             break
         found, tried, verdict = exact, multiple, _judge(bounds, exact)
-        if verdict is not Verdict.CONSISTENT:
+        # What is left of so small a δ, no bits tell apart.
+        if verdict is not Verdict.CONSISTENT or exact.log_upper[0] < (_GUARD_BITS - bits) * math.log(2.0):
             break
     return Sample(
         cell=cell,
@@ -322,13 +330,6 @@ def _rounded(exact: ExactBounds) -> tuple[float, float, float, float]:
     if upper < exact.upper[0]:
         upper = math.nextafter(upper, math.inf)
     return lower, upper, exact.log_lower[0], exact.log_upper[0]
-
-
-def _widest(samples: Sequence[Sample]) -> float:
-    """Return the largest upper / lower - 1 of the exact brackets."""
-    gaps = [sample.exact[3] - sample.exact[2] for sample in samples if sample.exact is not None]
-    gap = max((gap for gap in gaps if not math.isnan(gap)), default=0.0)
-    return math.expm1(gap) if gap < 700.0 else math.inf
 
 
 def _named(bounds: tuple[float, float, float, float]) -> dict[str, JsonValue]:

@@ -157,6 +157,25 @@ def test_changed_coordinates_are_refused(copy: Path, array: str) -> None:
         verify_store(copy, sample=0)
 
 
+def test_faint_deltas_are_seen_to_be_faint(tmp_path: Path) -> None:
+    text = (
+        "format: 1\nname: faint\nmechanisms:\n  - {kind: Gaussian, scale: 200}\ncompositions: 1\nepsilon: [0.1, 0.9]\n"
+    )
+    store = tmp_path / "s.zarr"
+    run_study(load_study(write_study(tmp_path, text)), store, SerialExecutor(), lambda _: None)
+    found = verify_store(store, sample=4, max_cells=20_000)
+    assert found.passed
+    assert any("2 of them without an exact lower bound above 0" in line for line in found.lines())
+
+    def brighter(values: FloatArray) -> None:
+        values[..., 1] = -200.0
+
+    alter(store, "log_delta_lower", brighter)
+    alter(store, "log_delta_upper", brighter)
+    contradicted = verify_store(store, sample=4, max_cells=20_000).of(Verdict.CONTRADICTED)
+    assert [sample.epsilon for sample in contradicted] == [0.9, 0.9]
+
+
 def test_too_few_cells_check_nothing_and_say_so(finished: Path) -> None:
     found = verify_store(finished, sample=4, max_cells=4)
     assert found.passed
