@@ -290,6 +290,7 @@ def _tight_table(
         width=precision.width,
         buckets=precision.buckets,
         strict=strict,
+        keep_states=keep_states,
     )
     limit = _largest_delta(parts)
     return BoundsTable(
@@ -302,7 +303,7 @@ def _tight_table(
         delta_upper=np.minimum(delta_above(found.log_upper), limit),
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
-        states=found.states if keep_states else {},
+        states=found.states,
     )
 
 

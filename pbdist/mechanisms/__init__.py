@@ -7,6 +7,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.mechanisms.discrete import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.gaussian import Gaussian
+from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.laplace import Laplace
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
@@ -36,6 +37,7 @@ __all__ = [
     "ScaledLossMasses",
     "SubsampledGaussian",
     "pair_from_canonical",
+    "scaled_gaussian_interval",
 ]
 
 #: Every mechanism by the name that its canonical form carries.

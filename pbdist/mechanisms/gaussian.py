@@ -40,6 +40,12 @@ class Gaussian(AdditiveNoise):
         If a parameter is out of its range.
     """
 
+    @property
+    def loss_deviation(self) -> float | None:
+        """The ratio of sensitivity and scale, without truncation."""
+        ratio = self.sensitivity / self.scale
+        return ratio if self.truncate is None and ratio < 1.0 else None
+
     @classmethod
     def stacked_loss_masses(cls, pairs: Sequence["Gaussian"], edges: FloatArray) -> LossMasses:
         """Masses of many untruncated pairs on common loss cells.

@@ -46,7 +46,10 @@ _DEEP = -600.0
 #: What rounding may leave of a mass so told apart; below, it counts as next to nothing.
 _LARGEST_ERROR = 0.125
 
-#: Fewer intervals than this are not looked at for equal widths.
+#: Extent of most intervals, which the first terms are enough for.
+_USUAL = _SERIES_TERMS[1][1]
+
+#: Fewer intervals than this are not looked at for equal widths, and all take the same number of terms.
 _FEW = 32
 
 #: Intervals handled at a time, so that what is computed on the way stays in the cache.
@@ -245,7 +248,7 @@ def _gaussian_block(
         some_wide = bool(wide.any())
         if some_wide:
             extent[wide] = 0.0
-        mass = _mean_of_narrow(z, w, float(extent.max(initial=0.0)))
+        mass = _mean_of_any(z, w, extent)
         z *= z
         z *= -0.5
         error = z * (-8.0 * UNIT_ROUNDOFF)
@@ -259,6 +262,19 @@ def _gaussian_block(
     if scaled:
         _drop_unresolved(mass, error, log_scale)
     return mass, error, log_scale
+
+
+def _mean_of_any(z: FloatArray, w: FloatArray, extent: FloatArray) -> FloatArray:
+    """Return the series M, with many terms only for the few intervals that need them."""
+    largest = float(extent.max(initial=0.0))
+    if largest <= _USUAL or extent.size < _FEW:
+        return _mean_of_narrow(z, w, largest)
+    wider = extent > _USUAL
+    if 4 * np.count_nonzero(wider) > extent.size:
+        return _mean_of_narrow(z, w, largest)
+    mean = _mean_of_narrow(z, w, _USUAL)
+    mean[wider] = _mean_of_narrow(z[wider], np.broadcast_to(w, z.shape)[wider], largest)
+    return mean
 
 
 def _mean_of_narrow(z: FloatArray, w: FloatArray, extent: float) -> FloatArray:

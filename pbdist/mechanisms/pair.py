@@ -54,6 +54,14 @@ class ElementaryPair(Pair):
         """Upper values of P_A and P_B of everything; 1 but for a `Histogram` whose masses sum to a little more."""
         return (1.0, 1.0)
 
+    @property
+    def loss_deviation(self) -> float | None:
+        """About the standard deviation of a loss of small mean, nats; None where that is not known beforehand.
+
+        No bound rests on it: it tells where to look first.
+        """
+        return None
+
     @abstractmethod
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of A and B on the loss cells between `edges`.

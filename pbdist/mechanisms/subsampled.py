@@ -56,6 +56,12 @@ class SubsampledGaussian(ElementaryPair):
             raise InvalidInputError(f"{name}.rate: expected a probability in (0, 1], got {self.rate!r}")
         object.__setattr__(self, "rate", rate)
 
+    @property
+    def loss_deviation(self) -> float | None:
+        """About q (e^v - 1)^½ for v = (sensitivity / scale)² < 1: of the ratio's deviation from 1."""
+        variance = (self.sensitivity / self.scale) ** 2
+        return self.rate * math.sqrt(math.expm1(variance)) if variance < 1.0 else None
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""
         return self._masses(edges, gaussian_interval).masses

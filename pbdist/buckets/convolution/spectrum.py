@@ -23,7 +23,7 @@ from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF, forward, inv
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray
 
-__all__ = ["product_of_powers"]
+__all__ = ["product_of_powers", "raised"]
 
 
 def product_of_powers(
@@ -124,14 +124,14 @@ def _halves(exponents: Sequence[int]) -> list[tuple[int, int]]:
 def _product(factors: Sequence[tuple[ComplexArray, int]]) -> ComplexArray | None:
     result: ComplexArray | None = None
     for spectrum, exponent in factors:
-        power = _power(spectrum, exponent)
+        power = raised(spectrum, exponent)
         if power is not None:
             result = power if result is None else result * power
     return result
 
 
-def _power(spectrum: ComplexArray, exponent: int) -> ComplexArray | None:
-    """Return the power by repeated squaring: always the same multiplications, whatever the library."""
+def raised(spectrum: ComplexArray, exponent: int) -> ComplexArray | None:
+    """Return the power by repeated squaring, None for 0: always the same multiplications, whatever the library."""
     result: ComplexArray | None = None
     while exponent:
         if exponent & 1:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["coarsen", "compose"]
+__all__ = ["Carried", "carried", "coarsen", "compose", "windows_of"]
 
 #: Exponents beyond this are cut, and masses below this are not told from 0.
 _LARGEST_EXPONENT, _SMALLEST = 700.0, 1e-290
@@ -83,7 +83,7 @@ def compose(
         return first
     # No power may vanish: its rounding bound would vanish with it.
     factors = [(state.normalised(0.1 / power), power) for state, power in factors]
-    lows, size = _windows(factors, outside)
+    lows, size = windows_of(factors, outside)
     size_needed = max(size, *(state.size for state, _ in factors))
     length = good_length(size_needed) if size_needed <= longest else size_needed
     if length > longest:
@@ -96,13 +96,62 @@ def compose(
         [(state.weights, power) for state, power in factors], length, lows, size, extended=extended
     )
 
+    starts = [lows] * first.count if isinstance(lows, int) else lows
+    weights = outwards(values, 2.0 * UNIT_ROUNDOFF) if extended else values
+    return carried(factors).state(first, starts, weights, 2.0 * outside + rounding)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What a composition has but its weights.
+
+    Attributes
+    ----------
+    origins : k pairs of int
+        Positions of what would be the first element.
+    bound, error : ndarray, shape (k, 3)
+        Π m_i^d_i, which no 1-norm exceeds, and the factors' own T in the product.
+    log_scale, log_scale_error, additive : ndarray
+        As in `TiltedMasses`.
+    """
+
+    origins: tuple[tuple[int, int], ...]
+    bound: FloatArray
+    error: FloatArray
+    log_scale: FloatArray
+    log_scale_error: FloatArray
+    additive: FloatArray
+
+    def state(
+        self, first: TiltedMasses, starts: Sequence[int], weights: FloatArray, more_error: FloatArray
+    ) -> TiltedMasses:
+        """Return the state on the grid of `first`; its weights start at that element of the whole, member by member."""
+        return TiltedMasses(
+            width=first.width,
+            tilt=first.tilt,
+            stride=first.stride,
+            origins=tuple(
+                (grid + 2 * first.stride * start, cells + 2 * first.stride * start)
+                for (grid, cells), start in zip(self.origins, starts, strict=True)
+            ),
+            weights=weights,
+            log_scale=self.log_scale,
+            log_scale_error=self.log_scale_error,
+            error=(self.error + more_error) * 1.001 + _SMALLEST,
+            additive=self.additive,
+        )
+
+
+def carried(factors: Sequence[tuple[TiltedMasses, int]]) -> Carried:
+    """Add up what adds up under composition, and exchange w for w* one factor at a time (see `compose`)."""
+    first = factors[0][0]
     bound = np.ones_like(first.error)
     relative = np.zeros_like(first.error)
     log_scale = np.zeros_like(first.error)
     log_scale_error = np.zeros_like(first.error)
     additive = np.zeros_like(first.additive)
     for state, power in factors:
-        norm = np.sum(state.weights, axis=-1) * (1.0 + (state.size + 2.0) * UNIT_ROUNDOFF) + state.error
+        norm = np.add.reduce(state.weights, axis=-1) * (1.0 + (state.size + 2.0) * UNIT_ROUNDOFF) + state.error
         # An empty row has neither weight nor error; an infinite error stays one.
         known = (norm > 0.0) & np.isfinite(norm)
         relative += power * np.divide(state.error, norm, out=np.where(norm > 0.0, 1.0, 0.0), where=known)
@@ -113,21 +162,18 @@ def compose(
             state.log_scale
         )
         additive += power * state.additive
-    return TiltedMasses(
-        width=first.width,
-        tilt=first.tilt,
-        stride=first.stride,
+    return Carried(
         origins=tuple(
             (
-                sum(power * state.origins[member][0] for state, power in factors) + 2 * first.stride * low,
-                sum(power * state.origins[member][1] for state, power in factors) + 2 * first.stride * low,
+                sum(power * state.origins[member][0] for state, power in factors),
+                sum(power * state.origins[member][1] for state, power in factors),
             )
-            for member, low in enumerate([lows] * first.count if isinstance(lows, int) else lows)
+            for member in range(first.count)
         ),
-        weights=outwards(values, 2.0 * UNIT_ROUNDOFF) if extended else values,
+        bound=bound,
+        error=bound * relative,
         log_scale=log_scale,
         log_scale_error=log_scale_error,
-        error=(bound * relative + 2.0 * outside + rounding) * 1.001 + _SMALLEST,
         additive=_outwards(additive, len(factors)),
     )
 
@@ -142,8 +188,11 @@ def _outwards(additive: FloatArray, terms: int) -> FloatArray:
     return np.minimum(result, LARGEST_RATE)
 
 
-def _windows(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> tuple[int | list[int], int]:
-    """Return the first element of the window, of every state or of all, and the length."""
+def windows_of(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> tuple[int | list[int], int]:
+    """Return the first element of the window, of every state or of all, and its length.
+
+    At most `outside` of the weight of the product lies elsewhere, in each row; see `compose`.
+    """
     if len(set(factors[0][0].origins)) == 1:
         low, high = _window(factors, outside)
         return low, high - low + 1

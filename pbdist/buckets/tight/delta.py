@@ -21,7 +21,16 @@ from pbdist.buckets.tight.state import (
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["delta_above", "delta_below", "log_delta_lower", "log_delta_upper", "log_error_of_lower"]
+__all__ = [
+    "delta_above",
+    "delta_below",
+    "largest_factor",
+    "log_delta_lower",
+    "log_delta_upper",
+    "log_error_of_lower",
+    "log_infinity",
+    "log_infinity_lower",
+]
 
 #: Smallest float64 of full precision, rounded up.
 _SMALLEST_NORMAL = 2.3e-308
@@ -53,16 +62,20 @@ def log_delta_upper(state: TiltedMasses, epsilon: FloatArray) -> tuple[FloatArra
     scale, scale_error = float(state.log_scale[0, DOMINATING]), float(state.log_scale_error[0, DOMINATING])
     highest = float(state.additive[0, HIGHEST]) * (1.0 + 8.0 * UNIT_ROUNDOFF)
     lowered = epsilon - float(state.additive[0, LOSS_SHIFT]) - 8.0 * UNIT_ROUNDOFF * (np.abs(epsilon) + reach)
-    factor = math.exp(-tilt * math.log1p(1.0 / tilt)) / (1.0 + tilt) if tilt > 0.0 else 1.0
-    error = float(state.error[0, DOMINATING]) * factor + weights.size * _SMALLEST_NORMAL
+    error = float(state.error[0, DOMINATING]) * largest_factor(tilt) + weights.size * _SMALLEST_NORMAL
     sums = _tail_sums(weights, position, tilt, lowered)
     slack = scale_error + 8.0 * UNIT_ROUNDOFF * (abs(scale) + np.abs(tilt * lowered) + (tilt + 1.0) * reach + 8.0)
     with np.errstate(divide="ignore"):
         finite = np.log(sums + error) + (scale - tilt * lowered) + slack
     finite = np.where(lowered >= highest, -np.inf, finite)
-    result: FloatArray = np.logaddexp(finite, _log_infinity(state, LOG_TOTAL_DOMINATING, RATE_DOMINATING))
+    result: FloatArray = np.logaddexp(finite, log_infinity(state.additive[0], LOG_TOTAL_DOMINATING, RATE_DOMINATING))
     result = result + 32.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
     return result, math.log(error) + (scale - tilt * lowered) if error > 0.0 else np.full(epsilon.size, -np.inf)
+
+
+def largest_factor(tilt: float) -> float:
+    """Return max_{y>0} e^{-θy} (1 - e^-y) = θ^θ / (1 + θ)^(1+θ)."""
+    return math.exp(-tilt * math.log1p(1.0 / tilt)) / (1.0 + tilt) if tilt > 0.0 else 1.0
 
 
 def _tail_sums(weights: FloatArray, position: FloatArray, tilt: float, epsilon: FloatArray) -> FloatArray:
@@ -109,7 +122,7 @@ def log_delta_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     a > e^ε b, that first one such that the sum, less what the errors of both rows can be worth there, is largest; and
     infinity, as one cell more.
     """
-    result = _log_infinity_lower(state, epsilon)
+    result = log_infinity_lower(state.additive[0], epsilon)
     a, b = state.weights[0, EXACT_A], state.weights[0, EXACT_B]
     core = a >= _FAINT * float(np.max(a))
     error_a, error_b = (float(state.error[0, row]) for row in (EXACT_A, EXACT_B))
@@ -192,15 +205,14 @@ def log_error_of_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     return math.log(errors) + float(state.log_scale[0, EXACT_A]) - state.tilt * epsilon
 
 
-def _log_infinity(state: TiltedMasses, total: int, rate: int) -> float:
-    """Natural logarithm of the mass at infinity, M (1 - e^-ρ)."""
-    rho = float(state.additive[0, rate])
-    return float(state.additive[0, total]) + _log(-math.expm1(-rho))
+def log_infinity(additive: FloatArray, total: int, rate: int) -> float:
+    """Natural logarithm of the mass at infinity, M (1 - e^-ρ), by the additive columns of one state."""
+    return float(additive[total]) + _log(-math.expm1(-float(additive[rate])))
 
 
-def _log_infinity_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
-    """Natural logarithm of a - e^ε b at infinity, where that is positive."""
-    log_a, log_b = _log_infinity(state, LOG_TOTAL_A, RATE_A), _log_infinity(state, LOG_TOTAL_B, RATE_B)
+def log_infinity_lower(additive: FloatArray, epsilon: FloatArray) -> FloatArray:
+    """Natural logarithm of a - e^ε b at infinity, where that is positive, by the additive columns of one state."""
+    log_a, log_b = log_infinity(additive, LOG_TOTAL_A, RATE_A), log_infinity(additive, LOG_TOTAL_B, RATE_B)
     if log_a == -math.inf:
         return np.full(epsilon.size, -np.inf)
     ratio = epsilon + log_b - log_a

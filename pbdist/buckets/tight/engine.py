@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbdist.buckets.tight.delta import log_delta_lower, log_delta_upper, log_error_of_lower
+from pbdist.buckets.tight.frequencies import few_frequencies
+from pbdist.buckets.tight.frequency_delta import log_deltas
 from pbdist.buckets.tight.ladder import Ladder
 from pbdist.buckets.tight.leaf import tilted_leaf
 from pbdist.buckets.tight.leaf_atoms import LeafTails, LeafWindow
@@ -16,7 +18,7 @@ from pbdist.buckets.tight.state import TiltedMasses, joined
 from pbdist.buckets.tight.tail import log_mass_below, log_tail_moment
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, ScaledLossMasses
-from pbdist.types import Direction
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["MAX_CELLS", "Family", "PointBounds", "bounds_of_group", "families_of", "widest_span"]
 
@@ -24,6 +26,8 @@ __all__ = ["MAX_CELLS", "Family", "PointBounds", "bounds_of_group", "families_of
 MAX_CELLS, MAX_GIVEN_CELLS = 1 << 18, 1 << 25
 #: Gaussians of the same count whose losses spread alike, within this factor, are computed as one stack.
 _ALIKE = 1.2
+#: Two directions share their masses where windows grow by no more than this factor.
+_FEW_MORE = 1.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +88,7 @@ def bounds_of_group(
     longest: int,
     keep: dict[tuple[Direction, int], TiltedMasses] | None = None,
 ) -> list[PointBounds]:
-    """Compute the bounds at the points of a group.
+    """Compute the bounds at the points of a group, or at some or none where few frequencies were to do and do not.
 
     Parameters
     ----------
@@ -134,8 +138,10 @@ def bounds_of_group(
         (_leaf(family, group, chosen, outside / leaves), family.count)
         for family, chosen in zip(families, windows, strict=True)
     ]
-    ladder = Ladder(leaves, outside, limit if merges else math.inf, coarsens, longest, group.extended)
     rounds = sorted({point.leaves // per_round for point in group.points})
+    if group.few:
+        return _by_few_frequencies(items, group, rounds, outside)
+    ladder = Ladder(leaves, outside, limit if merges else math.inf, coarsens, longest, group.extended)
     if len(families) == 1 and not families[0].pairs[1:]:
         count = families[0].count
         powers = {r // count: state for r, state in ladder.powers(items[0][0], 1, [r * count for r in rounds])}
@@ -152,12 +158,38 @@ def bounds_of_group(
             epsilon = np.array([point.epsilon for point in points])
             lower = log_delta_lower(state, epsilon)
             upper, error = log_delta_upper(state, epsilon)
-            error = np.maximum(error, log_error_of_lower(state, epsilon))
-            bounds = zip(lower.tolist(), upper.tolist(), error.tolist(), strict=True)
-            result += [PointBounds(point, *values) for point, values in zip(points, bounds, strict=True)]
+            result += _point_bounds(points, lower, upper, np.maximum(error, log_error_of_lower(state, epsilon)))
             if keep is not None:
                 keep[direction, r] = state
     return result
+
+
+def _by_few_frequencies(
+    items: Sequence[tuple[TiltedMasses, int]], group: Group, rounds: Sequence[int], outside: float
+) -> list[PointBounds]:
+    """Compute the bounds at the points of those r of which few frequencies are left."""
+    factors = list(items)
+    if len(items) > 1 or items[0][0].count != len(group.directions):
+        # Each pair by itself, all in one direction.
+        factors = [(state.members(slice(i, i + 1)), count) for state, count in items for i in range(state.count)]
+    per_round = sum(count for _, count in factors)
+    result: list[PointBounds] = []
+    for r in rounds:
+        known = few_frequencies([(state, count * r) for state, count in factors], outside)
+        if known is None:
+            continue
+        points = [p for p in group.points if p.leaves == r * per_round]
+        members = np.array([group.directions.index(point.direction) for point in points])
+        epsilon = np.array([point.epsilon for point in points])
+        result += _point_bounds(points, *log_deltas(known, members, epsilon))
+    return result
+
+
+def _point_bounds(
+    points: Sequence[Point], lower: FloatArray, upper: FloatArray, error: FloatArray
+) -> list[PointBounds]:
+    bounds = zip(lower.tolist(), upper.tolist(), error.tolist(), strict=True)
+    return [PointBounds(point, *values) for point, values in zip(points, bounds, strict=True)]
 
 
 def _limit(families: Sequence[Family], group: Group, direction: Direction, rounds: int, tolerance: float) -> float:
@@ -217,16 +249,20 @@ def _leaf(family: Family, group: Group, windows: Sequence[LeafWindow], raisable:
     """Return the stack of a family's leaves: its pairs, or the directions of its one pair."""
     first = family.pairs[0]
     stack: list[TiltedMasses] = []
+    windows = _mirrored(windows)
     cells = max(window.high - window.low for window in windows)
+    before: ScaledLossMasses | None = None
     for direction, narrow in zip(group.directions, windows, strict=True):
         window = replace(narrow, high=narrow.low + cells)
         profile = family.profiles[direction]
         log_norm = profile.cumulant(group.tilt)[0] if profile.loss.size else 0.0
-        masses = (
-            _stacked(family.pairs, window)
-            if len(family.pairs) > 1
-            else first.scaled_loss_masses(window.edges, direction)
-        )
+        if len(family.pairs) > 1:
+            masses = _stacked(family.pairs, window)
+        elif before is not None and window == windows[0].mirrored:
+            masses = before.swapped()
+        else:
+            masses = first.scaled_loss_masses(window.edges, direction)
+        before = masses
         log_above, endless, log_below = -math.inf, 0.0, None
         if not window.spread_to_infinity:
             enough = log_norm + math.log(max(raisable, 1e-300))
@@ -237,6 +273,17 @@ def _leaf(family: Family, group: Group, windows: Sequence[LeafWindow], raisable:
         tail = LeafTails(log_above, endless, log_below)
         stack.append(tilted_leaf(masses, window, group.tilt, log_norm, tail, name=first).normalised())
     return joined(stack)
+
+
+def _mirrored(windows: Sequence[LeafWindow]) -> Sequence[LeafWindow]:
+    """Make two directions' windows those of the same events, where that takes few cells more."""
+    if len(windows) != 2 or any(window.spread_to_infinity for window in windows):
+        return windows
+    one, other = windows[0], windows[1].mirrored
+    both = replace(one, low=min(one.low, other.low), high=max(one.high, other.high))
+    if both.high - both.low > _FEW_MORE * max(window.high - window.low for window in windows):
+        return windows
+    return both, both.mirrored
 
 
 def _raised(masses: ScaledLossMasses, window: LeafWindow, tilt: float, log_norm: float) -> float:

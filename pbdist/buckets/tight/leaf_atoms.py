@@ -1,7 +1,7 @@
 """The window of a leaf, and the atoms of a pair in it."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +40,11 @@ class LeafWindow:
     def edges(self) -> FloatArray:
         """Edges (low - 1) h .. high h."""
         return self.width * np.arange(self.low - 1.0, self.high + 1.0)
+
+    @property
+    def mirrored(self) -> "LeafWindow":
+        """The window of the other direction that has the same edges, negated."""
+        return replace(self, low=1 - self.high, high=1 - self.low)
 
 
 @dataclass(frozen=True)

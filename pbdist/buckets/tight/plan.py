@@ -21,6 +21,8 @@ __all__ = ["Group", "Means", "Point", "leaf_window", "loss_range", "points_of", 
 
 #: Rounding that a composition of r leaves may cost, relative to the sum of its weights, is about this times r.
 _ROUNDING, _EXTENDED_ROUNDING = 2e-13, 2e-16
+#: The same where few frequencies are left, and the number of leaves from which on they may be.
+_FEW_ROUNDING, _MANY = 4e-14, 128
 #: Logarithm of the faintest mass that is put to infinity.
 _FAINTEST = -560.0
 #: Points whose widths are alike within this factor are computed together.
@@ -39,10 +41,13 @@ class Means:
         By what the estimated width is to be multiplied.
     extended : bool
         Whether the transforms are to be in extended precision.
+    few : bool
+        Whether the composition may be known by few frequencies, on the leaf's own grid.
     """
 
     factor: float = 1.0
     extended: bool = False
+    few: bool = True
 
 
 @dataclass(frozen=True)
@@ -86,8 +91,20 @@ class Point:
 
     def width(self, tolerance: float, *, coarsens: bool) -> float:
         """Loss width with which the bracket is about 0.75 of the tolerance."""
-        stages = 1.0 + stages_of(self.leaves, coarsens=coarsens)
+        stages = 1.0 + stages_of(self.leaves, coarsens=coarsens and not self.means.few)
         return self.means.factor * math.sqrt(0.75 * tolerance / (0.25 * self.leaves * self.sharpness() * stages))
+
+    @property
+    def rounding(self) -> float:
+        """What rounding costs, about, relative to the sum of the weights."""
+        if self.means.few:
+            return _FEW_ROUNDING * self.leaves
+        return (_EXTENDED_ROUNDING if self.means.extended else _ROUNDING) * self.leaves
+
+    def without_few(self, tolerance: float) -> "Point":
+        """The same point, to be computed by transforms."""
+        means = replace(self.means, few=False)
+        return replace(self, means=_feasible(means, self.leaves, self.excess, tolerance))
 
     def reach(self, budget: float) -> float:
         """Return how much further the tilt may be until the excess has grown by the budget."""
@@ -105,6 +122,11 @@ class Group:
     def extended(self) -> bool:
         """Whether the transforms are to be in extended precision."""
         return self.points[0].means.extended
+
+    @property
+    def few(self) -> bool:
+        """Whether the compositions are to be known by few frequencies."""
+        return self.points[0].means.few
 
     @property
     def excess(self) -> float:
@@ -183,9 +205,7 @@ def points_of(
         excess = math.log1p(z * z) - 0.5 * min(math.log(variance), 0.0) + 1.0
         if known[row, column] > -math.inf:
             excess = max(excess, r * least - float(known[row, column]) + 1.0)
-        means = wanted[row, column]
-        if math.log(_ROUNDING * r * leaves / (0.15 * tolerance)) + excess > 0.0:
-            means = replace(means, extended=True)
+        means = _feasible(wanted[row, column], r * leaves, excess, tolerance)
         points.append(
             Point(
                 direction,
@@ -203,6 +223,16 @@ def points_of(
     return points
 
 
+def _feasible(means: Means, leaves: int, excess: float, tolerance: float) -> Means:
+    """Return the means with which rounding does not cost much of the tolerance."""
+
+    def costly(rounding: float) -> bool:
+        return math.log(rounding * leaves / (0.15 * tolerance)) + excess > 0.0
+
+    few = means.few and leaves >= _MANY and not costly(_FEW_ROUNDING)
+    return replace(means, few=few, extended=not few and (means.extended or costly(_ROUNDING)))
+
+
 def tilt_groups(points: Sequence[Point], tolerance: float, *, coarsens: bool) -> list[Group]:
     """Cover the points by as few tilts as keep the rounding well below the tolerance, like widths together."""
     ordered = sorted(points, key=lambda point: point.width(tolerance, coarsens=coarsens))
@@ -211,8 +241,9 @@ def tilt_groups(points: Sequence[Point], tolerance: float, *, coarsens: bool) ->
         widest = _ALIKE * ordered[0].width(tolerance, coarsens=coarsens) if coarsens else math.inf
         alike = [point for point in ordered if point.width(tolerance, coarsens=coarsens) <= widest]
         ordered = ordered[len(alike) :]
-        for extended in (False, True):
-            groups += _covered([point for point in alike if point.means.extended is extended], tolerance)
+        for few, extended in ((True, False), (False, False), (False, True)):
+            chosen = [point for point in alike if (point.means.few, point.means.extended) == (few, extended)]
+            groups += _covered(chosen, tolerance)
     return groups
 
 
@@ -220,8 +251,7 @@ def _covered(points: Sequence[Point], tolerance: float) -> list[Group]:
     """Cover points by as few tilts as possible: intervals by points, the first end first."""
     reaches: list[tuple[float, float, Point]] = []
     for point in points:
-        rounding = _EXTENDED_ROUNDING if point.means.extended else _ROUNDING
-        budget = math.log(0.1 * tolerance / (rounding * point.leaves)) - point.excess
+        budget = math.log(0.1 * tolerance / point.rounding) - point.excess
         reach = point.reach(max(budget, 0.05))
         reaches.append((point.tilt - reach, point.tilt + reach, point))
     reaches.sort(key=lambda item: (item[1], item[2].direction.value, item[2].row, item[2].column))

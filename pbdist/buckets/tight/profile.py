@@ -89,12 +89,17 @@ def loss_profile(pair: ElementaryPair, target: float) -> LossProfile:
         decades = math.log10(100.0 * target / _PROBES[-1])
         far = _PROBES[-1] * 10.0 ** np.linspace(0.1, decades, math.ceil(10.0 * decades))
         edges = np.concatenate((-far[::-1], edges, far))
-    rough = _profile(pair, edges if target >= _PROBES[-1] else _ROUGH)
-    if rough.loss.size == 0 or rough.lattice > 0.0:
-        return rough
-    _, mean, variance = rough.cumulant(-0.5)
-    spread = max(math.sqrt(variance), 1e-12)
-    reach = min(target, max(float(rough.loss[-1]), -float(rough.loss[0]))) + abs(mean) + 10.0 * spread
+    deviation = pair.loss_deviation
+    if deviation is not None and target < _PROBES[-1]:
+        edges, spread = _ROUGH, max(deviation, 1e-12)
+        reach = target + 10.0 * spread
+    else:
+        rough = _profile(pair, edges if target >= _PROBES[-1] else _ROUGH)
+        if rough.loss.size == 0 or rough.lattice > 0.0:
+            return rough
+        _, mean, variance = rough.cumulant(-0.5)
+        spread = max(math.sqrt(variance), 1e-12)
+        reach = min(target, max(float(rough.loss[-1]), -float(rough.loss[0]))) + abs(mean) + 10.0 * spread
     cells = min(int(2.0 * reach / spread * _RESOLUTION) + 2, _MOST_CELLS)
     fine = np.linspace(-reach, reach, cells)
     outside = edges[np.abs(edges) > reach + spread]

@@ -1,13 +1,17 @@
 """A table of tight bounds: loss widths, tilts and windows are chosen so that the bounds meet within a tolerance."""
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF
 from pbdist.buckets.tight.engine import MAX_CELLS, Family, PointBounds, bounds_of_group, families_of, widest_span
+from pbdist.buckets.tight.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
+from pbdist.buckets.tight.ladder import STEP, stages_of
 from pbdist.buckets.tight.plan import Group, Means, Point, points_of, tilt_groups
 from pbdist.buckets.tight.profile import LossProfile, loss_profile
 from pbdist.buckets.tight.state import TiltedMasses
@@ -27,7 +31,7 @@ _LONGEST, _LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
 _EXTENDED = EXTENDED_ROUNDOFF < 1e-18
 #: Below this, as a logarithm, δ is told as well as one pass tells it.
 _DEEPEST = -2500.0
-#: Largest product of tilt and width.
+#: Largest product of tilt and width, that of the coarsest grid.
 _STEEPEST = 300.0
 #: Width for pairs without any loss.
 _TRIVIAL_WIDTH = 1e-6
@@ -61,6 +65,7 @@ def tight_bounds(
     width: float | None = None,
     buckets: int | None = None,
     strict: bool = True,
+    keep_states: bool = False,
 ) -> TightBounds:
     """Bound δ for every r and ε.
 
@@ -79,6 +84,8 @@ def tight_bounds(
         Number of cells of a leaf, about: the width follows from it, and nothing is refined.
     strict : bool, optional
         Whether a tolerance that is not reached is an error.
+    keep_states : bool, optional
+        Whether to return the states, too: every composition is then computed in full.
 
     Raises
     ------
@@ -87,7 +94,7 @@ def tight_bounds(
     InvalidInputError
         If the losses need more cells than are allowed.
     """
-    table = _Table(counts, rounds, epsilon, tolerance=tolerance, width=width, buckets=buckets)
+    table = _Table(counts, rounds, epsilon, tolerance=tolerance, width=width, buckets=buckets, keep_states=keep_states)
     table.solve(strict=strict)
     if table.symmetric:
         table.log_lower[1], table.log_upper[1] = table.log_lower[0], table.log_upper[0]
@@ -115,23 +122,32 @@ class _Table:
         tolerance: float,
         width: float | None,
         buckets: int | None = None,
+        keep_states: bool = False,
     ) -> None:
         self.counts, self.rounds, self.epsilon, self.tolerance = counts, rounds, epsilon, tolerance
-        self.width, self.buckets = width, buckets
+        self.width, self.buckets, self.keep_states = width, buckets, keep_states
         shape = (2, rounds.size, epsilon.size)
         self.log_lower, self.log_upper = np.full(shape, -np.inf), np.full(shape, np.inf)
         self.symmetric = all(pair.symmetric for pair in counts)
         self.directions = tuple(Direction)[: 1 if self.symmetric else 2]
-        target = float(epsilon.max()) / (float(rounds.min()) * sum(counts.values()))
-        self.families: list[Family] = []
-        for pairs, count in families_of(counts):
-            profile = loss_profile(_widest(pairs), target)
-            profiles = {Direction.A_TO_B: profile, Direction.B_TO_A: profile.swapped()}
-            self.families.append(Family(pairs, count, profiles))
-        lattices = {family.profiles[Direction.A_TO_B].lattice for family in self.families}
-        self.lattice = lattices.pop() if len(lattices) == 1 else 0.0
         self.widths: list[float] = []
         self.states: dict[tuple[Direction, int], TiltedMasses] = {}
+
+    @cached_property
+    def families(self) -> list[Family]:
+        """What a round consists of, with rough pictures of the losses."""
+        target = float(self.epsilon.max()) / (float(self.rounds.min()) * sum(self.counts.values()))
+        families: list[Family] = []
+        for pairs, count in families_of(self.counts):
+            profile = loss_profile(_widest(pairs), target)
+            families.append(Family(pairs, count, {Direction.A_TO_B: profile, Direction.B_TO_A: profile.swapped()}))
+        return families
+
+    @cached_property
+    def lattice(self) -> float:
+        """A width of which all losses are multiples; 0 if there is none."""
+        lattices = {family.profiles[Direction.A_TO_B].lattice for family in self.families}
+        return lattices.pop() if len(lattices) == 1 else 0.0
 
     @property
     def fixed(self) -> bool:
@@ -150,13 +166,26 @@ class _Table:
     def solve(self, *, strict: bool) -> None:
         """Fill the table."""
         every = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
-        wanted = {direction: dict.fromkeys(every, Means()) for direction in self.directions}
+        if not self.fixed and not self.keep_states and self._solved_in_closed_form():
+            return
+        means = Means(few=not self.keep_states and self.lattice == 0.0)
+        wanted = {
+            direction: {cell: means for cell in every if not self._bracket((axis, *cell)) <= self.tolerance}
+            for axis, direction in enumerate(self.directions)
+        }
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
             errors: dict[tuple[int, int, int], float] = {}
             used: dict[tuple[int, int, int], Means] = {}
-            for group in tilt_groups(self._points(wanted), self.tolerance, coarsens=self.coarsens):
-                for found in self._pass(group):
+            groups = deque(self._groups(self._points(wanted)))
+            while groups:
+                group = groups.popleft()
+                results = self._pass(group)
+                if group.few:
+                    done = {found.point for found in results}
+                    left = [point.without_few(self.tolerance) for point in group.points if point not in done]
+                    groups.extend(self._groups(left))
+                for found in results:
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
                     self.log_upper[cell] = min(self.log_upper[cell], found.log_upper)
@@ -213,6 +242,19 @@ class _Table:
             )
         ]
 
+    def _groups(self, points: Sequence[Point]) -> list[Group]:
+        return tilt_groups(points, self.tolerance, coarsens=self.coarsens)
+
+    def _solved_in_closed_form(self) -> bool:
+        """Fill in what has a closed form; whether the tolerance is met everywhere."""
+        ratio = gaussian_ratio(self.counts)
+        if ratio is None:
+            return False
+        self.log_lower[0], self.log_upper[0] = gaussian_bounds(ratio, self.rounds, self.epsilon)
+        leaves = sum(self.counts.values())
+        self.widths.append(gaussian_width(ratio, self.rounds, self.epsilon, leaves, self.tolerance))
+        return bool(np.all(self.log_upper[0] - self.log_lower[0] <= math.log1p(self.tolerance)))
+
     def _used(self, point: Point) -> Means:
         """Return what a point has been computed with: the width may be one that others of its group needed."""
         if self.fixed or not self.coarsens:
@@ -226,6 +268,8 @@ class _Table:
             # What this pass found out about δ narrows windows and tilts; then more digits, then fewer elements.
             if attempt == 0 and not means.extended:
                 return means
+            if means.few:
+                return replace(means, few=False)
             if _EXTENDED and not means.extended:
                 return replace(means, extended=True)
             return replace(means, factor=means.factor * _MOST)
@@ -256,7 +300,8 @@ class _Table:
         else:
             width = _TRIVIAL_WIDTH
         # A position more must not weigh more than floats can tell.
-        group = replace(group, tilt=min(group.tilt, _STEEPEST / width))
+        stages = stages_of(max(point.leaves for point in group.points), coarsens=coarsens and not group.few)
+        group = replace(group, tilt=min(group.tilt, _STEEPEST / (width * float(STEP) ** stages)))
         longest = _LONGEST_GIVEN if self.fixed else _LONGEST
         for attempt in range(_PASSES):
             self.widths.append(width)
@@ -268,7 +313,7 @@ class _Table:
                     self.tolerance,
                     coarsens=coarsens,
                     longest=longest,
-                    keep=self.states,
+                    keep=self.states if self.keep_states else None,
                 )
             except PrecisionError:
                 if self.fixed or attempt == _PASSES - 1:

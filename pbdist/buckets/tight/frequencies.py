@@ -1,0 +1,287 @@
+"""Compositions of many leaves, known by the few frequencies that are left of them.
+
+The transform of a d-fold composition is the d-th power of one leaf's transform. Of a loss that is no lattice only the
+lowest frequencies survive a high power, about as many as the composition's window has standard deviations. They are
+computed one by one for the leaf's own grid, which therefore need not be made coarser, whatever d is; δ is a sum over
+them (`frequency_delta`). The frequencies that are left out are bounded:
+
+- *near 0*. For the tilted leaf w, of sum s, and D the difference of two independent indices drawn from it, cos x <=
+  1 - x²/2 + x⁴/24 gives |ŵ(t)|² = s² E cos tD <= s² (1 - σ²t² + c t⁴) <= s² exp(-σ²t² + c t⁴), σ² = E D²/2 and
+  c = E D⁴/24; up to t₁² = Σ dσ² / (4 Σ dc) the exponents add up to at most -¾ t² Σ dσ².
+- *elsewhere*. Between two frequencies Δ apart |ŵ|² exceeds the larger of its values there by at most s² σ² Δ²/4, since
+  its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
+
+Where that does not do, as for few leaves, lattices and the heaviest tails, there is nothing to be had from here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.buckets.convolution.spectrum import raised
+from pbdist.buckets.convolution.transform import forward, good_length, transform_error
+from pbdist.buckets.tight.composition import carried
+from pbdist.buckets.tight.state import TiltedMasses
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.types import ComplexArray, FloatArray, IntArray
+
+__all__ = ["FewFrequencies", "few_frequencies", "unit_roots"]
+
+#: More frequencies, or products of frequencies and elements, than this take longer than transforms of everything.
+_MOST_FREQUENCIES, _MOST_WORK = 2048, 30_000_000
+#: Longest transform that looks for frequencies far from 0.
+_LONGEST_LOOK = 1 << 17
+#: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
+_EXPONENTS: FloatArray = np.array([0.25, 1.0, 2.5, 4.0, 5.0, 6.0, 7.0, 8.5, 12.0])
+#: The lowest frequencies' exponent, of 3/4 · 1/2, less what the moments are off by.
+_NEAR = 0.3749
+
+
+@dataclass(frozen=True, eq=False)
+class FewFrequencies:
+    """A stack of k compositions.
+
+    Attributes
+    ----------
+    state : TiltedMasses
+        All but the weights, of which there are none. ``error`` pays for the frequencies that are left out, too, where
+        the weights are summed with factors that rise to at most 1 and fall again.
+    length : int
+        N: the weights are known on positions 0 .. N-1 of the state.
+    coefficients : ndarray of complex, shape (k, 3, K + 1)
+        c with w(m) = Re (c_0 + 2 Σ_j c_j e^{2πi jm/N}) / N.
+    size : ndarray, shape (k, 3)
+        No coefficient is larger.
+    """
+
+    state: TiltedMasses
+    length: int
+    coefficients: ComplexArray
+    size: FloatArray
+
+
+def few_frequencies(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> FewFrequencies | None:
+    """Compose states.
+
+    Parameters
+    ----------
+    factors : sequence of (TiltedMasses, int)
+        Stacks of the same k states, of one width, tilt and stride, and how often each is taken.
+    outside : float
+        How much of the weight may lie outside the window of the result, in each row, and about how much the frequencies
+        that are left out may be worth.
+
+    Returns
+    -------
+    FewFrequencies or None
+        None where too many frequencies survive, or it cannot be shown that few do.
+    """
+    factors = [(state.normalised(0.1 / power), power) for state, power in factors]
+    moments = [_Moments(state.weights) for state, _ in factors]
+    window = _window(factors, moments, outside)
+    if window is None:
+        return None
+    starts, length = window
+    kept = _kept(factors, moments, length, outside)
+    if kept is None:
+        return None
+    highest, left_out = kept
+    first = factors[0][0]
+    coefficients: ComplexArray = np.ones((), dtype=np.complex128)
+    rate = 0.0
+    for state, power in factors:
+        spectrum, error = _lowest(state.weights, length, highest)
+        product = raised(spectrum, power)
+        coefficients = coefficients if product is None else coefficients * product
+        rate += power * (error + 4.0 * UNIT_ROUNDOFF)
+    orders = np.arange(highest + 1)
+    shifts = unit_roots(np.multiply.outer(np.array(starts), orders), length)
+    sums = carried(factors)
+    # Each coefficient weighs at most 1 / j in a sum with the factors of `error`; the shift errs by less than 32u.
+    frequencies = 2.0 + math.log(highest + 1.0)
+    rounding = (math.expm1(rate) + 64.0 * UNIT_ROUNDOFF) * frequencies
+    state = sums.state(
+        first,
+        starts,
+        np.zeros((first.count, 3, 0)),
+        2.0 * outside + sums.bound * (rounding + left_out),
+    )
+    return FewFrequencies(state, length, coefficients * shifts[:, None, :], sums.bound * (1.0 + math.expm1(rate)))
+
+
+class _Moments:
+    """Σ w x^p, p = 0 .. 4, over the indices x from about the mean of each member of a stack, shape (5, k, 3).
+
+    ``noise`` bounds the rounding of each, relative to the sum of its terms' sizes.
+    """
+
+    def __init__(self, weights: FloatArray) -> None:
+        size = weights.shape[-1]
+        index = np.arange(float(size))
+        rows = np.add.reduce(weights, axis=1)
+        total = np.add.reduce(rows, axis=-1)
+        self.centre: FloatArray = np.divide(rows @ index, total, out=np.zeros_like(total), where=total > 0.0)
+        x = index - self.centre[:, None]
+        square = x * x
+        powers = np.stack((np.ones_like(x), x, square, square * x, square * square))
+        self.sums: FloatArray = np.einsum("krn,pkn->pkr", weights, powers)
+        self.noise = 4.0 * (size + 16.0) * UNIT_ROUNDOFF
+        self.largest: FloatArray = x[:, -1]
+        self.smallest: FloatArray = x[:, 0]
+
+    @property
+    def second(self) -> FloatArray:
+        """E D²/2 for the difference D of two independent indices, rounded down, shape (k, 3)."""
+        _, first, second, _, _ = self.sums / self.sums[0]
+        result: FloatArray = (second - first**2) * (1.0 - 1e-7)
+        return result
+
+    @property
+    def fourth(self) -> FloatArray:
+        """E D⁴/24, rounded up, shape (k, 3)."""
+        _, first, second, third, fourth = self.sums / self.sums[0]
+        result: FloatArray = (fourth - 4.0 * first * third + 3.0 * second**2) * ((1.0 + 1e-7) / 12.0)
+        return result
+
+    def log_exponential(self, rate: FloatArray, sign: float) -> FloatArray:
+        """Upper bound of ln Σ w e^{sx} for s = sign · rate, shape (k, 3, S), rates of shape (k, S).
+
+        By e^y <= 1 + y + y²/2 + y³/6 + y⁴/24 e^max(y, 0), and |y| and |y|³/6 are at most ½ + y²/2 and y²/12 + y⁴/12.
+        """
+        rate = rate[:, None, :]
+        first, second, third, fourth = (self.sums[1:] / self.sums[0])[..., None]
+        furthest = (self.largest if sign > 0.0 else -self.smallest)[:, None, None]
+        with np.errstate(over="ignore"):
+            last = fourth * (rate**4 / 24.0) * np.exp(np.minimum(rate * furthest, 600.0))
+        middle = second * (rate * rate * 0.5)
+        odd = sign * (first * rate + third * (rate**3 / 6.0))
+        rounding = self.noise * (3.0 + 3.0 * middle + 3.0 * last)
+        result: FloatArray = np.log(self.sums[0])[..., None] + np.log1p(odd + middle + last + rounding)
+        return result
+
+
+def _window(
+    factors: Sequence[tuple[TiltedMasses, int]], moments: Sequence[_Moments], outside: float
+) -> tuple[list[int], int] | None:
+    """Return where the windows of the members start, and their length: all weight but `outside` lies within.
+
+    By Chernoff's bound, with the sums of `_Moments.log_exponential`. None if a row is empty, or
+    the bound says nothing.
+    """
+    if not all(np.all(each.sums[0] > 0.0) for each in moments):
+        return None
+    variance = sum(
+        (power * np.maximum(each.second.max(axis=-1), 0.0) for each, (_, power) in zip(moments, factors, strict=True)),
+        start=np.full(factors[0][0].count, 1e-2),
+    )
+    rates = _EXPONENTS / np.sqrt(variance)[:, None]
+    budget = math.log(4.0 / outside)
+    reach: list[FloatArray] = []
+    for sign in (1.0, -1.0):
+        log_moment: FloatArray = np.zeros(())
+        for each, (_, power) in zip(moments, factors, strict=True):
+            log_moment = log_moment + power * each.log_exponential(rates, sign)
+        reach.append(np.max(np.min((log_moment + budget) / rates[:, None, :], axis=-1), axis=-1))
+    if not np.isfinite(reach).all():
+        return None
+    # In whole numbers, however large: the centres' fractions alone are floats.
+    whole = [[math.floor(centre) for centre in each.centre.tolist()] for each in moments]
+    starts: list[int] = []
+    ends: list[int] = []
+    for member in range(factors[0][0].count):
+        middle = sum(power * part[member] for part, (_, power) in zip(whole, factors, strict=True))
+        rest = math.fsum(
+            power * (float(each.centre[member]) - part[member])
+            for each, part, (_, power) in zip(moments, whole, factors, strict=True)
+        )
+        last = sum(power * (state.size - 1) for state, power in factors)
+        starts.append(max(middle + math.floor(rest - max(float(reach[1][member]), 0.0) - 2.0), 0))
+        ends.append(min(middle + math.ceil(rest + max(float(reach[0][member]), 0.0) + 2.0), last))
+    length = max(end - start for start, end in zip(starts, ends, strict=True)) + 1
+    return starts, max(length, *(state.size for state, _ in factors))
+
+
+def _kept(
+    factors: Sequence[tuple[TiltedMasses, int]], moments: Sequence[_Moments], length: int, outside: float
+) -> tuple[int, FloatArray] | None:
+    """Return the highest frequency that is kept, and the sum of |product| / (j s) over those left out, shape (k, 3)."""
+    squares, fourth = np.zeros(()), np.zeros(())
+    for each, (_, power) in zip(moments, factors, strict=True):
+        squares, fourth = squares + power * each.second, fourth + power * each.fourth
+    if not (np.all(squares > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)):
+        return None
+    near = min(math.sqrt(float(np.min(squares / fourth))) / 2.0, math.pi)
+    rate = _NEAR * float(np.min(squares))
+    cut = math.sqrt(math.log(8.0 / outside) / rate)
+    step = 2.0 * math.pi / length
+    highest = math.ceil(cut / step)
+    work = highest * sum(state.weights.size for state, _ in factors)
+    if (highest + 1) * step > near or highest > _MOST_FREQUENCIES or work > _MOST_WORK:
+        return None
+    following = rate * step * step
+    close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
+    far = np.zeros(())
+    for (state, power), each in zip(factors, moments, strict=True):
+        largest = _largest_beyond(state.weights, each.second, near)
+        if largest is None:
+            return None
+        far = far + 0.5 * power * np.log(largest)
+    left_out: FloatArray = close / (highest + 1.0) + np.exp(far) * (2.0 + math.log(length))
+    return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
+
+
+def _largest_beyond(weights: FloatArray, second: FloatArray, near: float) -> FloatArray | None:
+    """Return a bound on |ŵ(t)|² / s² for near <= t <= π, shape (k, 3)."""
+    size = weights.shape[-1]
+    length = good_length(max(2 * size, math.ceil(8.0 / near)))
+    if length > _LONGEST_LOOK:
+        return None
+    step = 2.0 * math.pi / length
+    spectrum = forward(weights, length)[..., math.floor(near / step * (1.0 - 1e-9)) :]
+    squares = spectrum.real * spectrum.real + spectrum.imag * spectrum.imag
+    total = np.add.reduce(weights, axis=-1)
+    largest = np.max(squares, axis=-1) / (total * total)
+    # The moment is rounded down by a part in 10^7.
+    rounding = 4.0 * transform_error(length) + (size + 16.0) * UNIT_ROUNDOFF
+    bound: FloatArray = np.minimum(largest + rounding + 0.26 * second * step * step, 1.0)
+    return bound
+
+
+def _lowest(weights: FloatArray, length: int, highest: int) -> tuple[ComplexArray, float]:
+    """Return Σ_j w_j e^{-2πi jm/N} for m = 0 .. highest, and a bound on the error relative to Σ w.
+
+    Summed over blocks of B, each with the same B powers, then over the blocks. A power errs by 21u (`unit_roots`),
+    their product by 3u more; sums of B and of n/B terms, real and imaginary part each, by twice as many roundings.
+    """
+    size = weights.shape[-1]
+    block = 1 << max(3, math.ceil(math.log2(math.sqrt(size))))
+    blocks = -(-size // block)
+    padded = weights
+    if blocks * block != size:
+        padded = np.zeros((*weights.shape[:-1], blocks * block))
+        padded[..., :size] = weights
+    orders = np.arange(highest + 1)
+    within = unit_roots(-np.multiply.outer(np.arange(block), orders), length)
+    between = unit_roots(-np.multiply.outer(block * np.arange(blocks), orders), length)
+    parts = padded.reshape(*weights.shape[:-1], blocks, block)
+    # Not as a product of matrices, for which some libraries start threads.
+    inner = np.einsum("krcb,bm->krcm", parts, within.view(np.float64)).view(np.complex128)
+    inner *= between
+    error = (64.0 + 2.0 * (block + blocks)) * UNIT_ROUNDOFF
+    return np.add.reduce(inner, axis=-2), error
+
+
+def unit_roots(numerator: IntArray, denominator: int) -> ComplexArray:
+    """Return e^{2πi a/N}, each within 21u.
+
+    The fraction is reduced exactly to at most a half; quotient, 2π and product are off by 3u of at most π, and
+    numpy's sine and cosine are taken to be accurate to 8u.
+    """
+    reduced = np.mod(numerator, denominator)
+    reduced = np.where(2 * reduced > denominator, reduced - denominator, reduced)
+    angle = (2.0 * math.pi) * (reduced / float(denominator))
+    result = np.empty(angle.shape, dtype=np.complex128)
+    result.real, result.imag = np.cos(angle), np.sin(angle)
+    return result
