@@ -11,7 +11,7 @@ from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import log_moment_of_tail, rounded_up
+from pbdist.mechanisms.tails import log_moment_of_tail, picture_points, rounded_up
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["Gaussian"]
@@ -40,11 +40,14 @@ class Gaussian(AdditiveNoise):
         If a parameter is out of its range.
     """
 
-    @property
-    def loss_deviation(self) -> float | None:
-        """The ratio of sensitivity and scale, without truncation."""
+    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+        """Equally spaced losses with the density of N(v/2, v), v = (sensitivity / scale)²; none with truncation."""
         ratio = self.sensitivity / self.scale
-        return ratio if self.truncate is None and ratio < 1.0 else None
+        variance = ratio * ratio
+        points = picture_points(-0.5 * variance - target, 0.5 * variance + target, ratio)
+        if self.truncate is not None or points is None:
+            return None
+        return points, -((points - 0.5 * variance) ** 2) / (2.0 * variance)
 
     @classmethod
     def stacked_loss_masses(cls, pairs: Sequence["Gaussian"], edges: FloatArray) -> LossMasses:

@@ -54,11 +54,19 @@ class ElementaryPair(Pair):
         """Upper values of P_A and P_B of everything; 1 but for a `Histogram` whose masses sum to a little more."""
         return (1.0, 1.0)
 
-    @property
-    def loss_deviation(self) -> float | None:
-        """About the standard deviation of a loss of small mean, nats; None where that is not known beforehand.
+    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
+        """A rough picture of the losses, on which no bound rests.
 
-        No bound rests on it: it tells where to look first.
+        Parameters
+        ----------
+        target : float
+            The largest mean that an exponential tilt is to give the loss in either direction, nats.
+
+        Returns
+        -------
+        (ndarray, ndarray) or None
+            Losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand; None where
+            there is nothing quicker than the masses of many cells.
         """
         return None
 
@@ -120,6 +128,10 @@ class ElementaryPair(Pair):
             Rounded up; -inf where no finite loss lies above `loss`, +inf where the mechanism has no closed form.
         """
         return math.inf
+
+    def rough_log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of the same as `log_tail_moment`, where there is one that takes less time; else that itself."""
+        return self.log_tail_moment(tilt, loss, direction)
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         """Masses of (A, B) as `scaled_loss_masses` returns them; without factors where no mechanism knows better."""

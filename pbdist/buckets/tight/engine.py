@@ -116,7 +116,7 @@ def bounds_of_group(
     per_round = sum(family.leaves for family in families)
     leaves = max(point.leaves for point in group.points)
     outside = _outside(group, tolerance)
-    limit = max(_limit(families, group, direction, leaves // per_round, tolerance) for direction in group.directions)
+    limit = _limit(families, group, leaves // per_round, tolerance)
     windows = [
         [
             _window(family, group, direction, width=width, outside=outside / leaves, limit=limit)
@@ -192,19 +192,21 @@ def _point_bounds(
     return [PointBounds(point, *values) for point, values in zip(points, bounds, strict=True)]
 
 
-def _limit(families: Sequence[Family], group: Group, direction: Direction, rounds: int, tolerance: float) -> float:
+def _limit(families: Sequence[Family], group: Group, rounds: int, tolerance: float) -> float:
     """Loss above which an event tells the same as an infinite one: with it, the rest hardly ever falls below ε."""
     largest = max(point.epsilon for point in group.points)
     deviations = math.sqrt(2.0 * math.log(100.0 / tolerance))
-    mean = variance = 0.0
-    for family in families:
-        profile = family.profiles[direction]
-        if profile.loss.size:
-            _, first, second = profile.cumulant(0.0)
-            mean, variance = mean + family.leaves * first, variance + family.leaves * second
-    total = rounds * sum(family.leaves for family in families)
-    rest = 1.0 - 1.0 / total
-    return largest + rest * max(0.0, deviations * math.sqrt(rounds * variance) - min(rounds * mean, 0.0))
+    rest = 1.0 - 1.0 / (rounds * sum(family.leaves for family in families))
+    limits: list[float] = []
+    for direction in group.directions:
+        mean = variance = 0.0
+        for family in families:
+            profile = family.profiles[direction]
+            if profile.loss.size:
+                _, first, second = profile.cumulant(0.0)
+                mean, variance = mean + family.leaves * first, variance + family.leaves * second
+        limits.append(largest + rest * max(0.0, deviations * math.sqrt(rounds * variance) - min(rounds * mean, 0.0)))
+    return max(limits)
 
 
 def _stacked(pairs: Sequence[ElementaryPair], window: LeafWindow) -> ScaledLossMasses:
@@ -218,12 +220,13 @@ def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> f
     """Return the largest range of losses, in nats, that the leaves of a group need."""
     leaves = max(point.leaves for point in group.points)
     per_round = sum(family.leaves for family in families)
-    span = 0.0
-    for direction in group.directions:
-        limit = _limit(families, group, direction, leaves // per_round, tolerance)
-        for family in families:
-            profile = family.profiles[direction]
-            span = max(span, loss_range(profile, group, outside=_outside(group, tolerance) / leaves, limit=limit))
+    outside = _outside(group, tolerance) / leaves
+    limit = _limit(families, group, leaves // per_round, tolerance)
+    span = max(
+        loss_range(family.profiles[direction], group, outside=outside, limit=limit)
+        for direction in group.directions
+        for family in families
+    )
     return span if span > 0.0 else 1e-6
 
 

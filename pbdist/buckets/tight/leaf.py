@@ -45,6 +45,9 @@ _LARGEST_EXPONENT = 700.0
 #: A mass that is not 0 counts as at least this in an upper value.
 _SMALLEST = 1e-290
 _UP, _DOWN = 1.0 + 64.0 * UNIT_ROUNDOFF, 1.0 - 64.0 * UNIT_ROUNDOFF
+#: The sides of the dominating pair, the exact P_A and the exact P_B masses, as factors and as steps of a logarithm.
+_SIDES: FloatArray = np.array([_UP, _DOWN, _UP])
+_STEPS: FloatArray = np.array([8.0, -8.0, 8.0]) * UNIT_ROUNDOFF
 
 
 def tilted_leaf(
@@ -232,32 +235,34 @@ class _Totals:
         self.beyond_b_upper = (
             np.where(ends[3] > 0.0, np.maximum(ends[3] * last_b, _SMALLEST), 0.0) + atoms.beyond[3]
         ) * _UP
-        factor_a, factor_b = np.exp(cells.log_a), np.exp(cells.log_b)
-        self.a_lower = (
-            np.sum(cells.a_lower * factor_a, axis=-1) + self.beyond_a_lower + self.only_a_lower + atoms.inside[0]
-        )
-        self.a_upper = (
-            np.sum(cells.a_upper * factor_a, axis=-1) + self.beyond_a_upper + self.only_a_upper + atoms.inside[1]
-        )
-        self.b_upper = (
-            np.sum(cells.b_upper * factor_b, axis=-1) + self.beyond_b_upper + plain.only_b.upper + atoms.inside[3]
-        )
+        sums = [cells.a_lower, cells.a_upper, cells.b_upper]
+        if cells.largest_log > 0.0:
+            factor_a, factor_b = np.exp(cells.log_a), np.exp(cells.log_b)
+            sums = [cells.a_lower * factor_a, cells.a_upper * factor_a, cells.b_upper * factor_b]
+        a_lower, a_upper, b_upper = (np.add.reduce(each, axis=-1) for each in sums)
+        self.a_lower = a_lower + self.beyond_a_lower + self.only_a_lower + atoms.inside[0]
+        self.a_upper = a_upper + self.beyond_a_upper + self.only_a_upper + atoms.inside[1]
+        self.b_upper = b_upper + self.beyond_b_upper + plain.only_b.upper + atoms.inside[3]
 
     def additive(
         self, infinite_lower: FloatArray, infinite_upper: FloatArray, infinite_b: FloatArray, size: int, endless: float
     ) -> FloatArray:
         """Return the additive columns of the leaf."""
         slack = (size + 64.0) * UNIT_ROUNDOFF
-        total_upper = np.maximum(self.a_upper + endless, infinite_upper) * (1.0 + slack)
-        total_lower = np.maximum(np.maximum(self.a_lower, infinite_lower) * (1.0 - slack), _SMALLEST)
-        total_b = np.maximum(np.maximum(self.b_upper, infinite_b) * (1.0 + slack), 1.0)
-        result = np.zeros((total_upper.size, SCALARS))
-        result[:, LOG_TOTAL_DOMINATING] = np.log(total_upper) + 8.0 * UNIT_ROUNDOFF
-        result[:, RATE_DOMINATING] = _rate(infinite_upper * _UP, total_upper) * _UP
-        result[:, LOG_TOTAL_A] = np.log(total_lower) - 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(np.log(total_lower)))
-        result[:, RATE_A] = _rate(infinite_lower * _DOWN, total_lower) * _DOWN
-        result[:, LOG_TOTAL_B] = np.log(total_b) + 8.0 * UNIT_ROUNDOFF
-        result[:, RATE_B] = _rate(infinite_b * _UP, total_b) * _UP
+        # In the order of the columns: of the dominating pair, of the exact P_A and P_B masses.
+        totals = np.stack(
+            (
+                np.maximum(self.a_upper + endless, infinite_upper) * (1.0 + slack),
+                np.maximum(np.maximum(self.a_lower, infinite_lower) * (1.0 - slack), _SMALLEST),
+                np.maximum(np.maximum(self.b_upper, infinite_b) * (1.0 + slack), 1.0),
+            ),
+            axis=-1,
+        )
+        infinite = np.stack((infinite_upper, infinite_lower, infinite_b), axis=-1) * _SIDES
+        logs = np.log(totals)
+        result = np.zeros((totals.shape[0], SCALARS))
+        result[:, (LOG_TOTAL_DOMINATING, LOG_TOTAL_A, LOG_TOTAL_B)] = logs + _STEPS * (1.0 + np.abs(logs))
+        result[:, (RATE_DOMINATING, RATE_A, RATE_B)] = _rate(infinite, totals) * _SIDES
         return result
 
 

@@ -23,8 +23,6 @@ __all__ = ["Group", "Means", "Point", "leaf_window", "loss_range", "points_of", 
 _ROUNDING, _EXTENDED_ROUNDING = 2e-13, 2e-16
 #: The same where few frequencies are left, and the number of leaves from which on they may be.
 _FEW_ROUNDING, _MANY = 4e-14, 128
-#: Logarithm of the faintest mass that is put to infinity.
-_FAINTEST = -560.0
 #: Points whose widths are alike within this factor are computed together.
 _ALIKE = 16.0
 #: How many saddle points are found one by one; the others lie between them.
@@ -230,7 +228,8 @@ def _feasible(means: Means, leaves: int, excess: float, tolerance: float) -> Mea
         return math.log(rounding * leaves / (0.15 * tolerance)) + excess > 0.0
 
     few = means.few and leaves >= _MANY and not costly(_FEW_ROUNDING)
-    return replace(means, few=few, extended=not few and (means.extended or costly(_ROUNDING)))
+    extended = not few and (means.extended or costly(_ROUNDING))
+    return means if (few, extended) == (means.few, means.extended) else replace(means, few=few, extended=extended)
 
 
 def tilt_groups(points: Sequence[Point], tolerance: float, *, coarsens: bool) -> list[Group]:
@@ -283,7 +282,7 @@ def leaf_window(profile: LossProfile, group: Group, *, width: float, outside: fl
     """
     if profile.loss.size == 0:
         return LeafWindow(width, 0, 1, True)
-    low, high, spread = _range(profile, group, outside, limit)
+    low, high, spread = profile.range(group.tilt, outside, limit)
     # The end lies above the last loss, so that an atom there is not taken for one beyond it, and stands alone.
     last = math.floor(high / width + 1e-9) + 2
     first = min(math.floor(low / width + 1e-9), last)
@@ -294,23 +293,5 @@ def loss_range(profile: LossProfile, group: Group, *, outside: float, limit: flo
     """Return the range of losses that a leaf needs, nats; parameters as for `leaf_window`."""
     if profile.loss.size == 0:
         return 0.0
-    low, high, _ = _range(profile, group, outside, limit)
+    low, high, _ = profile.range(group.tilt, outside, limit)
     return high - min(low, high)
-
-
-def _range(profile: LossProfile, group: Group, allowed: float, limit: float) -> tuple[float, float, bool]:
-    """Return the losses between which all tilted weight lies but what is allowed on either side.
-
-    The upper one is at most `limit`, and what lies above it goes to infinity, where that is told by the third value.
-    """
-    exponent = profile.log_a + group.tilt * profile.loss
-    weight = np.exp(exponent - float(np.max(exponent)))
-    weight /= float(np.sum(weight))
-    left = int(np.searchsorted(np.cumsum(weight), allowed, side="right"))
-    right = weight.size - 1 - int(np.searchsorted(np.cumsum(weight[::-1]), allowed, side="right"))
-    low, high = float(profile.lower[left]), float(profile.upper[right])
-    beyond = profile.loss > limit
-    # Infinite mass of A and of B is kept without tilt, hence above the smallest float64.
-    log_b = profile.log_a[beyond] - profile.loss[beyond]
-    spread = limit < high and float(np.logaddexp.reduce(log_b, initial=-np.inf)) > _FAINTEST
-    return low, limit if spread else high, spread

@@ -7,7 +7,7 @@ of a cell's width, and exact at θ = 0 and θ = -1.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,8 @@ _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))
 #: Cells a standard deviation, and how many at most.
 _RESOLUTION, _MOST_CELLS = 6.0, 2000
+#: Logarithm of the faintest mass that is put to infinity.
+_FAINTEST = -560.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +49,18 @@ class LossProfile:
     log_a: FloatArray
     lattice: float
     heaviest_atom: float
+    _cumulants: dict[float, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
+    _ranges: dict[tuple[float, float, float], tuple[float, float, bool]] = field(
+        default_factory=dict, init=False, repr=False
+    )
 
     def cumulant(self, tilt: float) -> tuple[float, float, float]:
-        """Return K(θ), K'(θ) and K''(θ)."""
+        """Return K(θ), K'(θ) and K''(θ); remembered."""
+        if tilt not in self._cumulants:
+            self._cumulants[tilt] = self._cumulant(tilt)
+        return self._cumulants[tilt]
+
+    def _cumulant(self, tilt: float) -> tuple[float, float, float]:
         exponent = self.log_a + tilt * self.loss
         largest = float(exponent.max())
         weight = np.exp(exponent - largest)
@@ -69,6 +80,32 @@ class LossProfile:
         variance = np.einsum("ij,ij->i", weight, (self.loss - mean[:, None]) ** 2) / total
         return largest + np.log(total), mean, variance
 
+    def range(self, tilt: float, allowed: float, limit: float) -> tuple[float, float, bool]:
+        """Return the losses between which all tilted weight lies but what is allowed on either side.
+
+        The upper one is at most `limit`, and what lies above it goes to infinity, where that is told by the third
+        value. Remembered.
+        """
+        wanted = (tilt, allowed, limit)
+        if wanted not in self._ranges:
+            self._ranges[wanted] = self._range(tilt, allowed, limit)
+        return self._ranges[wanted]
+
+    def _range(self, tilt: float, allowed: float, limit: float) -> tuple[float, float, bool]:
+        exponent = self.log_a + tilt * self.loss
+        weight = np.exp(exponent - exponent.max())
+        weight /= weight.sum()
+        left = int(weight.cumsum().searchsorted(allowed, side="right"))
+        right = weight.size - 1 - int(weight[::-1].cumsum().searchsorted(allowed, side="right"))
+        low, high = float(self.lower[left]), float(self.upper[right])
+        if limit >= high:
+            return low, high, False
+        beyond = self.loss > limit
+        # Infinite mass of A and of B is kept without tilt, hence above the smallest float64.
+        log_b = self.log_a[beyond] - self.loss[beyond]
+        spread = float(np.logaddexp.reduce(log_b, initial=-np.inf)) > _FAINTEST
+        return low, limit if spread else high, spread
+
     def swapped(self) -> "LossProfile":
         """The profile of (B, A)."""
         loss = -self.loss[::-1]
@@ -84,22 +121,24 @@ class LossProfile:
 
 def loss_profile(pair: ElementaryPair, target: float) -> LossProfile:
     """Look at a pair around its own losses, and up to the mean loss `target` that tilts may give it, nats."""
+    picture = pair.loss_picture(target)
+    if picture is not None:
+        loss, log_a = picture
+        largest = float(log_a.max())
+        log_a = log_a - (largest + math.log(float(np.exp(log_a - largest).sum())))
+        middle = 0.5 * (loss[:-1] + loss[1:])
+        return LossProfile(loss, np.append(loss[:1], middle), np.append(middle, loss[-1:]), log_a, 0.0, 0.0)
     edges = _EDGES
     if target >= _PROBES[-1]:
         decades = math.log10(100.0 * target / _PROBES[-1])
         far = _PROBES[-1] * 10.0 ** np.linspace(0.1, decades, math.ceil(10.0 * decades))
         edges = np.concatenate((-far[::-1], edges, far))
-    deviation = pair.loss_deviation
-    if deviation is not None and target < _PROBES[-1]:
-        edges, spread = _ROUGH, max(deviation, 1e-12)
-        reach = target + 10.0 * spread
-    else:
-        rough = _profile(pair, edges if target >= _PROBES[-1] else _ROUGH)
-        if rough.loss.size == 0 or rough.lattice > 0.0:
-            return rough
-        _, mean, variance = rough.cumulant(-0.5)
-        spread = max(math.sqrt(variance), 1e-12)
-        reach = min(target, max(float(rough.loss[-1]), -float(rough.loss[0]))) + abs(mean) + 10.0 * spread
+    rough = _profile(pair, edges if target >= _PROBES[-1] else _ROUGH)
+    if rough.loss.size == 0 or rough.lattice > 0.0:
+        return rough
+    _, mean, variance = rough.cumulant(-0.5)
+    spread = max(math.sqrt(variance), 1e-12)
+    reach = min(target, max(float(rough.loss[-1]), -float(rough.loss[0]))) + abs(mean) + 10.0 * spread
     cells = min(int(2.0 * reach / spread * _RESOLUTION) + 2, _MOST_CELLS)
     fine = np.linspace(-reach, reach, cells)
     outside = edges[np.abs(edges) > reach + spread]
@@ -173,7 +212,10 @@ def saddle_points(
 
     tilt = np.zeros_like(means)
     low, high = np.zeros_like(means), np.full_like(means, np.inf)
-    value, slope, curvature = evaluated(tilt)
+    at_zero = np.zeros(3)
+    for profile, count in profiles:
+        at_zero += count * np.array(profile.cumulant(0.0))
+    value, slope, curvature = np.full_like(means, at_zero[0]), at_zero[1] - means, np.full_like(means, at_zero[2])
     active = slope < 0.0
     for _ in range(80):
         if not active.any():

@@ -27,9 +27,11 @@ def log_tail_moment(
     """
     end = window.width * window.high
     # Computed losses may be off, and so may the end: what the window holds is counted twice rather than not at all.
-    known = pair.log_tail_moment(tilt, end - 1e-9 * (window.width + abs(end)), direction)
-    if known <= enough:
-        return known, 0.0
+    start = end - 1e-9 * (window.width + abs(end))
+    for closed_form in (pair.rough_log_tail_moment, pair.log_tail_moment):
+        known = closed_form(tilt, start, direction)
+        if known <= enough:
+            return known, 0.0
     step = 0.25 / max(tilt, 1e-3)
     near = end + step * _NEAR
     edges = np.concatenate(([end], near, near[-1] + max(abs(near[-1]), step) * (_FAR - 1.0 + 0.1)))
