@@ -23,7 +23,7 @@ from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF, forward, inv
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray
 
-__all__ = ["product_of_powers", "raised"]
+__all__ = ["product_of_powers", "raised", "required"]
 
 
 def product_of_powers(
@@ -82,10 +82,10 @@ def product_of_powers(
     )
     bins = length // 2 + 1
     if first is None:
-        values = inverse(_required(second), length)
+        values = inverse(required(second), length)
         spectral = math.expm1(rate * count_second) * size_second * math.sqrt(bins)
     else:
-        other = _required(second)
+        other = required(second)
         norm_first = _norm(first)
         norm_second = norm_first if same else _norm(other)
         values = inverse(first * other, length)
@@ -142,7 +142,8 @@ def raised(spectrum: ComplexArray, exponent: int) -> ComplexArray | None:
     return result
 
 
-def _required(spectrum: ComplexArray | None) -> ComplexArray:
+def required(spectrum: ComplexArray | None) -> ComplexArray:
+    """Return a product that has factors."""
     if spectrum is None:
         raise ValueError("factors: expected at least one exponent of at least 1, got none")
     return spectrum

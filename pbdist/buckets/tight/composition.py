@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from pbdist.buckets.tight.state import (
     LARGEST_RATE,
     LOG_TOTAL_A,
     RATE_A,
+    ROWS,
+    SCALARS,
     TiltedMasses,
     outwards,
 )
@@ -98,7 +101,7 @@ def compose(
 
     starts = [lows] * first.count if isinstance(lows, int) else lows
     weights = outwards(values, 2.0 * UNIT_ROUNDOFF) if extended else values
-    return carried(factors).state(first, starts, weights, 2.0 * outside + rounding)
+    return carried(factors).state(first, [(low, low) for low in starts], weights, 2.0 * outside + rounding)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,16 +126,16 @@ class Carried:
     additive: FloatArray
 
     def state(
-        self, first: TiltedMasses, starts: Sequence[int], weights: FloatArray, more_error: FloatArray
+        self, first: TiltedMasses, starts: Sequence[tuple[int, int]], weights: FloatArray, more_error: FloatArray
     ) -> TiltedMasses:
-        """Return the state on the grid of `first`; its weights start at that element of the whole, member by member."""
+        """Return the state on the grid of `first`, its rows starting at those elements of the whole, as origins do."""
         return TiltedMasses(
             width=first.width,
             tilt=first.tilt,
             stride=first.stride,
             origins=tuple(
-                (grid + 2 * first.stride * start, cells + 2 * first.stride * start)
-                for (grid, cells), start in zip(self.origins, starts, strict=True)
+                (origin[0] + 2 * first.stride * start[0], origin[1] + 2 * first.stride * start[1])
+                for origin, start in zip(self.origins, starts, strict=True)
             ),
             weights=weights,
             log_scale=self.log_scale,
@@ -142,40 +145,46 @@ class Carried:
         )
 
 
-def carried(factors: Sequence[tuple[TiltedMasses, int]]) -> Carried:
-    """Add up what adds up under composition, and exchange w for w* one factor at a time (see `compose`)."""
+def carried(factors: Sequence[tuple[TiltedMasses, int]], *, together: bool = False) -> Carried:
+    """Add up what adds up under composition, and exchange w for w* one factor at a time (see `compose`).
+
+    The members of stacks are compositions of their own, or all `together` factors of one.
+    """
     first = factors[0][0]
-    bound = np.ones_like(first.error)
-    relative = np.zeros_like(first.error)
-    log_scale = np.zeros_like(first.error)
-    log_scale_error = np.zeros_like(first.error)
-    additive = np.zeros_like(first.additive)
+    count = 1 if together else first.count
+    terms = sum(state.count for state, _ in factors) if together else len(factors)
+    bound, relative = np.ones((count, ROWS)), np.zeros((count, ROWS))
+    log_scale, log_scale_error, additive = np.zeros((count, ROWS)), np.zeros((count, ROWS)), np.zeros((count, SCALARS))
     for state, power in factors:
         norm = np.add.reduce(state.weights, axis=-1) * (1.0 + (state.size + 2.0) * UNIT_ROUNDOFF) + state.error
         # An empty row has neither weight nor error; an infinite error stays one.
         known = (norm > 0.0) & np.isfinite(norm)
-        relative += power * np.divide(state.error, norm, out=np.where(norm > 0.0, 1.0, 0.0), where=known)
+        share = np.divide(state.error, norm, out=np.where(norm > 0.0, 1.0, 0.0), where=known)
         with np.errstate(over="ignore"):
-            bound *= norm**power
-        log_scale = log_scale + power * state.log_scale
-        log_scale_error += power * state.log_scale_error + (len(factors) + 4.0) * UNIT_ROUNDOFF * power * np.abs(
-            state.log_scale
-        )
-        additive += power * state.additive
+            size = norm**power
+        moved = state.log_scale_error + (terms + 4.0) * UNIT_ROUNDOFF * np.abs(state.log_scale)
+        sums = [share, state.log_scale, moved, state.additive]
+        if together:
+            size, sums = np.prod(size, axis=0), [np.add.reduce(each, axis=0) for each in sums]
+        bound *= size
+        relative += power * sums[0]
+        log_scale += power * sums[1]
+        log_scale_error += power * sums[2]
+        additive += power * sums[3]
     return Carried(
-        origins=tuple(
-            (
-                sum(power * state.origins[member][0] for state, power in factors),
-                sum(power * state.origins[member][1] for state, power in factors),
-            )
-            for member in range(first.count)
-        ),
+        origins=_origins(factors, together),
         bound=bound,
         error=bound * relative,
         log_scale=log_scale,
         log_scale_error=log_scale_error,
-        additive=_outwards(additive, len(factors)),
+        additive=_outwards(additive, terms),
     )
+
+
+def _origins(factors: Sequence[tuple[TiltedMasses, int]], together: bool) -> tuple[tuple[int, int], ...]:
+    parts = [[(power * grid, power * cells) for grid, cells in state.origins] for state, power in factors]
+    groups = [list(chain.from_iterable(parts))] if together else [list(each) for each in zip(*parts, strict=True)]
+    return tuple((sum(grid for grid, _ in group), sum(cells for _, cells in group)) for group in groups)
 
 
 def _outwards(additive: FloatArray, terms: int) -> FloatArray:

@@ -202,7 +202,9 @@ def log_error_of_lower(state: TiltedMasses, epsilon: FloatArray) -> FloatArray:
     errors = float(state.error[0, EXACT_A]) + float(state.error[0, EXACT_B])
     if errors <= 0.0:
         return np.full(epsilon.size, -np.inf)
-    return math.log(errors) + float(state.log_scale[0, EXACT_A]) - state.tilt * epsilon
+    scale_a, scale_b = (float(state.log_scale[0, row]) for row in (EXACT_A, EXACT_B))
+    # The label of the cells of loss ε.
+    return math.log(errors) + scale_a - state.tilt * (epsilon - (scale_a - scale_b))
 
 
 def log_infinity(additive: FloatArray, total: int, rate: int) -> float:

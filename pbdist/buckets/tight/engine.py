@@ -168,14 +168,13 @@ def _by_few_frequencies(
     items: Sequence[tuple[TiltedMasses, int]], group: Group, rounds: Sequence[int], outside: float
 ) -> list[PointBounds]:
     """Compute the bounds at the points of those r of which few frequencies are left."""
-    factors = list(items)
-    if len(items) > 1 or items[0][0].count != len(group.directions):
-        # Each pair by itself, all in one direction.
-        factors = [(state.members(slice(i, i + 1)), count) for state, count in items for i in range(state.count)]
-    per_round = sum(count for _, count in factors)
+    # Of several pairs all are in one direction.
+    together = len(items) > 1 or items[0][0].count != len(group.directions)
+    per_round = sum(count * (state.count if together else 1) for state, count in items)
     result: list[PointBounds] = []
     for r in rounds:
-        known = few_frequencies([(state, count * r) for state, count in factors], outside)
+        factors = [(state, count * r) for state, count in items]
+        known = few_frequencies(factors, outside, together=together, extended=group.extended)
         if known is None:
             continue
         points = [p for p in group.points if p.leaves == r * per_round]

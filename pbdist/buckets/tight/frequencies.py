@@ -17,13 +17,14 @@ Where that does not do, as for few leaves, lattices and the heaviest tails, ther
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
-from pbdist.buckets.convolution.spectrum import raised
-from pbdist.buckets.convolution.transform import forward, good_length, transform_error
+from pbdist.buckets.convolution.spectrum import raised, required
+from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF, forward, good_length, transform_error
 from pbdist.buckets.tight.composition import carried
-from pbdist.buckets.tight.state import TiltedMasses
+from pbdist.buckets.tight.state import ROWS, TiltedMasses
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
@@ -31,8 +32,10 @@ __all__ = ["FewFrequencies", "few_frequencies", "unit_roots"]
 
 #: More frequencies, or products of frequencies and elements, than this take longer than transforms of everything.
 _MOST_FREQUENCIES, _MOST_WORK = 2048, 30_000_000
-#: Longest transform that looks for frequencies far from 0.
-_LONGEST_LOOK = 1 << 17
+#: Longest transform that looks for frequencies far from 0, and its steps: the first ones, and about the last.
+_LONGEST_LOOK, _COARSE, _FINE = 1 << 17, 0.25, 2e-3
+#: 2π in both precisions.
+_TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979323846264338327950288"))
 #: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
 _EXPONENTS: FloatArray = np.array([0.25, 1.0, 2.5, 4.0, 5.0, 6.0, 7.0, 8.5, 12.0])
 #: The lowest frequencies' exponent, of 3/4 · 1/2, less what the moments are off by.
@@ -62,16 +65,23 @@ class FewFrequencies:
     size: FloatArray
 
 
-def few_frequencies(factors: Sequence[tuple[TiltedMasses, int]], outside: float) -> FewFrequencies | None:
+def few_frequencies(
+    factors: Sequence[tuple[TiltedMasses, int]], outside: float, *, together: bool = False, extended: bool = False
+) -> FewFrequencies | None:
     """Compose states.
 
     Parameters
     ----------
     factors : sequence of (TiltedMasses, int)
-        Stacks of the same k states, of one width, tilt and stride, and how often each is taken.
+        Stacks of states of one width, tilt and stride, and how often each is taken.
     outside : float
         How much of the weight may lie outside the window of the result, in each row, and about how much the frequencies
         that are left out may be worth.
+    together : bool, optional
+        Whether the members of the stacks, of any number, are all factors of one composition; else all stacks have k
+        members, and so has the result.
+    extended : bool, optional
+        Whether to compute the frequencies in extended precision.
 
     Returns
     -------
@@ -80,35 +90,31 @@ def few_frequencies(factors: Sequence[tuple[TiltedMasses, int]], outside: float)
     """
     factors = [(state.normalised(0.1 / power), power) for state, power in factors]
     moments = [_Moments(state.weights) for state, _ in factors]
-    window = _window(factors, moments, outside)
+    window = _window(factors, moments, outside, together)
     if window is None:
         return None
     starts, length = window
-    kept = _kept(factors, moments, length, outside)
+    kept = _kept(factors, moments, length, outside, together)
     if kept is None:
         return None
     highest, left_out = kept
-    first = factors[0][0]
-    coefficients: ComplexArray = np.ones((), dtype=np.complex128)
+    unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
+    rows = np.array([[grid, cells, cells] for grid, cells in starts])
+    coefficients = unit_roots(np.multiply.outer(rows, np.arange(highest + 1)), length, extended=extended)
     rate = 0.0
     for state, power in factors:
-        spectrum, error = _lowest(state.weights, length, highest)
-        product = raised(spectrum, power)
-        coefficients = coefficients if product is None else coefficients * product
-        rate += power * (error + 4.0 * UNIT_ROUNDOFF)
-    orders = np.arange(highest + 1)
-    shifts = unit_roots(np.multiply.outer(np.array(starts), orders), length)
-    sums = carried(factors)
+        spectrum, rounding = _lowest(state.weights, length, highest, extended=extended)
+        product = required(raised(spectrum, power))
+        coefficients = coefficients * (np.multiply.reduce(product, axis=0) if together else product)
+        rate += (state.count if together else 1) * power * (rounding + 4.0) * unit
+    sums = carried(factors, together=together)
     # Each coefficient weighs at most 1 / j in a sum with the factors of `error`; the shift errs by less than 32u.
     frequencies = 2.0 + math.log(highest + 1.0)
-    rounding = (math.expm1(rate) + 64.0 * UNIT_ROUNDOFF) * frequencies
+    error = (math.expm1(rate) + 64.0 * unit + 4.0 * UNIT_ROUNDOFF) * frequencies
     state = sums.state(
-        first,
-        starts,
-        np.zeros((first.count, 3, 0)),
-        2.0 * outside + sums.bound * (rounding + left_out),
+        factors[0][0], starts, np.zeros((len(starts), ROWS, 0)), 2.0 * outside + sums.bound * (error + left_out)
     )
-    return FewFrequencies(state, length, coefficients * shifts[:, None, :], sums.bound * (1.0 + math.expm1(rate)))
+    return FewFrequencies(state, length, coefficients.astype(np.complex128), sums.bound * (1.0 + math.expm1(rate)))
 
 
 class _Moments:
@@ -163,57 +169,66 @@ class _Moments:
 
 
 def _window(
-    factors: Sequence[tuple[TiltedMasses, int]], moments: Sequence[_Moments], outside: float
-) -> tuple[list[int], int] | None:
-    """Return where the windows of the members start, and their length: all weight but `outside` lies within.
+    factors: Sequence[tuple[TiltedMasses, int]], moments: Sequence[_Moments], outside: float, together: bool
+) -> tuple[list[tuple[int, int]], int] | None:
+    """Return where the windows of `DOMINATING` and of the two other rows start, for each member, and their length.
 
-    By Chernoff's bound, with the sums of `_Moments.log_exponential`. None if a row is empty, or
-    the bound says nothing.
+    All weight but `outside` lies within, by Chernoff's bound with the sums of `_Moments.log_exponential`. Masses and
+    labels of a cell are half a position apart in each leaf, so that those rows drift apart from the other. None if a
+    row is empty, or the bound says nothing.
     """
     if not all(np.all(each.sums[0] > 0.0) for each in moments):
         return None
-    variance = sum(
-        (power * np.maximum(each.second.max(axis=-1), 0.0) for each, (_, power) in zip(moments, factors, strict=True)),
-        start=np.full(factors[0][0].count, 1e-2),
-    )
+    variance = _gathered([np.maximum(each.second.max(axis=-1), 0.0) for each in moments], factors, together) + 1e-2
     rates = _EXPONENTS / np.sqrt(variance)[:, None]
     budget = math.log(4.0 / outside)
     reach: list[FloatArray] = []
     for sign in (1.0, -1.0):
-        log_moment: FloatArray = np.zeros(())
-        for each, (_, power) in zip(moments, factors, strict=True):
-            log_moment = log_moment + power * each.log_exponential(rates, sign)
-        reach.append(np.max(np.min((log_moment + budget) / rates[:, None, :], axis=-1), axis=-1))
+        log_moment = _gathered([each.log_exponential(rates, sign) for each in moments], factors, together)
+        reach.append(np.min((log_moment + budget) / rates[:, None, :], axis=-1))
     if not np.isfinite(reach).all():
         return None
     # In whole numbers, however large: the centres' fractions alone are floats.
-    whole = [[math.floor(centre) for centre in each.centre.tolist()] for each in moments]
-    starts: list[int] = []
-    ends: list[int] = []
-    for member in range(factors[0][0].count):
-        middle = sum(power * part[member] for part, (_, power) in zip(whole, factors, strict=True))
-        rest = math.fsum(
-            power * (float(each.centre[member]) - part[member])
-            for each, part, (_, power) in zip(moments, whole, factors, strict=True)
-        )
-        last = sum(power * (state.size - 1) for state, power in factors)
-        starts.append(max(middle + math.floor(rest - max(float(reach[1][member]), 0.0) - 2.0), 0))
-        ends.append(min(middle + math.ceil(rest + max(float(reach[0][member]), 0.0) + 2.0), last))
-    length = max(end - start for start, end in zip(starts, ends, strict=True)) + 1
-    return starts, max(length, *(state.size for state, _ in factors))
+    whole = [each.centre.astype(np.int64) for each in moments]
+    rest = _gathered([each.centre - part for each, part in zip(moments, whole, strict=True)], factors, together)
+    starts: list[tuple[int, int]] = []
+    length = max(state.size for state, _ in factors)
+    for member in range(rest.size):
+        chosen = slice(None) if together else slice(member, member + 1)
+        middle = sum(power * sum(part[chosen].tolist()) for part, (_, power) in zip(whole, factors, strict=True))
+        last = sum(power * (state.size - 1) * len(state.origins[chosen]) for state, power in factors)
+        first: list[int] = []
+        for rows in (slice(0, 1), slice(1, ROWS)):
+            low = middle + math.floor(float(rest[member]) - float(reach[1][member, rows].max()) - 2.0)
+            high = middle + math.ceil(float(rest[member]) + float(reach[0][member, rows].max()) + 2.0)
+            first.append(min(max(low, 0), last))
+            length = max(length, min(high, last) - first[-1] + 1)
+        starts.append((first[0], first[1]))
+    return starts, length
+
+
+def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedMasses, int]], together: bool) -> FloatArray:
+    """Sum over the factors, each as often as it is taken; over the members of stacks, too, if they are `together`."""
+    total: FloatArray = np.zeros(())
+    for each, (_, power) in zip(values, factors, strict=True):
+        total = total + power * (np.add.reduce(each, axis=0)[None] if together else each)
+    return total
 
 
 def _kept(
-    factors: Sequence[tuple[TiltedMasses, int]], moments: Sequence[_Moments], length: int, outside: float
+    factors: Sequence[tuple[TiltedMasses, int]],
+    moments: Sequence[_Moments],
+    length: int,
+    outside: float,
+    together: bool,
 ) -> tuple[int, FloatArray] | None:
     """Return the highest frequency that is kept, and the sum of |product| / (j s) over those left out, shape (k, 3)."""
-    squares, fourth = np.zeros(()), np.zeros(())
-    for each, (_, power) in zip(moments, factors, strict=True):
-        squares, fourth = squares + power * each.second, fourth + power * each.fourth
-    if not (np.all(squares > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)):
+    second = _gathered([each.second for each in moments], factors, together)
+    fourth = _gathered([each.fourth for each in moments], factors, together)
+    if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)):
         return None
-    near = min(math.sqrt(float(np.min(squares / fourth))) / 2.0, math.pi)
-    rate = _NEAR * float(np.min(squares))
+    near = min(math.sqrt(float(np.min(second / fourth))) / 2.0, math.pi)
+    rate = _NEAR * float(np.min(second))
     cut = math.sqrt(math.log(8.0 / outside) / rate)
     step = 2.0 * math.pi / length
     highest = math.ceil(cut / step)
@@ -222,22 +237,42 @@ def _kept(
         return None
     following = rate * step * step
     close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
-    far = np.zeros(())
-    for (state, power), each in zip(factors, moments, strict=True):
-        largest = _largest_beyond(state.weights, each.second, near)
-        if largest is None:
-            return None
-        far = far + 0.5 * power * np.log(largest)
+    far = _far(factors, moments, near, math.log(0.25 * outside / (2.0 + math.log(length))), together)
     left_out: FloatArray = close / (highest + 1.0) + np.exp(far) * (2.0 + math.log(length))
     return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
 
 
-def _largest_beyond(weights: FloatArray, second: FloatArray, near: float) -> FloatArray | None:
-    """Return a bound on |ŵ(t)|² / s² for near <= t <= π, shape (k, 3)."""
+def _far(
+    factors: Sequence[tuple[TiltedMasses, int]],
+    moments: Sequence[_Moments],
+    near: float,
+    enough: float,
+    together: bool,
+) -> FloatArray:
+    """Return the logarithm of a bound on Π |ŵ(t)|^d / s^d for near <= t <= π, shape (k, 3): `enough`, if it can.
+
+    Each factor is looked at closer and closer, as long as that may help.
+    """
+    finest = _COARSE
+    while True:
+        looks = [
+            _beyond(state.weights, each.second, near, finest) for (state, _), each in zip(factors, moments, strict=True)
+        ]
+        far = _gathered([0.5 * np.log(bound) for bound, _ in looks], factors, together)
+        least = _gathered([0.5 * np.log(seen) for _, seen in looks], factors, together)
+        if np.all(far <= enough) or np.any(least > enough) or finest < _FINE:
+            return far
+        finest *= 0.25
+
+
+def _beyond(weights: FloatArray, second: FloatArray, near: float, finest: float) -> tuple[FloatArray, FloatArray]:
+    """Return a bound on |ŵ(t)|² / s² for near <= t <= π, shape (k, 3), and about the largest value there.
+
+    By steps of `finest` over the deviation, or as fine as the longest transform gives.
+    """
     size = weights.shape[-1]
-    length = good_length(max(2 * size, math.ceil(8.0 / near)))
-    if length > _LONGEST_LOOK:
-        return None
+    step = finest / math.sqrt(float(np.max(second)))
+    length = good_length(min(max(2 * size, math.ceil(2.0 * math.pi / step)), max(2 * size, _LONGEST_LOOK)))
     step = 2.0 * math.pi / length
     spectrum = forward(weights, length)[..., math.floor(near / step * (1.0 - 1e-9)) :]
     squares = spectrum.real * spectrum.real + spectrum.imag * spectrum.imag
@@ -246,11 +281,11 @@ def _largest_beyond(weights: FloatArray, second: FloatArray, near: float) -> Flo
     # The moment is rounded down by a part in 10^7.
     rounding = 4.0 * transform_error(length) + (size + 16.0) * UNIT_ROUNDOFF
     bound: FloatArray = np.minimum(largest + rounding + 0.26 * second * step * step, 1.0)
-    return bound
+    return bound, np.maximum(largest, 1e-300)
 
 
-def _lowest(weights: FloatArray, length: int, highest: int) -> tuple[ComplexArray, float]:
-    """Return Σ_j w_j e^{-2πi jm/N} for m = 0 .. highest, and a bound on the error relative to Σ w.
+def _lowest(weights: FloatArray, length: int, highest: int, *, extended: bool) -> tuple[ComplexArray, float]:
+    """Return Σ_j w_j e^{-2πi jm/N} for m = 0 .. highest, and a bound on the error in units of rounding times Σ w.
 
     Summed over blocks of B, each with the same B powers, then over the blocks. A power errs by 21u (`unit_roots`),
     their product by 3u more; sums of B and of n/B terms, real and imaginary part each, by twice as many roundings.
@@ -258,22 +293,20 @@ def _lowest(weights: FloatArray, length: int, highest: int) -> tuple[ComplexArra
     size = weights.shape[-1]
     block = 1 << max(3, math.ceil(math.log2(math.sqrt(size))))
     blocks = -(-size // block)
-    padded = weights
-    if blocks * block != size:
-        padded = np.zeros((*weights.shape[:-1], blocks * block))
-        padded[..., :size] = weights
+    real = np.longdouble if extended else np.float64
+    padded = np.zeros((*weights.shape[:-1], blocks * block), dtype=real)
+    padded[..., :size] = weights
     orders = np.arange(highest + 1)
-    within = unit_roots(-np.multiply.outer(np.arange(block), orders), length)
-    between = unit_roots(-np.multiply.outer(block * np.arange(blocks), orders), length)
+    within = unit_roots(-np.multiply.outer(np.arange(block), orders), length, extended=extended)
+    between = unit_roots(-np.multiply.outer(block * np.arange(blocks), orders), length, extended=extended)
     parts = padded.reshape(*weights.shape[:-1], blocks, block)
     # Not as a product of matrices, for which some libraries start threads.
-    inner = np.einsum("krcb,bm->krcm", parts, within.view(np.float64)).view(np.complex128)
+    inner = np.einsum("krcb,bm->krcm", parts, within.view(real)).view(within.dtype)
     inner *= between
-    error = (64.0 + 2.0 * (block + blocks)) * UNIT_ROUNDOFF
-    return np.add.reduce(inner, axis=-2), error
+    return np.add.reduce(inner, axis=-2), 64.0 + 2.0 * (block + blocks)
 
 
-def unit_roots(numerator: IntArray, denominator: int) -> ComplexArray:
+def unit_roots(numerator: IntArray, denominator: int, *, extended: bool = False) -> ComplexArray:
     """Return e^{2πi a/N}, each within 21u.
 
     The fraction is reduced exactly to at most a half; quotient, 2π and product are off by 3u of at most π, and
@@ -281,7 +314,8 @@ def unit_roots(numerator: IntArray, denominator: int) -> ComplexArray:
     """
     reduced = np.mod(numerator, denominator)
     reduced = np.where(2 * reduced > denominator, reduced - denominator, reduced)
-    angle = (2.0 * math.pi) * (reduced / float(denominator))
-    result = np.empty(angle.shape, dtype=np.complex128)
+    real = np.longdouble if extended else np.float64
+    angle = cast("FloatArray", reduced.astype(real)) / denominator * _TWICE_PI[extended]
+    result = np.empty(angle.shape, dtype=np.clongdouble if extended else np.complex128)
     result.real, result.imag = np.cos(angle), np.sin(angle)
-    return result
+    return cast("ComplexArray", result)

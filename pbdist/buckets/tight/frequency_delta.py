@@ -51,8 +51,8 @@ def log_deltas(known: FewFrequencies, members: IntArray, epsilon: FloatArray) ->
         Natural logarithms of the bounds, and about that of what rounding, windows and frequencies left out are worth.
     """
     points = _Points(known, members)
-    upper, error, first = _log_upper(points, epsilon)
-    lower, lower_error = _log_lower(points, epsilon, first)
+    upper, error = _log_upper(points, epsilon)
+    lower, lower_error = _log_lower(points, epsilon)
     return lower, upper, np.maximum(error, lower_error)
 
 
@@ -82,6 +82,12 @@ class _Points:
         """Position of an element, nats: a product of numbers rounded twice at most."""
         half_units = self.origins[:, min(row, 1)] + 2.0 * self.state.stride * index.astype(np.float64)
         result: FloatArray = (0.5 * self.state.width) * half_units
+        return result
+
+    def cell_at(self, loss: FloatArray) -> IntArray:
+        """About the first cell whose label lies above a loss; the first or the last of the window if none does."""
+        about = np.ceil((loss - 0.5 * self.state.width * self.origins[:, 1]) / self.state.spacing)
+        result: IntArray = np.clip(about, 0.0, self.known.length - 1.0).astype(np.int64)
         return result
 
     def roots(self, index: IntArray) -> ComplexArray:
@@ -115,8 +121,8 @@ class _Points:
         return self.of(self.known.size[:, row]) * ((2.0 + math.log(count)) * (_TERM + 4.0 * count * UNIT_ROUNDOFF))
 
 
-def _log_upper(points: _Points, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
-    """Logarithm of an upper bound on δ, of T's part in it, and the first position above ε.
+def _log_upper(points: _Points, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Logarithm of an upper bound on δ, and of T's part in it.
 
     The positions' distances from ε are rounded as if ε were another, lower than the one asked for all the same.
     """
@@ -147,26 +153,25 @@ def _log_upper(points: _Points, epsilon: FloatArray) -> tuple[FloatArray, FloatA
     infinite = np.array([log_infinity(row, LOG_TOTAL_DOMINATING, RATE_DOMINATING) for row in state.additive])
     result: FloatArray = np.logaddexp(finite, points.of(infinite))
     result = result + 32.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
-    return result, np.log(error) + level, first
+    return result, np.log(error) + level
 
 
-def _log_lower(points: _Points, epsilon: FloatArray, near: IntArray) -> tuple[FloatArray, FloatArray]:
+def _log_lower(points: _Points, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Logarithm of a lower bound on δ, and about that of what the errors take from it.
 
     The event is that of all cells from some first one on, about the one in which a > e^ε b first; and infinity. What
-    that cell is, is told by the masses of the cell `near`; any choice is sound.
+    that cell is, is told by the masses of one nearby; any choice is sound.
     """
     state, tilt, length = points.state, points.state.tilt, points.known.length
     error_a, error_b = points.of(state.error[:, EXACT_A]), points.of(state.error[:, EXACT_B])
     scale_a, scale_b = points.of(state.log_scale[:, EXACT_A]), points.of(state.log_scale[:, EXACT_B])
-    near = np.minimum(near, length - 1)
+    drift = scale_a - scale_b
+    near = points.cell_at(epsilon - drift)
     roots = points.roots(near)
     a, b = (points.total(row, roots, 1.0) for row in (EXACT_A, EXACT_B))
     faint = points.of(points.known.size[:, EXACT_A]) * (_FAINT / length)
     ratio = np.log(np.where((a > faint) & (b > faint), a, 1.0) / np.where((a > faint) & (b > faint), b, 1.0))
-    missing = epsilon - (scale_a - scale_b) - ratio - points.position(near, EXACT_A)
-    steps = np.clip(np.ceil(missing / state.spacing), -float(length), float(length))
-    first = np.clip(near + steps.astype(np.int64), 0, length - 1)
+    first = points.cell_at(epsilon - drift - ratio)
     if np.any(first != near):
         roots = points.roots(first)
     position = points.position(first, EXACT_A)
@@ -190,7 +195,7 @@ def _log_lower(points: _Points, epsilon: FloatArray, near: IntArray) -> tuple[Fl
             result[chosen] = log_infinity_lower(state.additive[member], epsilon[chosen])
     result = np.logaddexp(result, finite)
     result -= 8.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
-    return result, np.log(error_a + error_b) + scale_a - tilt * epsilon
+    return result, np.log(error_a + error_b) + scale_a - tilt * position
 
 
 def _one_minus(decay: float | FloatArray, root: ComplexArray) -> ComplexArray:

@@ -9,6 +9,7 @@ masses; so does, relative to the variance then reached, each coarsening.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -22,7 +23,7 @@ __all__ = ["Group", "Means", "Point", "leaf_window", "loss_range", "points_of", 
 #: Rounding that a composition of r leaves may cost, relative to the sum of its weights, is about this times r.
 _ROUNDING, _EXTENDED_ROUNDING = 2e-13, 2e-16
 #: The same where few frequencies are left, and the number of leaves from which on they may be.
-_FEW_ROUNDING, _MANY = 4e-14, 128
+_FEW_ROUNDING, _FEW_EXTENDED_ROUNDING, _MANY = 1.5e-13, 1e-16, 128
 #: Points whose widths are alike within this factor are computed together.
 _ALIKE = 16.0
 #: How many saddle points are found one by one; the others lie between them.
@@ -95,9 +96,10 @@ class Point:
     @property
     def rounding(self) -> float:
         """What rounding costs, about, relative to the sum of the weights."""
-        if self.means.few:
-            return _FEW_ROUNDING * self.leaves
-        return (_EXTENDED_ROUNDING if self.means.extended else _ROUNDING) * self.leaves
+        few, extended = self.means.few, self.means.extended
+        if few:
+            return (_FEW_EXTENDED_ROUNDING if extended else _FEW_ROUNDING) * self.leaves
+        return (_EXTENDED_ROUNDING if extended else _ROUNDING) * self.leaves
 
     def without_few(self, tolerance: float) -> "Point":
         """The same point, to be computed by transforms."""
@@ -227,8 +229,8 @@ def _feasible(means: Means, leaves: int, excess: float, tolerance: float) -> Mea
     def costly(rounding: float) -> bool:
         return math.log(rounding * leaves / (0.15 * tolerance)) + excess > 0.0
 
-    few = means.few and leaves >= _MANY and not costly(_FEW_ROUNDING)
-    extended = not few and (means.extended or costly(_ROUNDING))
+    few = means.few and leaves >= _MANY and not costly(_FEW_EXTENDED_ROUNDING)
+    extended = means.extended or costly(_FEW_ROUNDING if few else _ROUNDING)
     return means if (few, extended) == (means.few, means.extended) else replace(means, few=few, extended=extended)
 
 
@@ -240,7 +242,7 @@ def tilt_groups(points: Sequence[Point], tolerance: float, *, coarsens: bool) ->
         widest = _ALIKE * ordered[0].width(tolerance, coarsens=coarsens) if coarsens else math.inf
         alike = [point for point in ordered if point.width(tolerance, coarsens=coarsens) <= widest]
         ordered = ordered[len(alike) :]
-        for few, extended in ((True, False), (False, False), (False, True)):
+        for few, extended in product((True, False), (False, True)):
             chosen = [point for point in alike if (point.means.few, point.means.extended) == (few, extended)]
             groups += _covered(chosen, tolerance)
     return groups

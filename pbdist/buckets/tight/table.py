@@ -268,10 +268,10 @@ class _Table:
             # What this pass found out about δ narrows windows and tilts; then more digits, then fewer elements.
             if attempt == 0 and not means.extended:
                 return means
-            if means.few:
-                return replace(means, few=False)
             if _EXTENDED and not means.extended:
                 return replace(means, extended=True)
+            if means.few:
+                return replace(means, few=False)
             return replace(means, factor=means.factor * _MOST)
         return replace(
             means, factor=means.factor / min(max(math.sqrt(bracket / (0.75 * self.tolerance)), _LEAST), _MOST)
