@@ -1,7 +1,7 @@
 """The ladder of compositions: time against its bare transforms in one run, and peak memory.
 
 Times are recorded, never asserted: a busy machine must not turn a test red. Run alone with
-``pytest tests/benchmarks --benchmark-only``.
+``pytest tests/benchmarks --benchmark-only -n 0``.
 """
 
 import subprocess

@@ -31,7 +31,7 @@ from pbdist.types import ComplexArray, FloatArray, IntArray
 __all__ = ["FewFrequencies", "few_frequencies", "unit_roots"]
 
 #: More frequencies, or products of frequencies and elements, than this take longer than transforms of everything.
-_MOST_FREQUENCIES, _MOST_WORK = 2048, 30_000_000
+_MOST_FREQUENCIES, _MOST_WORK = 2048, 1_000_000_000
 #: Longest transform that looks for frequencies far from 0, and its steps: the first ones, and about the last.
 _LONGEST_LOOK, _COARSE, _FINE = 1 << 17, 0.25, 2e-3
 #: 2π in both precisions.

@@ -230,7 +230,9 @@ def saddle_points(
         value, slope, curvature = evaluated(tilt)
         low, high = np.where(active & (slope < 0.0), tilt, low), np.where(active & (slope >= 0.0), tilt, high)
         near = np.abs(slope) <= 0.01 * np.sqrt(np.maximum(curvature, 1e-300))
-        active &= ~near & (tilt < _LARGEST_TILT) & ~(np.isfinite(high) & (high - low <= 1e-6 * high))
+        active &= (
+            ~near & ~((tilt >= _LARGEST_TILT) & (slope < 0.0)) & ~(np.isfinite(high) & (high - low <= 1e-6 * high))
+        )
     return tilt, curvature, np.where(tilt > 0.0, 0.0, np.maximum(slope, 0.0)), value
 
 
