@@ -2,7 +2,8 @@
 
 Times are recorded, never asserted: a busy machine must not turn a test red. Run alone with
 ``pytest tests/benchmarks --benchmark-only -n 0``, with ``-m "not slow"`` for vectors of up to 2^17 elements.
-``extra_info`` holds the ratio of the kernel's time to that of a plain transform, and of direct summation's to the kernel's.
+``extra_info`` holds the ratio of the kernel's time to that of a plain transform, and of direct
+summation's to the kernel's.
 """
 
 import time
