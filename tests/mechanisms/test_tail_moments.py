@@ -2,12 +2,16 @@
 
 import math
 
+import flint
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, RandomizedResponse, SubsampledGaussian
 from pbdist.types import Direction
+from tests.strategies import examples
 
 mpmath.mp.dps = 30
 
@@ -138,3 +142,193 @@ def test_no_finite_loss_at_all():
     for pair in (RandomizedResponse(0.0), ApproximateDP(1.0, 1.0), Laplace(1.0, truncate=(-0.3, 0.3))):
         assert pair.log_tail_moment(1.0, -math.inf, Direction.A_TO_B) == -math.inf
     assert Histogram([1, 2], [2, 1]).log_tail_moment(1.0, 0.0, Direction.A_TO_B) == math.inf
+
+
+# -- the rough bound, which takes less time ------------------------------------------------------------------------
+
+
+def _proven_subsampled(pair, tilt, loss, direction):
+    """ln of the integral as an enclosure by ball arithmetic; what is left out beyond its ends is less than e^-50."""
+    arb, acb = flint.arb, flint.acb
+    before, flint.ctx.prec = flint.ctx.prec, 200
+    try:
+        q, sign = arb(pair.rate), 1 if direction is Direction.A_TO_B else -1
+        ratio = arb(pair.sensitivity) / arb(pair.scale)
+        power = sign * arb(tilt) + (1 if sign > 0 else 0)
+        # V = -v/2 + ratio z lies beyond where its loss is the one asked for, if any V's is.
+        excess = (sign * arb(loss)).exp() - 1 + q
+        if not excess > 0 and sign < 0:
+            return None
+        edge = ((excess / q).log() + ratio * ratio / 2) / ratio if excess > 0 else arb(-1000)
+        reach = 50.0 + abs(float(power * ratio))
+        low, high = (max(float(edge), -reach), max(float(edge), reach) + 50.0)
+        if sign < 0:
+            low, high = min(float(edge), -reach) - 50.0, min(float(edge), reach)
+        z = np.linspace(low, high, 100_001)
+        gain = float(ratio) * (z - 0.5 * float(ratio))
+        losses = np.logaddexp(np.log1p(-pair.rate) if pair.rate < 1.0 else -np.inf, math.log(pair.rate) + gain)
+        exponent = float(power) * losses - 0.5 * z * z
+        largest = float(exponent.max())
+        around = z[exponent > largest - 50.0]
+        first, last = float(around[0]) - (z[1] - z[0]), float(around[-1]) + (z[1] - z[0])
+        ends = [edge if first <= float(edge) and sign > 0 else arb(first)]
+        ends.append(edge if last >= float(edge) and sign < 0 else arb(last))
+        pieces = math.ceil((last - first) / 4.0)
+
+        def density(x, analytic):
+            inner = (1 - q) + q * (ratio * (x - ratio / 2)).exp()
+            return (power * inner.log(analytic=analytic) - x * x / 2 - largest).exp()
+
+        total = arb(0)
+        for piece in range(pieces):
+            a, b = (ends[0] + (ends[1] - ends[0]) * k / pieces for k in (piece, piece + 1))
+            total += acb.integral(density, a, b, rel_tol=arb(2) ** -100, abs_tol=arb(2) ** -150).real
+        return (total / (2 * arb.pi()).sqrt()).log() + largest
+    finally:
+        flint.ctx.prec = before
+
+
+def test_the_enclosure_is_the_moment():
+    """Whole powers of 1 - q + q e^V are sums of exponentials, whose Gaussian tails are known."""
+    for pair, tilt, loss in (
+        (SubsampledGaussian(1.0, 0.1), 3, 0.4),
+        (SubsampledGaussian(0.5, 0.7), 12, -0.2),
+        (SubsampledGaussian(20.0, 1e-5), 1, 1e-6),
+        (SubsampledGaussian(4.0, 0.01), 40, 0.02),
+    ):
+        with mpmath.workdps(60):
+            q, ratio = mpmath.mpf(pair.rate), 1 / mpmath.mpf(pair.scale)
+            start = mpmath.log((mpmath.expm1(mpmath.mpf(loss)) + q) / q) / ratio + ratio / 2
+            exact = mpmath.fsum(
+                mpmath.binomial(tilt + 1, k)
+                * (1 - q) ** (tilt + 1 - k)
+                * q**k
+                * mpmath.exp(k * (k - 1) * ratio**2 / 2)
+                * mpmath.ncdf(k * ratio - start)
+                for k in range(tilt + 2)
+            )
+            found = _proven_subsampled(pair, float(tilt), loss, Direction.A_TO_B)
+            assert abs(mpmath.mpf(found.mid().str(40, radius=False)) - mpmath.log(exact)) < 1e-20
+            assert float(found.rad()) < 1e-20
+
+
+def _check_rough(pair, tilt, loss, direction):
+    """Return both bounds less the exact logarithm; None where there is no such loss."""
+    rough, usual = (f(tilt, loss, direction) for f in (pair.rough_log_tail_moment, pair.log_tail_moment))
+    exact = _proven_subsampled(pair, tilt, loss, direction)
+    if exact is None:
+        assert usual == -math.inf
+        assert not math.isnan(rough)
+        return None
+    for bound in (rough, usual):
+        # Certainly not below; what ball arithmetic leaves open is far below the rounding paid for.
+        assert bound == math.inf or flint.arb(bound) >= exact, (pair, tilt, loss, direction, bound, exact)
+    return rough - float(exact), usual - float(exact)
+
+
+@examples(300)
+@given(data=st.data())
+def test_rough_moments_are_never_below_the_exact_ones(data):
+    rate = data.draw(st.just(1.0) | st.floats(-6.0, 0.0).map(lambda decades: 10.0**decades), label="rate")
+    scale = 10.0 ** data.draw(st.floats(math.log10(0.3), 2.0), label="scale")
+    tilt = 10.0 ** data.draw(st.floats(-2.0, 3.0), label="tilt")
+    pair = SubsampledGaussian(scale, rate, sensitivity=data.draw(st.sampled_from([1.0, 0.7]), label="sensitivity"))
+    smallest = -math.log1p(-rate) if rate < 1.0 else 3.0
+    loss = data.draw(
+        st.sampled_from([0.0, -smallest, smallest, 0.9 * smallest, -0.9 * smallest, -1.5 * smallest])
+        | st.floats(-1.0, 1.0).map(lambda part: 1.2 * part * smallest)
+        | st.floats(-1.0, 8.0).map(lambda part: part * rate / scale)
+        | st.floats(-2.0, 8.0).map(lambda part: part / scale),
+        label="loss",
+    )
+    direction = data.draw(st.sampled_from(Direction), label="direction")
+    _check_rough(pair, tilt, loss, direction)
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_without_sampling_the_line_is_the_loss(direction):
+    pair = SubsampledGaussian(2.0, 1.0, sensitivity=0.9)
+    for tilt in (0.01, 1.0, 30.0, 1000.0):
+        for loss in (-3.0, -0.1, 0.0, 0.7, 40.0):
+            rough, _ = _check_rough(pair, tilt, loss, direction)
+            assert rough < 1e-11 * (1.0 + tilt) ** 2 * (1.0 + abs(loss))
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize(
+    "pair",
+    [
+        SubsampledGaussian(4.0, 0.01),
+        SubsampledGaussian(1.0, 0.1),
+        SubsampledGaussian(2.0, 0.5),
+        SubsampledGaussian(20.0, 1e-3),
+        SubsampledGaussian(100.0, 0.3),
+        SubsampledGaussian(10.0, 1e-6),
+        SubsampledGaussian(0.5, 0.02),
+    ],
+    ids=str,
+)
+def test_far_out_the_rough_moment_is_not_much_looser(pair, direction):
+    ratio, compared = pair.sensitivity / pair.scale, 0
+    for tilt in (0.3, 1.0, 10.0):
+        whole = pair.log_tail_moment(tilt, -math.inf, direction)
+        power = tilt + 1.0 if direction is Direction.A_TO_B else 0.0
+        for deviations in (6.5, 8.0, 11.0):
+            # As many deviations beyond the tilted mean, of the steepest loss, as a window reaches.
+            z = power * ratio + deviations if direction is Direction.A_TO_B else -deviations - tilt * pair.rate * ratio
+            gain = ratio * (z - 0.5 * ratio)
+            loss = math.log1p(pair.rate * math.expm1(gain)) * (1.0 if direction is Direction.A_TO_B else -1.0)
+            found = _check_rough(pair, tilt, loss, direction)
+            assert found is not None
+            rough, usual = found
+            assert 0.0 <= usual < 0.3
+            assert rough < usual + (0.6 if direction is Direction.A_TO_B else 0.02)
+            compared += pair.rough_log_tail_moment(tilt, loss, direction) < whole - 15.0
+    assert compared == 9
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_beyond_the_losses_the_rough_moment_is_still_a_bound(direction):
+    pair = SubsampledGaussian(1.5, 0.2)
+    smallest = -math.log1p(-0.2)
+    for tilt in (0.01, 1.0, 1000.0):
+        # Everything lies above these, and nothing at all above those of the other direction.
+        for loss in (-math.inf, -5.0, -smallest * (1.0 + 1e-12)):
+            if direction is Direction.A_TO_B:
+                assert pair.rough_log_tail_moment(tilt, loss, direction) >= pair.log_tail_moment(tilt, loss, direction)
+        for loss in (smallest * (1.0 + 1e-12), 5.0, math.inf):
+            rough = pair.rough_log_tail_moment(tilt, loss, direction)
+            assert rough >= pair.log_tail_moment(tilt, loss, direction)
+            assert not math.isnan(rough)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        Gaussian(1.7),
+        Gaussian(0.6, truncate=(-4.0, 5.0)),
+        Laplace(2.0),
+        Laplace(1.0, truncate=(-3.0, 4.0)),
+        RandomizedResponse(0.2),
+        ApproximateDP(0.7, 0.1),
+        Histogram([1, 2], [2, 1]),
+    ],
+    ids=str,
+)
+def test_where_there_is_nothing_quicker_it_is_the_same(pair):
+    for direction in Direction:
+        for tilt in (0.01, 1.0, 1000.0):
+            for loss in (-math.inf, -5.0, -0.3, 0.0, 0.4, 3.0, 50.0):
+                usual = pair.log_tail_moment(tilt, loss, direction)
+                assert pair.rough_log_tail_moment(tilt, loss, direction) == usual
+
+
+def test_rough_gaussian_moments_are_never_below_the_exact_ones():
+    for scale in (0.03, 1.0, 100.0):
+        variance = mpmath.mpf(scale) ** -2
+        for tilt in (0.01, 1.0, 1000.0):
+            for deviations in (-3.0, 0.0, 5.0, 300.0):
+                loss = float(variance / 2 + mpmath.sqrt(variance) * deviations)
+                for direction in Direction:
+                    bound = Gaussian(scale).rough_log_tail_moment(tilt, loss, direction)
+                    assert _exact_gaussian(variance, tilt, loss) <= bound
