@@ -20,7 +20,7 @@ from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, ScaledLossMasses
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["MAX_CELLS", "Family", "PointBounds", "bounds_of_group", "families_of", "widest_span"]
+__all__ = ["MAX_CELLS", "Family", "PointBounds", "bounds_of_group", "families_of", "infinite_loss", "widest_span"]
 
 #: Largest number of cells of a leaf whose width is chosen, and of one whose width is given.
 MAX_CELLS, MAX_GIVEN_CELLS = 1 << 18, 1 << 25
@@ -116,10 +116,10 @@ def bounds_of_group(
     per_round = sum(family.leaves for family in families)
     leaves = max(point.leaves for point in group.points)
     outside = _outside(group, tolerance)
-    limit = _limit(families, group, leaves // per_round, tolerance)
+    limit, lost = _limit(families, group, leaves // per_round, tolerance), _lost(group, tolerance)
     windows = [
         [
-            _window(family, group, direction, width=width, outside=outside / leaves, limit=limit)
+            _window(family, group, direction, width=width, outside=outside / leaves, limit=limit, lost=lost)
             for direction in group.directions
         ]
         for family in families
@@ -192,20 +192,24 @@ def _point_bounds(
 
 
 def _limit(families: Sequence[Family], group: Group, rounds: int, tolerance: float) -> float:
-    """Loss above which an event tells the same as an infinite one: with it, the rest hardly ever falls below ε."""
+    """Return the largest `infinite_loss` of a group's directions."""
     largest = max(point.epsilon for point in group.points)
+    return max(infinite_loss(families, direction, rounds, largest, tolerance) for direction in group.directions)
+
+
+def infinite_loss(
+    families: Sequence[Family], direction: Direction, rounds: int, epsilon: float, tolerance: float
+) -> float:
+    """Loss above which an event tells the same as an infinite one: with it, the rest hardly ever falls below ε."""
     deviations = math.sqrt(2.0 * math.log(100.0 / tolerance))
     rest = 1.0 - 1.0 / (rounds * sum(family.leaves for family in families))
-    limits: list[float] = []
-    for direction in group.directions:
-        mean = variance = 0.0
-        for family in families:
-            profile = family.profiles[direction]
-            if profile.loss.size:
-                _, first, second = profile.cumulant(0.0)
-                mean, variance = mean + family.leaves * first, variance + family.leaves * second
-        limits.append(largest + rest * max(0.0, deviations * math.sqrt(rounds * variance) - min(rounds * mean, 0.0)))
-    return max(limits)
+    mean = variance = 0.0
+    for family in families:
+        profile = family.profiles[direction]
+        if profile.loss.size:
+            _, first, second = profile.cumulant(0.0)
+            mean, variance = mean + family.leaves * first, variance + family.leaves * second
+    return epsilon + rest * max(0.0, deviations * math.sqrt(rounds * variance) - min(rounds * mean, 0.0))
 
 
 def _stacked(pairs: Sequence[ElementaryPair], window: LeafWindow) -> ScaledLossMasses:
@@ -222,7 +226,7 @@ def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> f
     outside = _outside(group, tolerance) / leaves
     limit = _limit(families, group, leaves // per_round, tolerance)
     span = max(
-        loss_range(family.profiles[direction], group, outside=outside, limit=limit)
+        loss_range(family.profiles[direction], group, outside=outside, limit=limit, lost=_lost(group, tolerance))
         for direction in group.directions
         for family in families
     )
@@ -234,11 +238,19 @@ def _outside(group: Group, tolerance: float) -> float:
     return 0.02 * tolerance * math.exp(-min(group.excess, 600.0))
 
 
+def _lost(group: Group, tolerance: float) -> float:
+    """P_B mass that every leaf may lose to infinity: it adds e^ε times as much to δ, which hardly shows."""
+    return min(
+        0.2 * tolerance / point.leaves * math.exp(max(point.log_delta - point.epsilon, -600.0))
+        for point in group.points
+    )
+
+
 def _window(
-    family: Family, group: Group, direction: Direction, *, width: float, outside: float, limit: float
+    family: Family, group: Group, direction: Direction, *, width: float, outside: float, limit: float, lost: float
 ) -> LeafWindow:
     """Choose a leaf's window; `outside` is what one leaf may leave out."""
-    window = leaf_window(family.profiles[direction], group, width=width, outside=outside, limit=limit)
+    window = leaf_window(family.profiles[direction], group, width=width, outside=outside, limit=limit, lost=lost)
     if window.high - window.low > MAX_GIVEN_CELLS:
         raise PrecisionError(
             f"factor: expected one with which a round's losses take at most {MAX_GIVEN_CELLS} buckets, got"
@@ -257,6 +269,8 @@ def _leaf(family: Family, group: Group, windows: Sequence[LeafWindow], raisable:
     for direction, narrow in zip(group.directions, windows, strict=True):
         window = replace(narrow, high=narrow.low + cells)
         profile = family.profiles[direction]
+        if window.spread_to_infinity:
+            profile = profile.capped(window.width * window.high)
         log_norm = profile.cumulant(group.tilt)[0] if profile.loss.size else 0.0
         if len(family.pairs) > 1:
             masses = _stacked(family.pairs, window)

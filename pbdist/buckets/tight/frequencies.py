@@ -38,6 +38,7 @@ _LONGEST_LOOK, _COARSE, _FINE = 1 << 17, 0.25, 2e-3
 _TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979323846264338327950288"))
 #: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
 _EXPONENTS: FloatArray = np.array([0.25, 1.0, 2.5, 4.0, 5.0, 6.0, 7.0, 8.5, 12.0])
+_STEEPEST = 600.0
 #: The lowest frequencies' exponent, of 3/4 · 1/2, less what the moments are off by.
 _NEAR = 0.3749
 
@@ -140,15 +141,26 @@ class _Moments:
     @property
     def second(self) -> FloatArray:
         """E D²/2 for the difference D of two independent indices, rounded down, shape (k, 3)."""
+        return self._variance(-1.0)
+
+    @property
+    def second_above(self) -> FloatArray:
+        """The same, rounded up."""
+        return np.maximum(self._variance(1.0), 0.0)
+
+    def _variance(self, side: float) -> FloatArray:
+        """The mean's square is at most the mean square, whose rounding may exceed what is left of the difference."""
         _, first, second, _, _ = self.sums / self.sums[0]
-        result: FloatArray = (second - first**2) * (1.0 - 1e-7)
+        result: FloatArray = second - first**2 + side * 4.0 * self.noise * second
         return result
 
     @property
     def fourth(self) -> FloatArray:
         """E D⁴/24, rounded up, shape (k, 3)."""
         _, first, second, third, fourth = self.sums / self.sums[0]
-        result: FloatArray = (fourth - 4.0 * first * third + 3.0 * second**2) * ((1.0 + 1e-7) / 12.0)
+        terms = (fourth, -4.0 * first * third, 3.0 * second**2)
+        # |E x| E |x|³ and (E x²)² are at most E x⁴.
+        result: FloatArray = (sum(terms) + 64.0 * self.noise * fourth) / 12.0
         return result
 
     def log_exponential(self, rate: FloatArray, sign: float) -> FloatArray:
@@ -159,8 +171,9 @@ class _Moments:
         rate = rate[:, None, :]
         first, second, third, fourth = (self.sums[1:] / self.sums[0])[..., None]
         furthest = (self.largest if sign > 0.0 else -self.smallest)[:, None, None]
-        with np.errstate(over="ignore"):
-            last = fourth * (rate**4 / 24.0) * np.exp(np.minimum(rate * furthest, 600.0))
+        reach = rate * furthest
+        # Beyond what is a float the bound says nothing.
+        last = np.where(reach < _STEEPEST, fourth * (rate**4 / 24.0) * np.exp(np.minimum(reach, _STEEPEST)), np.inf)
         middle = second * (rate * rate * 0.5)
         odd = sign * (first * rate + third * (rate**3 / 6.0))
         rounding = self.noise * (3.0 + 3.0 * middle + 3.0 * last)
@@ -179,7 +192,7 @@ def _window(
     """
     if not all(np.all(each.sums[0] > 0.0) for each in moments):
         return None
-    variance = _gathered([np.maximum(each.second.max(axis=-1), 0.0) for each in moments], factors, together) + 1e-2
+    variance = _gathered([each.second_above.max(axis=-1) for each in moments], factors, together) + 1e-2
     rates = _EXPONENTS / np.sqrt(variance)[:, None]
     budget = math.log(4.0 / outside)
     reach: list[FloatArray] = []
@@ -256,7 +269,8 @@ def _far(
     finest = _COARSE
     while True:
         looks = [
-            _beyond(state.weights, each.second, near, finest) for (state, _), each in zip(factors, moments, strict=True)
+            _beyond(state.weights, each.second_above, near, finest)
+            for (state, _), each in zip(factors, moments, strict=True)
         ]
         far = _gathered([0.5 * np.log(bound) for bound, _ in looks], factors, together)
         least = _gathered([0.5 * np.log(seen) for _, seen in looks], factors, together)
@@ -271,16 +285,16 @@ def _beyond(weights: FloatArray, second: FloatArray, near: float, finest: float)
     By steps of `finest` over the deviation, or as fine as the longest transform gives.
     """
     size = weights.shape[-1]
-    step = finest / math.sqrt(float(np.max(second)))
+    deviation = math.sqrt(float(np.max(second)))
+    step = finest / deviation if deviation > 0.0 else math.pi
     length = good_length(min(max(2 * size, math.ceil(2.0 * math.pi / step)), max(2 * size, _LONGEST_LOOK)))
     step = 2.0 * math.pi / length
     spectrum = forward(weights, length)[..., math.floor(near / step * (1.0 - 1e-9)) :]
     squares = spectrum.real * spectrum.real + spectrum.imag * spectrum.imag
     total = np.add.reduce(weights, axis=-1)
     largest = np.max(squares, axis=-1) / (total * total)
-    # The moment is rounded down by a part in 10^7.
     rounding = 4.0 * transform_error(length) + (size + 16.0) * UNIT_ROUNDOFF
-    bound: FloatArray = np.minimum(largest + rounding + 0.26 * second * step * step, 1.0)
+    bound: FloatArray = np.minimum(largest + rounding + 0.25 * second * step * step * (1.0 + 1e-12), 1.0)
     return bound, np.maximum(largest, 1e-300)
 
 

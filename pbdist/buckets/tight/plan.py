@@ -64,7 +64,9 @@ class Point:
     excess : float
         About ln(e^{rK(θ) - θε} / δ).
     slope : float
-        rK'(θ) - ε, above 0 where no tilt is needed.
+        rK'(θ) - ε: above 0 where no tilt is needed, below where a smaller one than the saddle point's is enough.
+    log_delta : float
+        About ln δ.
     means : Means
         What it is to be computed with.
     """
@@ -78,6 +80,7 @@ class Point:
     variance: float
     excess: float
     slope: float
+    log_delta: float
     means: Means
 
     def sharpness(self) -> float:
@@ -108,7 +111,8 @@ class Point:
 
     def reach(self, budget: float) -> float:
         """Return how much further the tilt may be until the excess has grown by the budget."""
-        return (math.sqrt(self.slope**2 + 2.0 * self.variance * budget) - self.slope) / self.variance
+        slope = abs(self.slope)
+        return (math.sqrt(slope**2 + 2.0 * self.variance * budget) - slope) / self.variance
 
 
 @dataclass(frozen=True)
@@ -195,32 +199,72 @@ def points_of(
     else:
         found = (np.zeros_like(knots), np.ones_like(knots), np.zeros_like(knots), np.zeros_like(knots))
     tilts, curvatures, slopes, leasts = (np.interp(ratio, knots, values) for values in found)
+    infinite = sum(count * profile.only_a for profile, count in parts)
     points: list[Point] = []
     for (row, column), tilt, curvature, slope, least in zip(
         wanted, tilts.tolist(), curvatures.tolist(), slopes.tolist(), leasts.tolist(), strict=True
     ):
-        r = int(rounds[row])
-        variance = max(r * curvature, 1e-280)
-        z = tilt * math.sqrt(variance)
-        excess = math.log1p(z * z) - 0.5 * min(math.log(variance), 0.0) + 1.0
+        r, loss = int(rounds[row]), float(epsilon[column])
+        saddle = _Saddle(tilt, r * least, r * slope, max(r * curvature, 1e-280))
+        excess = saddle.excess
+        log_infinite = min(math.log(r * infinite), 0.0) if infinite > 0.0 else -math.inf
+        log_delta = max(saddle.exponent - excess, log_infinite, float(known[row, column]))
+        # Finite losses need only be known as well as infinite ones are.
+        level = min(log_infinite + 0.5 * math.log(0.1 * tolerance / (_FEW_ROUNDING * r * leaves)), 0.0)
+        if saddle.exponent < max(level, log_infinite):
+            saddle = _enough(parts, r, loss, tilt, max(level, log_infinite))
+            excess = max(saddle.exponent - log_infinite, 0.0) + 1.0
         if known[row, column] > -math.inf:
-            excess = max(excess, r * least - float(known[row, column]) + 1.0)
-        means = _feasible(wanted[row, column], r * leaves, excess, tolerance)
+            excess = max(excess, saddle.exponent - float(known[row, column]) + 1.0)
         points.append(
             Point(
                 direction,
                 row,
                 column,
                 r * leaves,
-                float(epsilon[column]),
-                tilt,
-                variance,
+                loss,
+                saddle.tilt,
+                saddle.variance,
                 excess,
-                r * slope,
-                means,
+                saddle.slope,
+                log_delta,
+                _feasible(wanted[row, column], r * leaves, excess, tolerance),
             )
         )
     return points
+
+
+@dataclass(frozen=True)
+class _Saddle:
+    """A tilt θ, and the exponent F = rK(θ) - θε there with its derivatives."""
+
+    tilt: float
+    exponent: float
+    slope: float
+    variance: float
+
+    @property
+    def excess(self) -> float:
+        """About ln(e^F / δ) at a saddle point."""
+        z = self.tilt * math.sqrt(self.variance)
+        return math.log1p(z * z) - 0.5 * min(math.log(self.variance), 0.0) + 1.0
+
+
+def _enough(
+    parts: Sequence[tuple[LossProfile, int]], rounds: int, epsilon: float, largest: float, level: float
+) -> _Saddle:
+    """Return about the least tilt with which finite losses count for no more than infinite ones, of mass e^level."""
+    low, high = 0.0, largest
+    for _ in range(20):
+        tilt = 0.5 * (low + high)
+        exponent, slope, variance = (
+            rounds * sum(count * profile.cumulant(tilt)[order] for profile, count in parts) for order in range(3)
+        )
+        if exponent - tilt * epsilon > level:
+            low = tilt
+        else:
+            high = tilt
+    return _Saddle(tilt, exponent - tilt * epsilon, slope - epsilon, max(variance, 1e-280))
 
 
 def _feasible(means: Means, leaves: int, excess: float, tolerance: float) -> Means:
@@ -268,7 +312,9 @@ def _covered(points: Sequence[Point], tolerance: float) -> list[Group]:
     return groups
 
 
-def leaf_window(profile: LossProfile, group: Group, *, width: float, outside: float, limit: float) -> LeafWindow:
+def leaf_window(
+    profile: LossProfile, group: Group, *, width: float, outside: float, limit: float, lost: float
+) -> LeafWindow:
     """Choose the cells of a leaf.
 
     Parameters
@@ -281,19 +327,21 @@ def leaf_window(profile: LossProfile, group: Group, *, width: float, outside: fl
         Weight that may be left out on either side.
     limit : float
         Losses above this, nats, tell the same as infinite ones.
+    lost : float
+        P_B mass of what goes to infinity that is not worth more cells.
     """
     if profile.loss.size == 0:
         return LeafWindow(width, 0, 1, True)
-    low, high, spread = profile.range(group.tilt, outside, limit)
+    low, high, spread = profile.range(group.tilt, outside, limit, lost)
     # The end lies above the last loss, so that an atom there is not taken for one beyond it, and stands alone.
     last = math.floor(high / width + 1e-9) + 2
     first = min(math.floor(low / width + 1e-9), last)
     return LeafWindow(width, first, last, spread)
 
 
-def loss_range(profile: LossProfile, group: Group, *, outside: float, limit: float) -> float:
+def loss_range(profile: LossProfile, group: Group, *, outside: float, limit: float, lost: float) -> float:
     """Return the range of losses that a leaf needs, nats; parameters as for `leaf_window`."""
     if profile.loss.size == 0:
         return 0.0
-    low, high, _ = profile.range(group.tilt, outside, limit)
+    low, high, _ = profile.range(group.tilt, outside, limit, lost)
     return high - min(low, high)

@@ -7,7 +7,7 @@ of a cell's width, and exact at θ = 0 and θ = -1.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class LossProfile:
         A width of which every loss is a multiple, 0 if there is none.
     heaviest_atom : float
         Size of the loss of the heaviest atom, 0 if there is none but at 0.
+    only_a, only_b : float
+        P_A mass of infinite losses, and P_B mass of infinitely small ones.
     """
 
     loss: FloatArray
@@ -49,8 +51,11 @@ class LossProfile:
     log_a: FloatArray
     lattice: float
     heaviest_atom: float
+    only_a: float = 0.0
+    only_b: float = 0.0
     _cumulants: dict[float, tuple[float, float, float]] = field(default_factory=dict, init=False, repr=False)
-    _ranges: dict[tuple[float, float, float], tuple[float, float, bool]] = field(
+    _capped: dict[int, "LossProfile"] = field(default_factory=dict, init=False, repr=False)
+    _ranges: dict[tuple[float, float, float, float], tuple[float, float, bool]] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -80,18 +85,18 @@ class LossProfile:
         variance = np.einsum("ij,ij->i", weight, (self.loss - mean[:, None]) ** 2) / total
         return largest + np.log(total), mean, variance
 
-    def range(self, tilt: float, allowed: float, limit: float) -> tuple[float, float, bool]:
+    def range(self, tilt: float, allowed: float, limit: float, lost: float) -> tuple[float, float, bool]:
         """Return the losses between which all tilted weight lies but what is allowed on either side.
 
-        The upper one is at most `limit`, and what lies above it goes to infinity, where that is told by the third
-        value. Remembered.
+        What lies above `limit` goes to infinity where the third value says so: from the second one on, which is
+        `limit`, or lower if no more than that P_B mass is lost thereby. Remembered.
         """
-        wanted = (tilt, allowed, limit)
+        wanted = (tilt, allowed, limit, lost)
         if wanted not in self._ranges:
-            self._ranges[wanted] = self._range(tilt, allowed, limit)
+            self._ranges[wanted] = self._range(tilt, allowed, limit, lost)
         return self._ranges[wanted]
 
-    def _range(self, tilt: float, allowed: float, limit: float) -> tuple[float, float, bool]:
+    def _range(self, tilt: float, allowed: float, limit: float, lost: float) -> tuple[float, float, bool]:
         exponent = self.log_a + tilt * self.loss
         weight = np.exp(exponent - exponent.max())
         weight /= weight.sum()
@@ -100,11 +105,34 @@ class LossProfile:
         low, high = float(self.lower[left]), float(self.upper[right])
         if limit >= high:
             return low, high, False
-        beyond = self.loss > limit
+        kept = self.capped(limit)
+        if kept is self:
+            return low, high, False
+        if not kept.loss.size:
+            return low, limit, True
+        # What goes to infinity no longer outweighs the rest.
+        low, high, _ = kept.range(tilt, allowed, math.inf, lost)
+        beyond = float(np.exp((self.log_a - self.loss)[kept.loss.size :]).sum())
+        return low, high if beyond <= lost else limit, True
+
+    def capped(self, limit: float) -> "LossProfile":
+        """The profile of what stays finite if losses above the limit are infinite; the same, if next to none are."""
+        finite = int(self.loss.searchsorted(limit, side="right"))
         # Infinite mass of A and of B is kept without tilt, hence above the smallest float64.
-        log_b = self.log_a[beyond] - self.loss[beyond]
-        spread = float(np.logaddexp.reduce(log_b, initial=-np.inf)) > _FAINTEST
-        return low, limit if spread else high, spread
+        log_b = self.log_a[finite:] - self.loss[finite:]
+        if float(np.logaddexp.reduce(log_b, initial=-np.inf)) <= _FAINTEST:
+            return self
+        if finite not in self._capped:
+            kept = slice(finite)
+            self._capped[finite] = replace(
+                self,
+                loss=self.loss[kept],
+                lower=self.lower[kept],
+                upper=self.upper[kept],
+                log_a=self.log_a[kept],
+                only_a=self.only_a + float(np.exp(self.log_a[finite:]).sum()),
+            )
+        return self._capped[finite]
 
     def swapped(self) -> "LossProfile":
         """The profile of (B, A)."""
@@ -116,6 +144,8 @@ class LossProfile:
             (self.log_a - self.loss)[::-1],
             self.lattice,
             self.heaviest_atom,
+            self.only_b,
+            self.only_a,
         )
 
 
@@ -164,7 +194,10 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
         order = np.argsort(loss, kind="stable")
         loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
     lattice = 0.0 if np.any(masses.cells_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
-    return LossProfile(loss, lower, upper, log_a, lattice, _heaviest(atoms, masses.atoms_a.upper[finite]))
+    only_a, only_b = float(masses.only_a.upper.sum()), float(masses.only_b.upper.sum())
+    return LossProfile(
+        loss, lower, upper, log_a, lattice, _heaviest(atoms, masses.atoms_a.upper[finite]), only_a, only_b
+    )
 
 
 def _heaviest(atoms: FloatArray, masses: FloatArray) -> float:

@@ -9,7 +9,15 @@ from functools import cached_property
 import numpy as np
 
 from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF
-from pbdist.buckets.tight.engine import MAX_CELLS, Family, PointBounds, bounds_of_group, families_of, widest_span
+from pbdist.buckets.tight.engine import (
+    MAX_CELLS,
+    Family,
+    PointBounds,
+    bounds_of_group,
+    families_of,
+    infinite_loss,
+    widest_span,
+)
 from pbdist.buckets.tight.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.buckets.tight.ladder import STEP, stages_of
 from pbdist.buckets.tight.plan import Group, Means, Point, points_of, tilt_groups
@@ -160,7 +168,11 @@ class _Table:
         return self.width is None and self.lattice == 0.0
 
     def _profiles(self, direction: Direction) -> list[tuple[LossProfile, int]]:
-        found = [(family.profiles[direction], family.leaves) for family in self.families]
+        """Pictures of the losses, without those that tell the same as infinite ones."""
+        limit = infinite_loss(
+            self.families, direction, int(self.rounds.max()), float(self.epsilon.max()), self.tolerance
+        )
+        found = [(family.profiles[direction].capped(limit), family.leaves) for family in self.families]
         return [(profile, leaves) for profile, leaves in found if profile.loss.size]
 
     def solve(self, *, strict: bool) -> None:
