@@ -311,16 +311,16 @@ class _Table:
             width = self._aligned(max(aimed, finest))
         else:
             width = _TRIVIAL_WIDTH
-        # A position more must not weigh more than floats can tell.
         stages = stages_of(max(point.leaves for point in group.points), coarsens=coarsens and not group.few)
-        group = replace(group, tilt=min(group.tilt, _STEEPEST / (width * float(STEP) ** stages)))
         longest = _LONGEST_GIVEN if self.fixed else _LONGEST
         for attempt in range(_PASSES):
             self.widths.append(width)
+            # A position more must not weigh more than floats can tell.
+            steepest = _STEEPEST / (width * float(STEP) ** stages)
             try:
                 return bounds_of_group(
                     self.families,
-                    group,
+                    replace(group, tilt=min(group.tilt, steepest)),
                     width,
                     self.tolerance,
                     coarsens=coarsens,
