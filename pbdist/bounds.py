@@ -46,9 +46,8 @@ def privacy_bounds(
         ε >= 0, nats.
     method : {"tight", "buckets"}, optional
         ``"tight"``: a dominating pair on a grid from above, exact masses from below, both composed by Fourier
-        transforms
-        with a certified rounding; see ``docs/theory.md``. ``"buckets"``: privacy buckets (Meiser & Mohammadi 2018) with
-        exact masses, the chord's upper bound and the lower bound by post-processing.
+        transforms with a certified rounding; see ``docs/tight.md``. ``"buckets"``: privacy buckets (Meiser &
+        Mohammadi 2018) with exact masses, the chord's upper bound and the lower bound by post-processing.
     tolerance : float, optional
         With ``"tight"``: the largest ``delta_upper / delta_lower - 1`` at any (r, ε), 1e-3 by default. Number and
         width of the buckets follow from it.
@@ -81,6 +80,9 @@ def privacy_bounds(
     δ is that of the product distributions, which is the r-fold one for a worst-case pair (Theorem 2 and Corollary 1 of
     the paper). Its lower bound takes the larger of the two directions' lower bounds, where Theorem 2 takes the smaller:
     each is one.
+
+    With ``"tight"``, rounds of untruncated Gaussian noise alone are read off in closed form, unless `buckets` or
+    `factor` is given; the loss width that is told is then that of a grid with about such a bracket.
 
     Examples
     --------

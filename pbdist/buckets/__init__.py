@@ -1,5 +1,6 @@
 """Privacy buckets: bucket lists, their composition, and the bounds on δ that they give; numpy and scipy only."""
 
+from pbdist.buckets.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE, MAX_COMPOSITIONS, half_width_of
 from pbdist.buckets.composition import (
     SHARP_RULE,
     Composed,
@@ -16,17 +17,7 @@ from pbdist.buckets.composition import (
 from pbdist.buckets.convolution import convolve
 from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
 from pbdist.buckets.state import BucketState, Grid
-from pbdist.buckets.table import (
-    DEFAULT_BUCKETS,
-    DEFAULT_TOLERANCE,
-    MAX_COMPOSITIONS,
-    METHODS,
-    BoundsTable,
-    EpsilonTable,
-    bounds_table,
-    epsilon_table_of,
-    half_width_of,
-)
+from pbdist.buckets.table import METHODS, BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.buckets.tight import TiltedMasses
 
 __all__ = [

@@ -3,11 +3,21 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from pbdist.buckets.arguments import (
+    DEFAULT_BUCKETS,
+    Precision,
+    checked_components,
+    checked_compositions,
+    checked_delta,
+    checked_epsilon,
+    checked_factor,
+    checked_precision,
+    half_width_of,
+)
 from pbdist.buckets.composition import SHARP_RULE, SquaringRule, compose_adaptively, powers
 from pbdist.buckets.delta import delta_lower, delta_upper, log_lower, log_upper
 from pbdist.buckets.grid_choice import choose_loss_width
@@ -22,29 +32,15 @@ from pbdist.mechanisms import Pair
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = [
-    "DEFAULT_BUCKETS",
-    "DEFAULT_TOLERANCE",
-    "MAX_BUCKETS",
-    "MAX_COMPOSITIONS",
     "METHODS",
     "BoundsTable",
     "EpsilonTable",
     "bounds_table",
     "epsilon_table_of",
-    "half_width_of",
 ]
 
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
-#: What is taken where nothing is asked for.
-DEFAULT_BUCKETS, DEFAULT_TOLERANCE = 100_000, 1e-3
-#: A tolerance below this asks for more than float64 can certify.
-SMALLEST_TOLERANCE = 1e-9
-
-#: Largest number of buckets: beyond this no worker's memory is enough.
-MAX_BUCKETS = 2**30
-#: Largest number of compositions: a safe distance from the end of int64.
-MAX_COMPOSITIONS = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,29 +79,6 @@ class BoundsTable:
     def factor(self) -> float:
         """Factor f between the likelihood ratios of neighbouring buckets, rounded."""
         return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
-
-
-def half_width_of(buckets: Any) -> int:
-    """Return the half width n of the grid with at least that many finite buckets.
-
-    Parameters
-    ----------
-    buckets : int
-        Even and above 0. A grid has 2n buckets of finite width, i = -n+1 .. n, with n even: n is half of `buckets`, or
-        one more where that is odd.
-
-    Raises
-    ------
-    InvalidInputError
-        If `buckets` is not an even whole number above 0.
-    """
-    whole = isinstance(buckets, Integral) and not isinstance(buckets, bool)
-    if not whole or not 0 < int(buckets) <= MAX_BUCKETS or int(buckets) % 2:
-        raise InvalidInputError(
-            f"buckets: expected an even whole number above 0 and at most {MAX_BUCKETS}, got {shown(buckets)}"
-        )
-    half = int(buckets) // 2
-    return half + half % 2
 
 
 def bounds_table(
@@ -155,15 +128,15 @@ def bounds_table(
     PrecisionError
         If `strict` and the tolerance is not reached.
     """
-    rounds = _checked_compositions(compositions)
-    losses = _checked_epsilon(epsilon)
-    parts = _checked_components(components)
-    width = None if factor is None else math.log1p(_checked_factor(factor) - 1.0)
+    rounds = checked_compositions(compositions)
+    losses = checked_epsilon(epsilon)
+    parts = checked_components(components)
+    width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
     if method not in METHODS:
         raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
     if method == "tight":
         return _tight_table(
-            parts, rounds, losses, _checked_precision(tolerance, buckets, width), keep_states=keep_states, strict=strict
+            parts, rounds, losses, checked_precision(tolerance, buckets, width), keep_states=keep_states, strict=strict
         )
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
@@ -228,56 +201,19 @@ def epsilon_table_of(
     InvalidInputError
         If a parameter is out of its range.
     """
-    rounds = _checked_compositions(compositions)
-    wanted = _checked_delta(delta)
-    parts = _checked_components(components)
-    precision = _checked_precision(tolerance, None, None)
+    rounds = checked_compositions(compositions)
+    wanted = checked_delta(delta)
+    parts = checked_components(components)
+    precision = checked_precision(tolerance, None, None)
     found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance)
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
-
-
-def _checked_delta(delta: Any) -> FloatArray:
-    try:
-        given = np.atleast_1d(np.asarray(delta))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
-    if values is None or values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(delta)}")
-    for value in values.tolist():
-        if not 0.0 < value < 1.0:
-            raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
-    return values
-
-
-@dataclass(frozen=True)
-class _Precision:
-    """What decides the loss width of the tight method: exactly one of width and buckets, or the tolerance."""
-
-    tolerance: float
-    width: float | None
-    buckets: int | None
-
-
-def _checked_precision(tolerance: Any, buckets: Any, width: float | None) -> _Precision:
-    if buckets is not None:
-        half_width_of(buckets)
-        if width is not None:
-            raise InvalidInputError("buckets: expected none beside factor with method tight, got both")
-    if tolerance is not None:
-        number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-        if not number or not SMALLEST_TOLERANCE <= float(tolerance) <= 1.0:
-            raise InvalidInputError(
-                f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
-            )
-    return _Precision(DEFAULT_TOLERANCE if tolerance is None else float(tolerance), width, buckets)
 
 
 def _tight_table(
     parts: Sequence[tuple[Pair, int]],
     rounds: IntArray,
     losses: FloatArray,
-    precision: _Precision,
+    precision: Precision,
     *,
     keep_states: bool,
     strict: bool,
@@ -325,68 +261,3 @@ def _largest_delta(parts: Sequence[tuple[Pair, int]]) -> float:
     """Return what no δ exceeds: 1, unless a histogram's masses sum to more."""
     totals = [max(factor.total_mass) for pair, _ in parts for factor in pair.factors]
     return 1.0 if max(totals) <= 1.0 else math.inf
-
-
-def _checked_components(components: Any) -> list[tuple[Pair, int]]:
-    parts: list[tuple[Pair, int]] = []
-    for position, item in enumerate(components):
-        try:
-            pair, count = item
-        except (TypeError, ValueError):
-            raise InvalidInputError(f"mechanism[{position}]: expected (pair, count), got {shown(item)}") from None
-        if not isinstance(pair, Pair):
-            raise InvalidInputError(f"mechanism[{position}]: expected a mechanism, got {shown(pair)}")
-        whole = isinstance(count, Integral) and not isinstance(count, bool)
-        if not whole or not 1 <= int(count) <= MAX_COMPOSITIONS:
-            raise InvalidInputError(
-                f"mechanism[{position}]: expected a count of at least 1 and at most 2^62, got {shown(count)}"
-            )
-        parts.append((pair, int(count)))
-    if not parts:
-        raise InvalidInputError("mechanism: expected at least one pair, got none")
-    return parts
-
-
-def _checked_compositions(compositions: Any) -> IntArray:
-    try:
-        values = np.atleast_1d(np.asarray(compositions))
-    except ValueError:
-        raise InvalidInputError(
-            f"compositions: expected whole numbers of at least 1, got {shown(compositions)}"
-        ) from None
-    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool(np.all(values == np.floor(values))))
-    if values.ndim != 1 or values.size == 0 or not whole:
-        raise InvalidInputError(f"compositions: expected whole numbers of at least 1, got {shown(compositions)}")
-    for value in values.tolist():
-        if not 1 <= value <= MAX_COMPOSITIONS:
-            raise InvalidInputError(
-                f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(value)}"
-            )
-    return values.astype(np.int64)
-
-
-def _checked_epsilon(epsilon: Any) -> FloatArray:
-    try:
-        given = np.atleast_1d(np.asarray(epsilon))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
-    if values is None:
-        raise InvalidInputError(f"epsilon: expected numbers of at least 0, got {shown(epsilon)}")
-    if values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"epsilon: expected a scalar or a vector of numbers, got shape {values.shape}")
-    for value in values.tolist():
-        if not (math.isfinite(value) and value >= 0.0):
-            raise InvalidInputError(f"epsilon: expected finite numbers of at least 0, got {shown(value)}")
-    return values
-
-
-def _checked_factor(factor: Any) -> float:
-    number = isinstance(factor, Real) and not isinstance(factor, bool)
-    try:
-        value = float(factor) if number else math.nan
-    except OverflowError:
-        value = math.inf
-    if not (math.isfinite(value) and value > 1.0):
-        raise InvalidInputError(f"factor: expected a finite number above 1, got {shown(factor)}")
-    return value

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, PlainValidator, ValidationError
 
-from pbdist.buckets.table import DEFAULT_BUCKETS, DEFAULT_TOLERANCE, MAX_BUCKETS, METHODS, SMALLEST_TOLERANCE
+from pbdist.buckets.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE, MAX_BUCKETS, SMALLEST_TOLERANCE
+from pbdist.buckets.table import METHODS
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
 from pbdist.study.entries import MOST_SETTINGS, STRICT, custom_error, expand_entry, first_problem, refuse

@@ -2,7 +2,7 @@
 
 import math
 
-from pbdist.buckets.table import DEFAULT_BUCKETS
+from pbdist.buckets.arguments import DEFAULT_BUCKETS
 from pbdist.study.spec import Cell, StudySpec
 
 __all__ = ["cell_bytes", "cell_seconds", "state_bytes"]

@@ -7,7 +7,7 @@ the time and the memory of a cell grow with it.
 
 import math
 
-from pbdist.buckets.table import DEFAULT_TOLERANCE
+from pbdist.buckets.arguments import DEFAULT_TOLERANCE
 from pbdist.buckets.tight.profile import loss_profile
 from pbdist.mechanisms import ApproximateDP, Histogram, Pair, RandomizedResponse
 from pbdist.study.spec import Cell, StudySpec

@@ -154,7 +154,8 @@ def carried(factors: Sequence[tuple[TiltedMasses, int]], *, together: bool = Fal
     count = 1 if together else first.count
     terms = sum(state.count for state, _ in factors) if together else len(factors)
     bound, relative = np.ones((count, ROWS)), np.zeros((count, ROWS))
-    log_scale, log_scale_error, additive = np.zeros((count, ROWS)), np.zeros((count, ROWS)), np.zeros((count, SCALARS))
+    log_scale, log_scale_error = np.zeros((count, ROWS)), np.zeros((count, ROWS))
+    additive, sizes = np.zeros((count, SCALARS)), np.zeros((count, SCALARS))
     for state, power in factors:
         norm = np.add.reduce(state.weights, axis=-1) * (1.0 + (state.size + 2.0) * UNIT_ROUNDOFF) + state.error
         # An empty row has neither weight nor error; an infinite error stays one.
@@ -163,7 +164,7 @@ def carried(factors: Sequence[tuple[TiltedMasses, int]], *, together: bool = Fal
         with np.errstate(over="ignore"):
             size = norm**power
         moved = state.log_scale_error + (terms + 4.0) * UNIT_ROUNDOFF * np.abs(state.log_scale)
-        sums = [share, state.log_scale, moved, state.additive]
+        sums = [share, state.log_scale, moved, state.additive, np.abs(state.additive)]
         if together:
             size, sums = np.prod(size, axis=0), [np.add.reduce(each, axis=0) for each in sums]
         bound *= size
@@ -171,13 +172,14 @@ def carried(factors: Sequence[tuple[TiltedMasses, int]], *, together: bool = Fal
         log_scale += power * sums[1]
         log_scale_error += power * sums[2]
         additive += power * sums[3]
+        sizes += power * sums[4]
     return Carried(
         origins=_origins(factors, together),
         bound=bound,
         error=bound * relative,
         log_scale=log_scale,
         log_scale_error=log_scale_error,
-        additive=_outwards(additive, terms),
+        additive=_outwards(additive, sizes, terms),
     )
 
 
@@ -187,12 +189,15 @@ def _origins(factors: Sequence[tuple[TiltedMasses, int]], together: bool) -> tup
     return tuple((sum(grid for grid, _ in group), sum(cells for _, cells in group)) for group in groups)
 
 
-def _outwards(additive: FloatArray, terms: int) -> FloatArray:
-    """Round sums of the additive columns to their sides: totals and rates of A down, the others up."""
+def _outwards(additive: FloatArray, sizes: FloatArray, terms: int) -> FloatArray:
+    """Round sums of the additive columns to their sides: totals and rates of A down, the others up.
+
+    By the sums of their terms' `sizes`, for terms of both signs may cancel.
+    """
     slack = (terms + 2.0) * 2.0 * UNIT_ROUNDOFF
-    result = additive + slack * np.abs(additive)
-    result[:, LOG_TOTAL_A] -= 2.0 * slack * np.abs(additive[:, LOG_TOTAL_A])
-    result[:, RATE_A] -= 2.0 * slack * np.abs(additive[:, RATE_A])
+    result = additive + slack * sizes
+    result[:, LOG_TOTAL_A] -= 2.0 * slack * sizes[:, LOG_TOTAL_A]
+    result[:, RATE_A] -= 2.0 * slack * sizes[:, RATE_A]
     # e^-ρ vanishes long before.
     return np.minimum(result, LARGEST_RATE)
 

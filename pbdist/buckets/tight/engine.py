@@ -12,7 +12,8 @@ from pbdist.buckets.tight.frequency_delta import log_deltas
 from pbdist.buckets.tight.ladder import Ladder
 from pbdist.buckets.tight.leaf import tilted_leaf
 from pbdist.buckets.tight.leaf_atoms import LeafTails, LeafWindow
-from pbdist.buckets.tight.plan import Group, Point, leaf_window, loss_range
+from pbdist.buckets.tight.plan import Group, leaf_window, loss_range
+from pbdist.buckets.tight.points import Point
 from pbdist.buckets.tight.profile import LossProfile
 from pbdist.buckets.tight.state import TiltedMasses, joined
 from pbdist.buckets.tight.tail import log_mass_below, log_tail_moment

@@ -11,7 +11,8 @@ them (`frequency_delta`). The frequencies that are left out are bounded:
 - *elsewhere*. Between two frequencies Δ apart |ŵ|² exceeds the larger of its values there by at most s² σ² Δ²/4, since
   its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
 
-Where that does not do, as for few leaves, lattices and the heaviest tails, there is nothing to be had from here.
+(Theorem 17 in ``docs/tight.md``.) Where that does not do, as for few leaves, lattices and the heaviest tails, there is
+nothing to be had from here.
 """
 
 import math
@@ -32,6 +33,8 @@ __all__ = ["FewFrequencies", "few_frequencies", "unit_roots"]
 
 #: More frequencies, or products of frequencies and elements, than this take longer than transforms of everything.
 _MOST_FREQUENCIES, _MOST_WORK = 2048, 1_000_000_000
+#: Longest window: its length times a frequency's number is an int64.
+_LONGEST = 1 << 50
 #: Longest transform that looks for frequencies far from 0, and its steps: the first ones, and about the last.
 _LONGEST_LOOK, _COARSE, _FINE = 1 << 17, 0.25, 2e-3
 #: 2π in both precisions.
@@ -39,7 +42,7 @@ _TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979
 #: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
 _EXPONENTS: FloatArray = np.array([0.25, 1.0, 2.5, 4.0, 5.0, 6.0, 7.0, 8.5, 12.0])
 _STEEPEST = 600.0
-#: The lowest frequencies' exponent, of 3/4 · 1/2, less what the moments are off by.
+#: The lowest frequencies' exponent, 3/4 · 1/2, less the roundings of its own.
 _NEAR = 0.3749
 
 
@@ -100,7 +103,8 @@ def few_frequencies(
         return None
     highest, left_out = kept
     unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
-    rows = np.array([[grid, cells, cells] for grid, cells in starts])
+    # Reduced before they are multiplied: no product is beyond int64.
+    rows = np.array([[grid % length, cells % length, cells % length] for grid, cells in starts])
     coefficients = unit_roots(np.multiply.outer(rows, np.arange(highest + 1)), length, extended=extended)
     rate = 0.0
     for state, power in factors:
@@ -109,13 +113,16 @@ def few_frequencies(
         coefficients = coefficients * (np.multiply.reduce(product, axis=0) if together else product)
         rate += (state.count if together else 1) * power * (rounding + 4.0) * unit
     sums = carried(factors, together=together)
-    # Each coefficient weighs at most 1 / j in a sum with the factors of `error`; the shift errs by less than 32u.
+    # Each coefficient weighs at most 1 / j, or 1 for j = 0, in a sum with the factors of `error`; the shift errs by 32u.
     frequencies = 2.0 + math.log(highest + 1.0)
-    error = (math.expm1(rate) + 64.0 * unit + 4.0 * UNIT_ROUNDOFF) * frequencies
+    grown = math.expm1(rate) if rate < 700.0 else math.inf
+    error = (grown + 64.0 * unit + 4.0 * UNIT_ROUNDOFF) * frequencies
     state = sums.state(
         factors[0][0], starts, np.zeros((len(starts), ROWS, 0)), 2.0 * outside + sums.bound * (error + left_out)
     )
-    return FewFrequencies(state, length, coefficients.astype(np.complex128), sums.bound * (1.0 + math.expm1(rate)))
+    return FewFrequencies(
+        state, length, coefficients.astype(np.complex128), sums.bound * (1.0 + grown + 128.0 * UNIT_ROUNDOFF)
+    )
 
 
 class _Moments:
@@ -246,7 +253,7 @@ def _kept(
     step = 2.0 * math.pi / length
     highest = math.ceil(cut / step)
     work = highest * sum(state.weights.size for state, _ in factors)
-    if (highest + 1) * step > near or highest > _MOST_FREQUENCIES or work > _MOST_WORK:
+    if (highest + 1) * step > near or highest > _MOST_FREQUENCIES or work > _MOST_WORK or length > _LONGEST:
         return None
     following = rate * step * step
     close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
@@ -293,7 +300,7 @@ def _beyond(weights: FloatArray, second: FloatArray, near: float, finest: float)
     squares = spectrum.real * spectrum.real + spectrum.imag * spectrum.imag
     total = np.add.reduce(weights, axis=-1)
     largest = np.max(squares, axis=-1) / (total * total)
-    rounding = 4.0 * transform_error(length) + (size + 16.0) * UNIT_ROUNDOFF
+    rounding = 4.0 * transform_error(length) + 2.0 * (size + 16.0) * UNIT_ROUNDOFF
     bound: FloatArray = np.minimum(largest + rounding + 0.25 * second * step * step * (1.0 + 1e-12), 1.0)
     return bound, np.maximum(largest, 1e-300)
 

@@ -1,7 +1,8 @@
 """δ of compositions that are known by their lowest frequencies, from above and from below, as natural logarithms.
 
 A sum of weights with factors e^{-θ(ℓ-ε)} over the positions from some first one on is, frequency by frequency, a
-geometric series. What Theorems 14 and 15 (``docs/tight.md``) say of sums over weights is thus read off without them.
+geometric series. What Theorems 14 and 15 (``docs/tight.md``) say of sums over weights is thus read off without them
+(Theorem 18).
 """
 
 import math

@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 
-from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF
 from pbdist.buckets.tight.engine import (
     MAX_CELLS,
     Family,
@@ -20,7 +19,8 @@ from pbdist.buckets.tight.engine import (
 )
 from pbdist.buckets.tight.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.buckets.tight.ladder import STEP, stages_of
-from pbdist.buckets.tight.plan import Group, Means, Point, points_of, tilt_groups
+from pbdist.buckets.tight.plan import Group, tilt_groups
+from pbdist.buckets.tight.points import Means, Point, points_of
 from pbdist.buckets.tight.profile import LossProfile, loss_profile
 from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.errors import PrecisionError
@@ -29,14 +29,12 @@ from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["TightBounds", "factor_counts", "tight_bounds"]
 
-#: Passes at most, and by how much the width shrinks from one to the next at least and at most.
-_PASSES, _LEAST, _MOST = 8, 1.4, 16.0
+#: Passes at most.
+_PASSES = 8
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
 _UNRESOLVED = -600.0
 #: Longest transform where the width is chosen, and where it is given; how much wider the next attempt is.
 _LONGEST, _LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
-#: Whether this machine computes with more digits than float64.
-_EXTENDED = EXTENDED_ROUNDOFF < 1e-18
 #: Below this, as a logarithm, δ is told as well as one pass tells it.
 _DEEPEST = -2500.0
 #: Largest product of tilt and width, that of the coarsest grid.
@@ -220,7 +218,9 @@ class _Table:
                 break
             wanted = {
                 direction: {
-                    cell[1:]: self._changed(used[cell], bracket, attempt, rounds=errors[cell] > 0.2 * min(bracket, 1.0))
+                    cell[1:]: used[cell].changed(
+                        bracket / self.tolerance, attempt, rounds=errors[cell] > 0.2 * min(bracket, 1.0)
+                    )
                     for cell, bracket in hopeful.items()
                     if cell[0] == axis
                 }
@@ -274,21 +274,6 @@ class _Table:
         estimate = point.width(self.tolerance, coarsens=True) / point.means.factor
         return replace(point.means, factor=self.widths[-1] / estimate)
 
-    def _changed(self, means: Means, bracket: float, attempt: int, *, rounds: bool) -> Means:
-        """Return what a point is to be computed with the next time."""
-        if rounds:
-            # What this pass found out about δ narrows windows and tilts; then more digits, then fewer elements.
-            if attempt == 0 and not means.extended:
-                return means
-            if _EXTENDED and not means.extended:
-                return replace(means, extended=True)
-            if means.few:
-                return replace(means, few=False)
-            return replace(means, factor=means.factor * _MOST)
-        return replace(
-            means, factor=means.factor / min(max(math.sqrt(bracket / (0.75 * self.tolerance)), _LEAST), _MOST)
-        )
-
     def _bracket(self, cell: tuple[int, int, int]) -> float:
         lower, upper = float(self.log_lower[cell]), float(self.log_upper[cell])
         if upper in (-math.inf, lower):
@@ -315,9 +300,15 @@ class _Table:
         longest = _LONGEST_GIVEN if self.fixed else _LONGEST
         for attempt in range(_PASSES):
             self.widths.append(width)
-            # A position more must not weigh more than floats can tell.
-            steepest = _STEEPEST / (width * float(STEP) ** stages)
+            # A position more must not weigh more than floats can tell, in any row.
+            coarsest = width * float(STEP) ** stages
+            steepest = max(_STEEPEST / coarsest - (1.0 if stages else 0.0), 0.0)
             try:
+                if stages and coarsest > _STEEPEST:
+                    raise PrecisionError(
+                        f"compositions: expected losses that take buckets of at most {_STEEPEST:g} nats, got"
+                        f" {coarsest:.3g} nats"
+                    )
                 return bounds_of_group(
                     self.families,
                     replace(group, tilt=min(group.tilt, steepest)),

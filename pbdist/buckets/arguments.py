@@ -1,0 +1,205 @@
+"""The arguments of a table of bounds: checked before anything is computed, each refused by its name."""
+
+import math
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import Pair
+from pbdist.types import FloatArray, IntArray
+
+__all__ = [
+    "DEFAULT_BUCKETS",
+    "DEFAULT_TOLERANCE",
+    "MAX_BUCKETS",
+    "MAX_COMPOSITIONS",
+    "SMALLEST_TOLERANCE",
+    "Precision",
+    "checked_components",
+    "checked_compositions",
+    "checked_delta",
+    "checked_epsilon",
+    "checked_factor",
+    "checked_precision",
+    "half_width_of",
+]
+
+#: What is taken where nothing is asked for.
+DEFAULT_BUCKETS, DEFAULT_TOLERANCE = 100_000, 1e-3
+#: A tolerance below this asks for more than float64 can certify.
+SMALLEST_TOLERANCE = 1e-9
+
+#: Largest number of buckets: beyond this no worker's memory is enough.
+MAX_BUCKETS = 2**30
+#: Largest number of compositions: a safe distance from the end of int64.
+MAX_COMPOSITIONS = 2**62
+
+
+def half_width_of(buckets: Any) -> int:
+    """Return the half width n of the grid with at least that many finite buckets.
+
+    Parameters
+    ----------
+    buckets : int
+        Even and above 0. A grid has 2n buckets of finite width, i = -n+1 .. n, with n even: n is half of `buckets`, or
+        one more where that is odd.
+
+    Raises
+    ------
+    InvalidInputError
+        If `buckets` is not an even whole number above 0.
+    """
+    whole = isinstance(buckets, Integral) and not isinstance(buckets, bool)
+    if not whole or not 0 < int(buckets) <= MAX_BUCKETS or int(buckets) % 2:
+        raise InvalidInputError(
+            f"buckets: expected an even whole number above 0 and at most {MAX_BUCKETS}, got {shown(buckets)}"
+        )
+    half = int(buckets) // 2
+    return half + half % 2
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What decides the loss width of the tight method: exactly one of width and buckets, or the tolerance."""
+
+    tolerance: float
+    width: float | None
+    buckets: int | None
+
+
+def checked_precision(tolerance: Any, buckets: Any, width: float | None) -> Precision:
+    """Return what decides the loss widths of the tight method; `width` is that of a factor that was checked.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    if buckets is not None:
+        half_width_of(buckets)
+        if width is not None:
+            raise InvalidInputError("buckets: expected none beside factor with method tight, got both")
+    if tolerance is not None:
+        number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+        if not number or not SMALLEST_TOLERANCE <= float(tolerance) <= 1.0:
+            raise InvalidInputError(
+                f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
+            )
+    return Precision(DEFAULT_TOLERANCE if tolerance is None else float(tolerance), width, buckets)
+
+
+def checked_components(components: Any) -> list[tuple[Pair, int]]:
+    """Return the pairs of a round and how often each occurs.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    parts: list[tuple[Pair, int]] = []
+    for position, item in enumerate(components):
+        try:
+            pair, count = item
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"mechanism[{position}]: expected (pair, count), got {shown(item)}") from None
+        if not isinstance(pair, Pair):
+            raise InvalidInputError(f"mechanism[{position}]: expected a mechanism, got {shown(pair)}")
+        whole = isinstance(count, Integral) and not isinstance(count, bool)
+        if not whole or not 1 <= int(count) <= MAX_COMPOSITIONS:
+            raise InvalidInputError(
+                f"mechanism[{position}]: expected a count of at least 1 and at most 2^62, got {shown(count)}"
+            )
+        parts.append((pair, int(count)))
+    if not parts:
+        raise InvalidInputError("mechanism: expected at least one pair, got none")
+    return parts
+
+
+def checked_compositions(compositions: Any) -> IntArray:
+    """Return numbers of rounds, shape (R,).
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    try:
+        values = np.atleast_1d(np.asarray(compositions))
+    except ValueError:
+        raise InvalidInputError(
+            f"compositions: expected whole numbers of at least 1, got {shown(compositions)}"
+        ) from None
+    whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool(np.all(values == np.floor(values))))
+    if values.ndim != 1 or values.size == 0 or not whole:
+        raise InvalidInputError(f"compositions: expected whole numbers of at least 1, got {shown(compositions)}")
+    for value in values.tolist():
+        if not 1 <= value <= MAX_COMPOSITIONS:
+            raise InvalidInputError(
+                f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(value)}"
+            )
+    return values.astype(np.int64)
+
+
+def checked_epsilon(epsilon: Any) -> FloatArray:
+    """Return losses of at least 0, nats, shape (E,).
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    try:
+        given = np.atleast_1d(np.asarray(epsilon))
+        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
+    except ValueError:
+        values = None
+    if values is None:
+        raise InvalidInputError(f"epsilon: expected numbers of at least 0, got {shown(epsilon)}")
+    if values.ndim != 1 or values.size == 0:
+        raise InvalidInputError(f"epsilon: expected a scalar or a vector of numbers, got shape {values.shape}")
+    for value in values.tolist():
+        if not (math.isfinite(value) and value >= 0.0):
+            raise InvalidInputError(f"epsilon: expected finite numbers of at least 0, got {shown(value)}")
+    return values
+
+
+def checked_factor(factor: Any) -> float:
+    """Return a finite factor above 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    number = isinstance(factor, Real) and not isinstance(factor, bool)
+    try:
+        value = float(factor) if number else math.nan
+    except OverflowError:
+        value = math.inf
+    if not (math.isfinite(value) and value > 1.0):
+        raise InvalidInputError(f"factor: expected a finite number above 1, got {shown(factor)}")
+    return value
+
+
+def checked_delta(delta: Any) -> FloatArray:
+    """Return numbers above 0 and below 1, shape (D,).
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    try:
+        given = np.atleast_1d(np.asarray(delta))
+        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
+    except ValueError:
+        values = None
+    if values is None or values.ndim != 1 or values.size == 0:
+        raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(delta)}")
+    for value in values.tolist():
+        if not 0.0 < value < 1.0:
+            raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
+    return values
