@@ -113,7 +113,7 @@ def few_frequencies(
         coefficients = coefficients * (np.multiply.reduce(product, axis=0) if together else product)
         rate += (state.count if together else 1) * power * (rounding + 4.0) * unit
     sums = carried(factors, together=together)
-    # Each coefficient weighs at most 1 / j, or 1 for j = 0, in a sum with the factors of `error`; the shift errs by 32u.
+    # A coefficient weighs at most 1 / j, or 1 for j = 0, in a sum with the factors of `error`; the shift errs by 32u.
     frequencies = 2.0 + math.log(highest + 1.0)
     grown = math.expm1(rate) if rate < 700.0 else math.inf
     error = (grown + 64.0 * unit + 4.0 * UNIT_ROUNDOFF) * frequencies
