@@ -226,7 +226,7 @@ def _check_rough(pair, tilt, loss, direction):
     return rough - float(exact), usual - float(exact)
 
 
-@examples(300)
+@examples(200)
 @given(data=st.data())
 def test_rough_moments_are_never_below_the_exact_ones(data):
     rate = data.draw(st.just(1.0) | st.floats(-6.0, 0.0).map(lambda decades: 10.0**decades), label="rate")

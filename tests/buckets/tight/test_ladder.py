@@ -263,8 +263,7 @@ def test_powers_on_the_leaves_grid_are_the_exact_ones(tilt: float, extended: boo
 DIGITS = [1, 2, 15, 16, 17, 63, 64, 65, 100, 128, 255, 256, 257, 272, 300]
 
 
-@pytest.mark.parametrize("rate", [0.0, 1e-7])
-@pytest.mark.parametrize("tilt", [0.0, 0.4, 6.0])
+@pytest.mark.parametrize(("tilt", "rate"), [(0.0, 0.0), (0.4, 1e-7), (6.0, 0.0)])
 def test_powers_in_any_digits_bound_the_exact_ones(tilt: float, rate: float) -> None:
     """Theorems 9 to 15 together: every number r takes its own way through the stages."""
     draw = random.Random(f"ladder digits {tilt}")  # noqa: S311
