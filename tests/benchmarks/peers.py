@@ -87,7 +87,7 @@ def comparisons() -> list[Comparison]:
         _subsampled(1e-4, 10.0, 7),
         _subsampled(1e-5, 30.0, 3),
         _gaussian(1e-5, 10.0, 15),
-        _gaussian(1e-5, 10.0, 15, truncate=(-40.0 * _SCALE, 40.0 * _SCALE)),
+        _gaussian(1e-5, 1.0, 15, truncate=(-40.0 * _SCALE, 40.0 * _SCALE)),
         _prv(300.0, 3),
         _many_gaussians(1e-4, 10.0, 5),
     ]
