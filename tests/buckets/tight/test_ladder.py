@@ -407,6 +407,21 @@ def test_a_round_bounds_the_exact_product(stacks: list[tuple[int, int]], seed: i
         assert max(loose[1:4]) <= 8.0 * estimate(factors) + 1e-9
 
 
+@pytest.mark.parametrize("stacks", [[(1, 300)], [(2, 170), (5, 16)], [(1, 257), (20, 2), (3, 33)], [(300, 1)]], ids=str)
+def test_rounds_of_several_stages(stacks: list[tuple[int, int]]) -> None:
+    """Counts with digits of their own, and what is left over of a stack."""
+    leaves = sum(k * n for k, n in stacks)
+    factors, items = drawn_round(random.Random(f"{stacks}"), stacks, size=5, width=0.5, tilt=0.2)  # noqa: S311
+    state, counted = ladder(leaves, coarsens=False).round(items, final=True)
+    assert counted == leaves
+    check_weights(state, composition(factors), most=1e-11 * leaves)
+    factors, items = drawn_round(random.Random(f"{stacks}"), stacks, size=21, width=0.01, tilt=0.5)  # noqa: S311
+    state, counted = ladder(leaves, coarsens=True).round(items, final=True)
+    assert counted == leaves
+    loose = check_bounds(state, composition(factors), around(factors, -20.0, -1.0, 0.0, 1.0, 6.0))
+    assert max(loose[1:4]) <= 8.0 * estimate(factors) + 1e-9
+
+
 def test_a_round_is_what_one_by_one_composition_gives() -> None:
     draw = random.Random("one by one")  # noqa: S311
     kinds = grids(draw, 150, size=4, width=0.3, tilt=0.3)
