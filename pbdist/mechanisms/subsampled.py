@@ -12,13 +12,15 @@ from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_inter
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import log_moment_of_lines, log_moment_of_tail, picture_points, rounded_up
+from pbdist.mechanisms.tails import log_moment_of_lines, log_moment_of_tail, picture_points, rounded_up, steepest_tilt
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SubsampledGaussian"]
 
 #: Losses below this are reached only by rates above 0.39; e^loss - 1 then is no better known than e^loss.
 _FAR_BELOW = -0.5
+#: Logarithm of the weight that a picture may miss.
+_UNSEEN = -40.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,13 @@ class SubsampledGaussian(ElementaryPair):
         if points is None:
             return None
         loss = np.logaddexp(-self._deepest, math.log(self.rate) + points)
-        return loss, loss - (points + 0.5 * variance) ** 2 / (2.0 * variance)
+        log_a = loss - (points + 0.5 * variance) ** 2 / (2.0 * variance)
+        # The steepest tilts have a second mode, where V is about as large as they lift it.
+        lifted = 1.0 + steepest_tilt(loss, log_a, target)
+        mode = (lifted - 0.5) * variance
+        if mode > float(points[-1]) and lifted * (math.log(self.rate) + mode) - (lifted * ratio) ** 2 / 2.0 > _UNSEEN:
+            return None
+        return loss, log_a
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""

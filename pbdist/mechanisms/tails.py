@@ -9,7 +9,7 @@ from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["log_moment_of_lines", "log_moment_of_tail", "picture_points", "rounded_up"]
+__all__ = ["log_moment_of_lines", "log_moment_of_tail", "picture_points", "rounded_up", "steepest_tilt"]
 
 #: How many deviations a picture of a Gaussian variable reaches beyond its means, and points a deviation and at most.
 _BEYOND, _RESOLUTION, _MOST_POINTS = 12.0, 6.0, 2000
@@ -25,6 +25,22 @@ def picture_points(low: float, high: float, deviation: float) -> FloatArray | No
     first, last = low - _BEYOND * deviation, high + _BEYOND * deviation
     count = (last - first) / deviation * _RESOLUTION
     return np.linspace(first, last, math.ceil(count) + 1) if count < _MOST_POINTS else None
+
+
+def steepest_tilt(loss: FloatArray, log_mass: FloatArray, target: float) -> float:
+    """Return about the tilt of at least 0 that gives point masses the mean loss `target`, or a bit less, by Newton."""
+    tilt = 0.0
+    for _ in range(12):
+        exponent = log_mass + tilt * loss
+        weight = np.exp(exponent - exponent.max())
+        weight /= weight.sum()
+        mean = float(weight @ loss)
+        variance = float(weight @ (loss - mean) ** 2)
+        missing = target - mean
+        if variance <= 0.0 or abs(missing) <= 0.1 * math.sqrt(variance):
+            break
+        tilt = max(tilt + missing / variance, 0.0)
+    return tilt
 
 
 def log_moment_of_tail(tilt: float, mean: float, deviation: float, start: float) -> float:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from pbdist.buckets.tight import tight_bounds
 from pbdist.buckets.tight.profile import loss_profile, saddle_points
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -69,7 +70,7 @@ PICTURES = [
     (Gaussian(1e6), 1e-6),
     (Gaussian(1e-2), 3e3),
     (SubsampledGaussian(4.0, 0.01), 1e-4),
-    (SubsampledGaussian(4.0, 0.01), 1e-3),
+    (SubsampledGaussian(4.0, 0.01), 5e-4),
     (SubsampledGaussian(1.0, 0.1), 0.05),
     (SubsampledGaussian(1.0, 0.1), 0.094),
     (SubsampledGaussian(1.0, 0.01), 5e-3),
@@ -173,11 +174,20 @@ def test_means_too_far_out_have_none() -> None:
         assert loss_profile(pair, target).loss.size > 1
 
 
-@pytest.mark.parametrize("rate", [1e-6, 0.01, 0.4, 0.97])
-def test_tilts_near_the_smallest_loss_have_none(rate: float) -> None:
+def test_where_a_tilt_has_a_second_mode_far_out_there_is_none() -> None:
+    """At the tilt 265 that 128 rounds need for ε = 0.3, e^46 times as much weight lies beyond the picture as in it."""
+    pair = SubsampledGaussian(4.0, 0.01)
+    assert pair.loss_picture(0.3 / 128.0) is None
+    assert pair.loss_picture(0.3 / 65_536.0) is not None
+    bounds = tight_bounds({pair: 1}, np.array([128]), np.array([0.3]), tolerance=1e-3)
+    assert -52.649 < bounds.log_lower.max() <= bounds.log_upper.max() < -52.646
+
+
+@pytest.mark.parametrize(("scale", "rate"), [(10.0, 1e-6), (1.0, 0.01), (1.0, 0.4), (1.0, 0.97)])
+def test_tilts_near_the_smallest_loss_have_none(scale: float, rate: float) -> None:
     """B||A's losses end at -ln(1 - q): near it the tilts grow without end."""
     smallest = -math.log1p(-rate)
-    pair = SubsampledGaussian(1.0, rate)
+    pair = SubsampledGaussian(scale, rate)
     assert pair.loss_picture(0.89 * smallest) is not None
     for target in (0.9001 * smallest, smallest, 2.0 * smallest, 50.0):
         assert pair.loss_picture(target) is None

@@ -134,6 +134,21 @@ class LossProfile:
             )
         return self._capped[finite]
 
+    def bounded(self, limit: float) -> "LossProfile":
+        """The profile with what is above the limit split between it and infinity, P_A and P_B masses kept."""
+        kept = self.capped(limit)
+        if kept is self:
+            return self
+        log_b = (self.log_a - self.loss)[kept.loss.size :]
+        stays = float(np.logaddexp.reduce(log_b)) + limit
+        return replace(
+            kept,
+            loss=np.append(kept.loss, limit),
+            lower=np.append(kept.lower, limit),
+            upper=np.append(kept.upper, limit),
+            log_a=np.append(kept.log_a, stays),
+        )
+
     def swapped(self) -> "LossProfile":
         """The profile of (B, A)."""
         loss = -self.loss[::-1]

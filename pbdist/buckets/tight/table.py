@@ -166,11 +166,11 @@ class _Table:
         return self.width is None and self.lattice == 0.0
 
     def _profiles(self, direction: Direction) -> list[tuple[LossProfile, int]]:
-        """Pictures of the losses, without those that tell the same as infinite ones."""
+        """Pictures of the losses, those that tell the same as infinite ones split as in the leaves."""
         limit = infinite_loss(
             self.families, direction, int(self.rounds.max()), float(self.epsilon.max()), self.tolerance
         )
-        found = [(family.profiles[direction].capped(limit), family.leaves) for family in self.families]
+        found = [(family.profiles[direction].bounded(limit), family.leaves) for family in self.families]
         return [(profile, leaves) for profile, leaves in found if profile.loss.size]
 
     def solve(self, *, strict: bool) -> None:
