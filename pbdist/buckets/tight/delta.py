@@ -9,6 +9,7 @@ from pbdist.buckets.tight.state import (
     EXACT_A,
     EXACT_B,
     HIGHEST,
+    LARGEST_RATE,
     LOG_TOTAL_A,
     LOG_TOTAL_B,
     LOG_TOTAL_DOMINATING,
@@ -67,7 +68,8 @@ def log_delta_upper(state: TiltedMasses, epsilon: FloatArray) -> tuple[FloatArra
     slack = scale_error + 8.0 * UNIT_ROUNDOFF * (abs(scale) + np.abs(tilt * lowered) + (tilt + 1.0) * reach + 8.0)
     with np.errstate(divide="ignore"):
         finite = np.log(sums + error) + (scale - tilt * lowered) + slack
-    finite = np.where(lowered >= highest, -np.inf, finite)
+    # A largest rate stands for no limit, whatever ε is.
+    finite = np.where((lowered >= highest) & (highest < LARGEST_RATE), -np.inf, finite)
     result: FloatArray = np.logaddexp(finite, log_infinity(state.additive[0], LOG_TOTAL_DOMINATING, RATE_DOMINATING))
     result = result + 32.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
     return result, math.log(error) + (scale - tilt * lowered) if error > 0.0 else np.full(epsilon.size, -np.inf)

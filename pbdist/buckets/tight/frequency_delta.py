@@ -16,6 +16,7 @@ from pbdist.buckets.tight.state import (
     EXACT_A,
     EXACT_B,
     HIGHEST,
+    LARGEST_RATE,
     LOG_TOTAL_DOMINATING,
     LOSS_SHIFT,
     RATE_A,
@@ -150,7 +151,8 @@ def _log_upper(points: _Points, epsilon: FloatArray) -> tuple[FloatArray, FloatA
     level = scale - tilt * lowered
     # A sum below 0 is so by no more than its error.
     finite = np.log(np.maximum(points.total(DOMINATING, roots, series), 0.0) + error) + level + slack
-    finite[lowered >= highest] = -np.inf
+    # A largest rate stands for no limit, whatever ε is.
+    finite[(lowered >= highest) & (highest < LARGEST_RATE)] = -np.inf
     infinite = np.array([log_infinity(row, LOG_TOTAL_DOMINATING, RATE_DOMINATING) for row in state.additive])
     result: FloatArray = np.logaddexp(finite, points.of(infinite))
     result = result + 32.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(result), np.abs(result), 0.0))
