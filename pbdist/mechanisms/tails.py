@@ -16,8 +16,8 @@ _BEYOND, _RESOLUTION, _MOST_POINTS = 12.0, 6.0, 2000
 
 
 def rounded_up(value: float) -> float:
-    """Return an upper bound of a number computed with a few roundings."""
-    return value + 8.0 * UNIT_ROUNDOFF * abs(value)
+    """Return an upper bound of a number computed with a few roundings; an infinite one stays as it is."""
+    return value + 8.0 * UNIT_ROUNDOFF * abs(value) if math.isfinite(value) else value
 
 
 def picture_points(low: float, high: float, deviation: float) -> FloatArray | None:

@@ -332,3 +332,9 @@ def test_rough_gaussian_moments_are_never_below_the_exact_ones():
                 for direction in Direction:
                     bound = Gaussian(scale).rough_log_tail_moment(tilt, loss, direction)
                     assert _exact_gaussian(variance, tilt, loss) <= bound
+
+
+def test_nothing_lies_beyond_an_infinite_loss() -> None:
+    for pair in (Gaussian(0.6), Gaussian(0.6, truncate=(-4.0, 5.0)), SubsampledGaussian(4.0, 0.01)):
+        for direction in Direction:
+            assert pair.log_tail_moment(1.0, math.inf, direction) == -math.inf

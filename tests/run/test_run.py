@@ -35,7 +35,7 @@ mechanisms:
   - {kind: Laplace, scale: {linspace: [2, 21, 20]}}
   - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 21, 20]}}, mean: 60, shift: 2}
 method: buckets
-buckets: 20000
+buckets: 40000
 keep_states: true
 compositions: [1, 2, 3, 100]
 epsilon: {linspace: [0, 1, 5]}

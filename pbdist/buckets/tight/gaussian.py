@@ -65,9 +65,18 @@ def gaussian_bounds(ratio: float, rounds: IntArray, epsilon: FloatArray) -> tupl
 def gaussian_width(ratio: float, rounds: IntArray, epsilon: FloatArray, leaves: int, tolerance: float) -> float:
     """Return a loss width of the leaves, nats, with which a grid would give about that relative bracket everywhere."""
     variance = (ratio * ratio * rounds.astype(np.float64))[:, None]
+    with np.errstate(over="ignore"):
+        sharpness = _sharpness(variance, epsilon)
+        widths = np.sqrt(6.0 * tolerance / (leaves * rounds[:, None] * sharpness))
+    # No loss is so large that its grid has no width.
+    return max(float(np.min(widths)), 1e-300)
+
+
+def _sharpness(variance: FloatArray, epsilon: FloatArray) -> FloatArray:
+    """Return twice by how much a unit of added variance moves ln δ, about."""
     tilt = np.maximum(epsilon / variance - 0.5, 0.0)
-    sharpness = tilt * (tilt + 1.0) + 1.0 / variance + 1.0 / np.sqrt(variance)
-    return float(np.min(np.sqrt(6.0 * tolerance / (leaves * rounds[:, None] * sharpness))))
+    result: FloatArray = tilt * (tilt + 1.0) + 1.0 / variance + 1.0 / np.sqrt(variance)
+    return result
 
 
 def _log_difference(mu: FloatArray, loss: FloatArray, shift: FloatArray, *, upper: bool) -> FloatArray:

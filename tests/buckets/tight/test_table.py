@@ -517,3 +517,12 @@ def test_a_count_is_as_many_rounds(count: int) -> None:
     found = tight_bounds({lattice.pair: count}, np.array([1, 24 // count]), np.array(asked), tolerance=1e-3)
     check(found, [(lattice, count)], [1, 24 // count], asked)
     check(found, [(lattice, 1)], [count, 24], asked)
+
+
+@pytest.mark.parametrize("epsilon", [1e205, 1e250])
+def test_no_loss_is_so_large_that_nothing_is_left_of_unbounded_ones(epsilon: float) -> None:
+    """What stands for no limit of the losses is no limit: δ is above 0, however little of it there is."""
+    pair = SubsampledGaussian(4.0, 0.01)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = tight_bounds({pair: 1}, np.array([1]), np.array([epsilon]), tolerance=1e-3, strict=False)
+    assert np.all(found.log_upper[0] > -np.inf)
