@@ -16,6 +16,7 @@ __all__ = [
     "DEFAULT_TOLERANCE",
     "MAX_BUCKETS",
     "MAX_COMPOSITIONS",
+    "MAX_EPSILON",
     "SMALLEST_TOLERANCE",
     "Precision",
     "checked_components",
@@ -36,6 +37,8 @@ SMALLEST_TOLERANCE = 1e-9
 MAX_BUCKETS = 2**30
 #: Largest number of compositions: a safe distance from the end of int64.
 MAX_COMPOSITIONS = 2**62
+#: Largest loss asked for, nats: the square of a larger one overflows.
+MAX_EPSILON = 1e150
 
 
 def half_width_of(buckets: Any) -> int:
@@ -144,7 +147,7 @@ def checked_compositions(compositions: Any) -> IntArray:
 
 
 def checked_epsilon(epsilon: Any) -> FloatArray:
-    """Return losses of at least 0, nats, shape (E,).
+    """Return losses from 0 to `MAX_EPSILON`, nats, shape (E,).
 
     Raises
     ------
@@ -163,6 +166,8 @@ def checked_epsilon(epsilon: Any) -> FloatArray:
     for value in values.tolist():
         if not (math.isfinite(value) and value >= 0.0):
             raise InvalidInputError(f"epsilon: expected finite numbers of at least 0, got {shown(value)}")
+        if value > MAX_EPSILON:
+            raise InvalidInputError(f"epsilon: expected numbers of at most {MAX_EPSILON:g}, got {shown(value)}")
     return values
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, PlainValidator, ValidationError
 
-from pbdist.buckets.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE, MAX_BUCKETS, SMALLEST_TOLERANCE
+from pbdist.buckets.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLERANCE
 from pbdist.buckets.table import METHODS
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
@@ -28,19 +28,21 @@ def _floats(value: JsonValue) -> tuple[float, ...]:
 
 
 def _epsilons(value: JsonValue) -> tuple[float, ...]:
-    return _at_least(value, 0.0, "ε")
+    return _within(value, 0.0, MAX_EPSILON, "ε")
 
 
 def _exp_epsilons(value: JsonValue) -> tuple[float, ...]:
-    return _at_least(value, 1.0, "e^ε")
+    return _within(value, 1.0, math.inf, "e^ε")
 
 
-def _at_least(value: JsonValue, minimum: float, what: str) -> tuple[float, ...]:
+def _within(value: JsonValue, minimum: float, maximum: float, what: str) -> tuple[float, ...]:
     result = _floats(value)
     for position, x in enumerate(result):
+        at = (position,) if isinstance(value, list) else ()
         if x < minimum:
-            at = (position,) if isinstance(value, list) else ()
             raise custom_error(grids.GridError(f"expected {what} of at least {minimum:g}, got {x!r}", at))
+        if x > maximum:
+            raise custom_error(grids.GridError(f"expected {what} of at most {maximum:g}, got {x!r}", at))
     return tuple(x + 0.0 for x in result)  # -0.0 is 0.0
 
 

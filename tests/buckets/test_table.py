@@ -121,6 +121,13 @@ def test_settings_that_exclude_each_other_are_refused(arguments: dict[str, objec
         bounds_table([(Laplace(1.0), 1)], compositions=[1], epsilon=[0.0], **arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("epsilon", [1e151, 1e308, math.inf, math.nan, -1.0])
+@pytest.mark.parametrize("method", ["tight", "buckets"])
+def test_losses_without_a_meaning_or_a_square_are_refused(epsilon: float, method: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"^epsilon: expected"):
+        bounds_table([(Laplace(1.0), 1)], compositions=[1], epsilon=[0.0, epsilon], method=method)
+
+
 def test_half_widths() -> None:
     assert [half_width_of(buckets) for buckets in (2, 4, 6, 8, 1002, 2**30)] == [2, 2, 4, 4, 502, 2**29]
 

@@ -176,6 +176,11 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: 1.5\n", 6, "expected an integer from 1"),
         (f"{HEAD}mechanisms:\n{M}epsilon: 0\ncompositions: {{powers_of_two: [3, 63]}}\n", 6, "powers_of_two"),
         (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [0, -0.1]\n", 6, "epsilon[1]: expected ε of at least 0"),
+        (
+            f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [0, 1e151]\n",
+            6,
+            "epsilon[1]: expected ε of at most 1e+150",
+        ),
         (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: .nan\n", 6, "epsilon: expected a finite number, got nan"),
         (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [.inf]\n", 6, "epsilon[0]: expected a finite number"),
         (f"{HEAD}mechanisms:\n{M}compositions: 1\nepsilon: [1, 1.0]\n", 6, "epsilon[1]: expected each value once"),
