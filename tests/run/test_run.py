@@ -18,11 +18,11 @@ import pytest
 from distributed import LocalCluster
 from rich.console import Console
 
-from pbdist.errors import BatchError, InvalidInputError, StudyFileError
+from pbdist.errors import BatchError, InvalidInputError
 from pbdist.run import SerialExecutor, run_study
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
-from pbdist.run.profile import LocalProfile, load_profile
+from pbdist.run.profile import LocalProfile
 from pbdist.run.progress import ProgressDisplay
 from pbdist.store import create_or_open
 from pbdist.study import StudySpec, load_study, plan_study
@@ -332,32 +332,6 @@ def test_progress_is_told_where_nobody_watches(tiny: StudySpec, tmp_path: Path) 
         assert "6 of 6 cells are in the store" in file.getvalue()
     assert "cells" in file.getvalue()
     assert "/s" in file.getvalue()
-
-
-def test_the_shipped_profile_is_the_default() -> None:
-    assert load_profile(Path(__file__).parents[2] / "cluster" / "local.yaml") == LocalProfile()
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("kind: slurm\n", 1, "kind: expected 'local', got 'slurm'"),
-        ("workers: 2\n", 1, "kind: expected local, got nothing"),
-        ("kind: local\nworkers: 0\n", 2, "workers: expected auto or an integer from 1"),
-        ("kind: local\nworkers: many\n", 2, "workers: expected auto"),
-        ("kind: local\nthreads_per_worker: 0\n", 2, "threads_per_worker: expected an integer from 1"),
-        ("kind: local\nwokers: 2\n", 2, "wokers: expected one of kind, workers"),
-        ("kind: local\ndashboard_port: 70000\n", 2, "dashboard_port: expected a port"),
-        ("kind: local\nmemory_limit: 3\n", 2, "memory_limit: expected a valid string, got 3"),
-        ("[]\n", 1, "expected a mapping"),
-    ],
-)
-def test_what_is_wrong_with_a_profile(tmp_path: Path, text: str, line: int, words: str) -> None:
-    path = write_study(tmp_path, text, "cluster.yaml")
-    with pytest.raises(StudyFileError) as caught:
-        load_profile(path)
-    assert str(caught.value).startswith(f"{path}:{line}: ")
-    assert words in str(caught.value)
 
 
 @pytest.mark.slow

@@ -1,0 +1,143 @@
+"""Workers in jobs of a batch system: SLURM, PBS, Grid Engine and LSF, through dask-jobqueue."""
+
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dask_jobqueue.core import JobQueueCluster
+from dask_jobqueue.lsf import LSFJob
+from dask_jobqueue.pbs import PBSJob
+from dask_jobqueue.sge import SGEJob
+from dask_jobqueue.slurm import SLURMJob
+
+from pbdist.run.clusters import WORKER_ENVIRONMENT, free_port
+from pbdist.run.clusters_replacement import ReplacedStarted, WorkerGroup, replace_lost
+from pbdist.run.profile import JobQueueProfile, LsfProfile, PbsProfile, SgeProfile, SlurmProfile
+
+__all__ = ["job_queue_cluster", "start_job_queue"]
+
+#: What the processes that watch over the workers of a job need beside them.
+_NANNY_BYTES = 256 * 2**20
+_LONGEST_LINE = 300
+
+
+class _Job(WorkerGroup):
+    """A job that notes why it could not be submitted. Stands before a class of dask-jobqueue in its subclasses."""
+
+    async def begin(self) -> None:
+        """Submit the job."""
+        # What comes after the group in the order of resolution: dask-jobqueue's.
+        await super(WorkerGroup, self).start()  # type: ignore[no-untyped-call]
+
+
+class _SlurmJob(_Job, SLURMJob):
+    pass
+
+
+class _PbsJob(_Job, PBSJob):
+    pass
+
+
+class _SgeJob(_Job, SGEJob):
+    pass
+
+
+class _LsfJob(_Job, LSFJob):
+    pass
+
+
+def _job_options(profile: JobQueueProfile) -> tuple[type[_Job], str, dict[str, Any]]:
+    """Return the class of the jobs, the batch system's name, and the options that only it has."""
+    needed = profile.workers_per_job * profile.memory + _NANNY_BYTES
+    mebibytes = -(-needed // 2**20)
+    match profile:
+        case SlurmProfile():
+            return _SlurmJob, "SLURM", {"account": profile.account, "job_mem": f"{mebibytes}M"}
+        case PbsProfile():
+            select = f"select=1:ncpus={profile.workers_per_job}:mem={mebibytes}mb"
+            return _PbsJob, "PBS", {"account": profile.account, "resource_spec": profile.resource_spec or select}
+        case SgeProfile():
+            return _SgeJob, "Grid Engine", {"project": profile.project, "resource_spec": profile.resource_spec}
+        case LsfProfile():
+            return _LsfJob, "LSF", {"project": profile.project, "mem": needed, "lsf_units": profile.memory_unit}
+    raise TypeError(type(profile))
+
+
+def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
+    """Return a cluster that has its scheduler, and no job yet: its `job_script` tells what would be submitted."""
+    job, _, options = _job_options(profile)
+    more = ["--memory-limit", str(profile.memory), "--no-dashboard"]
+    if profile.worker_resources:
+        more += ["--resources", ",".join(f"{name}={amount:g}" for name, amount in profile.worker_resources.items())]
+    scheduler: dict[str, Any] = {"dashboard_address": f":{free_port(profile.dashboard_port, '')}"}
+    interface = profile.scheduler_interface or profile.interface
+    if interface is not None:
+        scheduler["interface"] = interface
+    pinned = [f"export {name}={shlex.quote(value)}" for name, value in WORKER_ENVIRONMENT.items()]
+    return JobQueueCluster(
+        job_cls=job,  # type: ignore[arg-type]  # the package's annotation means an instance, its code the class
+        job_name="pbdist",
+        cores=profile.workers_per_job,
+        processes=profile.workers_per_job,
+        memory=f"{profile.workers_per_job * profile.memory} B",
+        queue=profile.queue,
+        walltime=profile.walltime,
+        interface=profile.interface,
+        scheduler_options=scheduler,
+        python=None if profile.python is None else shlex.quote(profile.python),
+        # After the user's lines: a module that is loaded may set numbers of threads of its own.
+        job_script_prologue=[*profile.prologue, *pinned],
+        job_extra_directives=list(profile.directives),
+        job_directives_skip=list(profile.skip_directives),
+        worker_extra_args=more,
+        log_directory=profile.log_directory,
+        local_directory=profile.local_directory,
+        **options,
+    )
+
+
+class _JobQueueStarted(ReplacedStarted):
+    def __init__(self, cluster: Any, profile: JobQueueProfile) -> None:
+        jobs = f"{profile.jobs} {_job_options(profile)[1]} job{'' if profile.jobs == 1 else 's'}"
+        super().__init__(cluster, profile.jobs * profile.workers_per_job, jobs)
+        self._logs = profile.log_directory
+
+    def awaited(self) -> str:
+        numbers = [str(job.job_id) for job in self.cluster.workers.values() if job.job_id is not None]
+        return f"{self.where} ({', '.join(numbers)})" if numbers else self.where
+
+    def problems(self) -> Sequence[str]:
+        told = [*super().problems()]
+        if self._logs is not None:
+            told += _last_words(Path(self._logs), [job.job_id for job in self.cluster.workers.values()])
+        return told
+
+
+def _last_words(folder: Path, jobs: Sequence[str | None]) -> list[str]:
+    """Return the last line that each job has written, with the name of the file it stands in."""
+    found = []
+    for job in jobs:
+        for path in sorted(folder.glob(f"*{job}*")) if job else ():
+            lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
+            last = next((line.strip() for line in reversed(lines) if line.strip()), None)
+            if last is not None:
+                found.append(f"{path}: {last[:_LONGEST_LINE]}")
+    return found
+
+
+def start_job_queue(profile: JobQueueProfile) -> ReplacedStarted:
+    """Submit the jobs of a profile, and keep submitting those that end.
+
+    Raises
+    ------
+    OSError, RuntimeError, ValueError
+        The scheduler cannot be started, as where there is no such network interface.
+    """
+    if profile.log_directory is not None:
+        os.makedirs(profile.log_directory, exist_ok=True)
+    cluster = job_queue_cluster(profile)
+    cluster.scale(jobs=profile.jobs)
+    replace_lost(cluster, profile.jobs * profile.workers_per_job)
+    return _JobQueueStarted(cluster, profile)

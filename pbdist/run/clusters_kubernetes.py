@@ -1,0 +1,109 @@
+"""Workers in pods that Dask's operator for Kubernetes starts."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from dask_kubernetes.operator import KubeCluster, make_cluster_spec
+
+from pbdist.errors import InvalidInputError
+from pbdist.run.clusters import WORKER_ENVIRONMENT, Started
+from pbdist.run.profile import KubernetesProfile
+
+__all__ = ["cluster_specification", "start_kubernetes"]
+
+#: What the nanny of a pod needs beside its worker.
+_NANNY_BYTES = 256 * 2**20
+_VOLUME = "store"
+
+
+def cluster_specification(profile: KubernetesProfile) -> dict[str, Any]:
+    """Return the ``DaskCluster`` resource of a profile."""
+    command = ["dask", "worker", "--nthreads", "1", "--memory-limit", str(profile.memory)]
+    if profile.worker_resources:
+        amounts = [f"{name}={amount:g}" for name, amount in profile.worker_resources.items()]
+        command += ["--resources", ",".join(amounts)]
+    specification: dict[str, Any] = make_cluster_spec(
+        name=profile.name,
+        image=profile.image,
+        n_workers=profile.workers,
+        worker_command=command,
+        idle_timeout=round(profile.idle_timeout),
+    )
+    worker = specification["spec"]["worker"]["spec"]
+    scheduler = specification["spec"]["scheduler"]["spec"]
+    # Each container its own list: the scheduler needs neither the threads nor the store.
+    worker["containers"][0] |= {
+        "env": _variables({**WORKER_ENVIRONMENT, **profile.environment}),
+        "envFrom": [{"secretRef": {"name": name}} for name in profile.secrets],
+        "resources": _resources(profile.memory + _NANNY_BYTES),
+    }
+    scheduler["containers"][0] |= {
+        "env": _variables(profile.environment),
+        "resources": _resources(profile.scheduler_memory),
+    }
+    if profile.claim is not None:
+        worker["volumes"] = [{"name": _VOLUME, "persistentVolumeClaim": {"claimName": profile.claim}}]
+        worker["containers"][0]["volumeMounts"] = [{"name": _VOLUME, "mountPath": profile.mount}]
+    if profile.pull_secret is not None:
+        for pod in (worker, scheduler):
+            pod["imagePullSecrets"] = [{"name": profile.pull_secret}]
+    return specification
+
+
+def _variables(variables: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _resources(memory: int) -> dict[str, dict[str, str]]:
+    """Return a core and the memory, as what is asked for and as the limit of the memory alone.
+
+    A limit of processor time would stop a worker in the middle of its slices.
+    """
+    return {"requests": {"cpu": "1", "memory": str(memory)}, "limits": {"memory": str(memory)}}
+
+
+class _KubernetesStarted(Started):
+    def awaited(self) -> str:
+        return f"{self.where} (kubectl describe pods -l dask.org/cluster-name={self.cluster.name} tells more)"
+
+
+def start_kubernetes(profile: KubernetesProfile) -> Started:
+    """Create the ``DaskCluster`` resource of a profile, and wait for its scheduler.
+
+    Raises
+    ------
+    InvalidInputError
+        The scheduler is not there in time.
+    """
+    made: list[KubeCluster] = []
+    errors: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            made.append(
+                KubeCluster(
+                    custom_cluster_spec=cluster_specification(profile),
+                    namespace=profile.namespace,
+                    resource_timeout=round(profile.start_timeout),
+                    shutdown_on_close=True,
+                    quiet=True,
+                )
+            )
+        except BaseException as error:  # noqa: BLE001 -- raised below, in the thread that waits
+            errors.append(error)
+
+    # The package waits for some steps without an end: the thread stays behind then, and the cluster is idle.
+    thread = threading.Thread(target=make, name="pbdist-kubernetes", daemon=True)
+    thread.start()
+    thread.join(profile.start_timeout)
+    if errors:
+        raise errors[0]
+    if not made:
+        raise InvalidInputError(
+            f"cluster: expected the scheduler of {profile.name} within {profile.start_timeout:g} s, got none: is "
+            f"Dask's operator installed, and can {profile.image} be pulled? kubectl get daskclusters,pods tells more; "
+            f"the cluster is removed when it has been idle for {profile.idle_timeout:g} s"
+        )
+    where = f"{profile.workers} pod{'' if profile.workers == 1 else 's'} of Kubernetes"
+    return _KubernetesStarted(made[0], profile.workers, where)

@@ -1,0 +1,132 @@
+"""Jobs and hosts whose workers are lost are started again."""
+
+import asyncio
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Final
+
+from distributed.core import Status
+from distributed.deploy.adaptive import Adaptive
+from distributed.deploy.spec import ProcessInterface
+
+from pbdist.run.clusters import Started
+
+__all__ = ["REPLACE_SECONDS", "ReplacedStarted", "WorkerGroup", "replace_lost"]
+
+#: A worker that its nanny restarts is back by then; so is one behind a short break of the network.
+REPLACE_SECONDS: Final = 15.0
+#: Between two attempts to start what could not be started.
+_RETRY_SECONDS = 30.0
+_LOOK_SECONDS = 1.0
+
+
+class WorkerGroup(ProcessInterface):
+    """The workers that are started together: those of a job, or of a host.
+
+    Attributes
+    ----------
+    problem
+        Why they are not there, or None.
+    ended
+        When that became known, on the monotonic clock.
+    """
+
+    problem: str | None = None
+    ended: float = 0.0
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)  # type: ignore[no-untyped-call]  # distributed's
+
+    async def start(self) -> None:
+        """Start them; that they cannot be started is noted, not raised: the others go on."""
+        try:
+            await self.begin()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told if no worker comes
+            self.note(" ".join(f"{type(error).__name__}: {error}".split()))
+        self.status = Status.running
+
+    @abstractmethod
+    async def begin(self) -> None:
+        """Start them."""
+
+    async def close(self) -> None:
+        """End them."""
+        await super().close()  # type: ignore[no-untyped-call]  # distributed's
+
+    def note(self, problem: str) -> None:
+        """Note that they are not there, and why."""
+        self.problem = problem
+        self.ended = time.monotonic()
+
+
+class _Replacing(Adaptive):
+    """Keeps the number of workers, and starts groups again whose workers are lost.
+
+    Dask's own adaptive scaling does so for groups of one worker only, and never for one that could not be started.
+    """
+
+    cluster: Any
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._seen: set[Any] = set()
+        self._gone: dict[Any, float] = {}
+
+    async def target(self) -> int:
+        """Return the number of workers that the profile asks for, busy or not."""
+        return self.minimum
+
+    async def recommendations(self, target: int) -> dict[str, Any]:
+        """Forget lost groups; Dask then sees that they are missing, and starts them again."""
+        for name in self._lost():
+            group = self.cluster.workers.pop(name, None)
+            self._seen.discard(name)
+            self._gone.pop(name, None)
+            if group is not None:
+                await group.close()
+        recommended: dict[str, Any] = await super().recommendations(target)
+        return recommended
+
+    def _lost(self) -> list[Any]:
+        now = time.monotonic()
+        there = {worker.name for worker in self.cluster.scheduler.workers.values()}
+        lost = []
+        for name, group in self.cluster.workers.items():
+            members = {f"{name}{suffix}" for suffix in self.cluster.worker_spec.get(name, {}).get("group", ("",))}
+            if members & there:
+                self._seen.add(name)
+                self._gone.pop(name, None)
+                group.problem = None
+            elif name in self._seen:
+                if now - self._gone.setdefault(name, now) > REPLACE_SECONDS:
+                    lost.append(name)
+            elif group.problem is not None and now - group.ended > _RETRY_SECONDS:
+                lost.append(name)
+        return lost
+
+
+class ReplacedStarted(Started):
+    """A cluster whose groups are started again when they are lost."""
+
+    def problems(self) -> Sequence[str]:
+        """Return why groups could not be started, each cause once."""
+        groups = list(self.cluster.workers.values())
+        return list(dict.fromkeys(group.problem for group in groups if group.problem is not None))
+
+    def hopeless(self) -> bool:
+        """Return whether no group could be started."""
+        groups = list(self.cluster.workers.values())
+        return bool(groups) and all(group.problem is not None for group in groups)
+
+
+def replace_lost(cluster: Any, workers: int) -> None:
+    """Keep `workers` workers in `cluster`, a `SpecCluster` of worker groups."""
+    cluster.adapt(Adaptive=_Replacing, minimum=workers, maximum=workers, interval=_LOOK_SECONDS)
+
+
+async def cancelled(task: "asyncio.Task[None] | None") -> None:
+    """End a task and wait for its end."""
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
