@@ -36,11 +36,17 @@ class AdditiveNoise(ElementaryPair):
         object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
         object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
         object.__setattr__(self, "truncate", validation.truncation(name, self.truncate))
-        if self.truncate is not None and self._interval(*self.truncate)[0] < validation.SMALLEST_KEPT:
+        if self.truncate is not None and not self._keeps_much(*self.truncate):
             raise InvalidInputError(
                 f"{name}.truncate: expected an interval that holds at least {validation.SMALLEST_KEPT:g}"
                 f" of the noise, got {self.truncate!r}"
             )
+
+    def _keeps_much(self, low: float, high: float) -> bool:
+        """Whether truncation keeps enough: half of the noise and more where it keeps what is within its scale."""
+        if low <= -self.scale and self.scale <= high:
+            return True
+        return self._interval(low, high)[0] >= validation.SMALLEST_KEPT
 
     @property
     def symmetric(self) -> bool:

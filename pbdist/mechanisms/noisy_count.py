@@ -93,7 +93,8 @@ class NoisyCount(ElementaryPair):
             raise InvalidInputError(
                 f"{_NAME}.reading: expected one of {', '.join(READINGS)}, got {shown(self.reading)}"
             )
-        if self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0] < validation.SMALLEST_KEPT:
+        # Half of the draws are at least the mean.
+        if self.mean < 0.0 and self._kept() < validation.SMALLEST_KEPT:
             raise InvalidInputError(
                 f"{_NAME}.mean: expected noise that is at least 0 with a probability"
                 f" of {validation.SMALLEST_KEPT:g} or more, got {shown(self.mean)}"
@@ -136,6 +137,10 @@ class NoisyCount(ElementaryPair):
             further_a=tails,
             further_b=tails,
         )
+
+    def _kept(self) -> float:
+        """Mass of the draws of at least 0."""
+        return float(self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0])
 
     def _first_draw(self) -> float:
         """Return the lower end of the unit interval of draws that A turns into the first regular count.

@@ -260,8 +260,9 @@ def _expand(document: Document, place: Place, kind: str, places: Mapping[str, Pl
     count = math.prod(map(len, alternatives.values()))
     if count > MOST_SETTINGS:
         refuse(document, place, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
+    fields = tuple(alternatives)
     return [
-        (_construct(document, place, model, dict(zip(alternatives, choice, strict=True))), place)
+        (_construct(document, place, model, fields, choice), place)
         for choice in itertools.product(*alternatives.values())
     ]
 
@@ -275,14 +276,15 @@ def _products(document: Document, place: Place) -> Choices:
     return tuple((pairs, place) for pairs in itertools.product(*components))
 
 
-def _construct(document: Document, place: Place, model: type[_Entry], chosen: Mapping[str, tuple[Any, Place]]) -> Pair:
-    arguments = {field: value for field, (value, _) in chosen.items()}
+def _construct(document: Document, place: Place, model: type[_Entry], fields: tuple[str, ...], choice: Choices) -> Pair:
+    arguments = {field: value for field, (value, _) in zip(fields, choice, strict=True)}
     positional = arguments.pop("pairs", ())
     try:
         return model.construct_pair(*positional, **arguments)
     except StudyFileError:
         raise
     except InvalidInputError as error:
+        chosen = dict(zip(fields, choice, strict=True))
         told = _CONSTRUCTOR_PROBLEM.fullmatch(str(error))
         if told and told["field"] in chosen:
             at = chosen[told["field"]][1]
