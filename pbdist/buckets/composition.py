@@ -1,20 +1,26 @@
 """Composition and squaring of bucket lists, composition trees, and powers (Definitions 3, 4 and 7, Figure 10)."""
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from pbdist.buckets.convolution import Rounding, rounded_convolution
+from pbdist.buckets.convolution.vectors import Vector, ranges
+from pbdist.buckets.ladder import SHARP_RULE, SquaringRule, composed_by_rule, powers_by_rule
 from pbdist.buckets.leaf import corner_mass, leaf_state
-from pbdist.buckets.state import BucketState, Grid
+from pbdist.buckets.state import VECTORS, BucketList, BucketState, Grid
+from pbdist.buckets.sums import PIECE, piece_sums, summation_error, total
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.types import Direction, FloatArray
 
 __all__ = [
+    "AT_INFINITY",
+    "IN_MEMORY",
+    "PAIRING",
+    "ROUNDINGS",
     "SHARP_RULE",
     "Composed",
     "Leaf",
@@ -23,10 +29,16 @@ __all__ = [
     "Tree",
     "compose",
     "compose_adaptively",
+    "composed_limit",
+    "composed_scalars",
     "evaluate",
     "leaf_of",
+    "overflow_of",
+    "paired",
     "powers",
+    "rounded_total",
     "square",
+    "squared_scalars",
 ]
 
 
@@ -54,35 +66,22 @@ class Composed:
     right: "Tree"
 
 
+#: To which side each vector is rounded, ..
+ROUNDINGS = {
+    "a_lower": Rounding.DOWN,
+    "a_upper": Rounding.UP,
+    "b_upper": Rounding.UP,
+    "b_real_lower": Rounding.DOWN,
+}
+#: .. by which factor where two masses are added, ..
+PAIRING = {name: 1.0 + (2.0 if side is Rounding.UP else -2.0) * UNIT_ROUNDOFF for name, side in ROUNDINGS.items()}
+#: .. and what goes with it in the bucket ∞.
+AT_INFINITY = {"a_lower": "infinity_a_lower", "a_upper": "infinity_a_upper", "b_upper": "infinity_b_upper"}
+
 #: A histogram whose probabilities sum to more than 1 is not composed beyond this total.
 _LARGEST_TOTAL = 1e100
 
 Tree: TypeAlias = Leaf | Squared | Composed
-
-
-@dataclass(frozen=True)
-class SquaringRule:
-    """When to square before a composition (Meiser & Mohammadi 2018, Figure 10 and section 4.6).
-
-    The factor is squared first if the composition would otherwise multiply the mass at ∞ by more than `growth` and
-    bring it above the budget. For two different lists the growth is taken against the mean of their masses at ∞.
-
-    Attributes
-    ----------
-    growth : float
-        2.2 in the paper; 2 is what composition does without any overflow.
-    free_infty_budget : float
-        Mass at ∞ that does not count.
-    """
-
-    growth: float = 2.2
-    free_infty_budget: float = 1e-20
-
-
-#: Squares as soon as what overflows is more than 5e-5 of what composition alone sends to ∞. The paper's 2.2 lets the
-#: mass at ∞ grow by 10 % in every step from losses that are not infinite, which costs the bounds a factor wherever that
-#: mass matters.
-SHARP_RULE = SquaringRule(growth=2.0001)
 
 
 def evaluate(tree: Tree) -> BucketState:
@@ -127,43 +126,64 @@ def compose(first: BucketState, second: BucketState) -> BucketState:
     InvalidInputError
         If the grids differ.
     """
-    if first.grid != second.grid:
-        raise InvalidInputError(f"compose: expected two states on one grid, got {first.grid} and {second.grid}")
     n = first.grid.half_width
     same = first is second
-    mass_limit = _product_up(first.mass_limit, second.mass_limit)
-
-    def convolved(name: str, rounding: Rounding) -> tuple[FloatArray, float]:
+    mass_limit = composed_limit(first, second)
+    vectors: dict[str, Any] = {}
+    beyond: dict[str, float] = {}
+    for name, rounding in ROUNDINGS.items():
         x: FloatArray = getattr(first, name)
         y: FloatArray = x if same else getattr(second, name)
-        return _fold(rounded_convolution(x, y, rounding, mass_limit), n, rounding)
+        vectors[name], beyond[name] = _fold(rounded_convolution(x, y, rounding, mass_limit), n, rounding)
+    vectors["b_real_lower"][0] = corner_mass(float(vectors["a_lower"][0]), first.grid)
+    totals = {
+        name: tuple(
+            rounded_total(piece_sums(getattr(state, name)), 2 * n + 1, ROUNDINGS[name]) for state in (first, second)
+        )
+        for name in AT_INFINITY
+    }
+    return BucketState(grid=first.grid, **vectors, **composed_scalars(first, second, totals, beyond))
 
-    a_lower, beyond_a_lower = convolved("a_lower", Rounding.DOWN)
-    a_upper, beyond_a_upper = convolved("a_upper", Rounding.UP)
-    b_upper, beyond_b_upper = convolved("b_upper", Rounding.UP)
-    b_real_lower, _ = convolved("b_real_lower", Rounding.DOWN)
-    b_real_lower[0] = corner_mass(float(a_lower[0]), first.grid)
 
-    def at_infinity(vector: str, scalar: str, beyond: float, rounding: Rounding) -> float:
-        finite = [_total(getattr(state, vector), rounding) for state in (first, second)]
+def composed_limit(first: BucketList, second: BucketList) -> float:
+    """Return what no mass of a composition exceeds.
+
+    Raises
+    ------
+    InvalidInputError
+        If the grids differ.
+    """
+    if first.grid != second.grid:
+        raise InvalidInputError(f"compose: expected two states on one grid, got {first.grid} and {second.grid}")
+    return product_up(first.mass_limit, second.mass_limit)
+
+
+def composed_scalars(
+    first: BucketList, second: BucketList, totals: Mapping[str, Sequence[float]], beyond: Mapping[str, float]
+) -> dict[str, Any]:
+    """Return what a composition is but for its vectors and its grid.
+
+    Parameters
+    ----------
+    first, second : BucketList
+    totals : mapping
+        For each vector of `AT_INFINITY` the sums of both lists, rounded to the vector's side.
+    beyond : mapping
+        For each of them what the finite buckets send above n, likewise.
+    """
+    mass_limit = composed_limit(first, second)
+    result: dict[str, Any] = {
+        "window": first.window + second.window,
+        "loss_error": (first.loss_error + second.loss_error) * (1.0 + 2.0 * UNIT_ROUNDOFF),
+        "mass_limit": mass_limit,
+    }
+    for name, scalar in AT_INFINITY.items():
+        finite = totals[name]
         infinite = [float(getattr(state, scalar)) for state in (first, second)]
-        total = beyond + infinite[0] * (finite[1] + infinite[1]) + finite[0] * infinite[1]
-        rounded = total * (1.0 + (8.0 if rounding is Rounding.UP else -8.0) * UNIT_ROUNDOFF)
-        return min(rounded, mass_limit)
-
-    return BucketState(
-        grid=first.grid,
-        a_lower=a_lower,
-        a_upper=a_upper,
-        b_upper=b_upper,
-        b_real_lower=b_real_lower,
-        infinity_a_lower=at_infinity("a_lower", "infinity_a_lower", beyond_a_lower, Rounding.DOWN),
-        infinity_a_upper=at_infinity("a_upper", "infinity_a_upper", beyond_a_upper, Rounding.UP),
-        infinity_b_upper=at_infinity("b_upper", "infinity_b_upper", beyond_b_upper, Rounding.UP),
-        window=first.window + second.window,
-        loss_error=(first.loss_error + second.loss_error) * (1.0 + 2.0 * UNIT_ROUNDOFF),
-        mass_limit=mass_limit,
-    )
+        mass = beyond[name] + infinite[0] * (finite[1] + infinite[1]) + finite[0] * infinite[1]
+        rounded = mass * (1.0 + (8.0 if ROUNDINGS[name] is Rounding.UP else -8.0) * UNIT_ROUNDOFF)
+        result[scalar] = min(rounded, mass_limit)
+    return result
 
 
 def square(state: BucketState) -> BucketState:
@@ -172,20 +192,20 @@ def square(state: BucketState) -> BucketState:
     Bucket -n goes to -n/2, as Definition 6 has it; the formula of Definition 4 leaves it out.
     """
     n = state.grid.half_width
-    up, down = 1.0 + 2.0 * UNIT_ROUNDOFF, 1.0 - 2.0 * UNIT_ROUNDOFF
-    return BucketState(
-        grid=state.grid.squared,
-        a_lower=_paired(state.a_lower, n) * down,
-        a_upper=_paired(state.a_upper, n) * up,
-        b_upper=_paired(state.b_upper, n) * up,
-        b_real_lower=_paired(state.b_real_lower, n) * down,
-        infinity_a_lower=state.infinity_a_lower,
-        infinity_a_upper=state.infinity_a_upper,
-        infinity_b_upper=state.infinity_b_upper,
-        window=-(-state.window // 2) + 1,
-        loss_error=state.loss_error,
-        mass_limit=state.mass_limit,
-    )
+    vectors: dict[str, Any] = {name: paired(getattr(state, name), n, 0, 2 * n + 1) * PAIRING[name] for name in VECTORS}
+    return BucketState(grid=state.grid.squared, **vectors, **squared_scalars(state))
+
+
+def squared_scalars(state: BucketList) -> dict[str, Any]:
+    """Return what a squared list is but for its vectors and its grid."""
+    return {
+        "infinity_a_lower": state.infinity_a_lower,
+        "infinity_a_upper": state.infinity_a_upper,
+        "infinity_b_upper": state.infinity_b_upper,
+        "window": -(-state.window // 2) + 1,
+        "loss_error": state.loss_error,
+        "mass_limit": state.mass_limit,
+    }
 
 
 def compose_adaptively(first: BucketState, second: BucketState, rule: SquaringRule) -> BucketState:
@@ -199,22 +219,7 @@ def compose_adaptively(first: BucketState, second: BucketState, rule: SquaringRu
     InvalidInputError
         If squaring cannot make the grids equal.
     """
-    same = first is second
-    same_steps = math.frexp(first.grid.loss_width)[0] == math.frexp(second.grid.loss_width)[0]
-    if not same_steps or first.grid.half_width != second.grid.half_width:
-        raise InvalidInputError(
-            f"compose: expected grids that squaring makes equal, got {first.grid} and {second.grid}"
-        )
-    while first.grid.loss_width < second.grid.loss_width:
-        first = square(first)
-    while second.grid.loss_width < first.grid.loss_width:
-        second = square(second)
-    before = first.infinity_a_lower + second.infinity_a_lower
-    after = before + _overflow(first.a_lower, second.a_lower, first.grid.half_width)
-    if after > rule.free_infty_budget and after > 0.5 * rule.growth * before:
-        first = square(first)
-        second = first if same else square(second)
-    return compose(first, second)
+    return composed_by_rule(first, second, rule, IN_MEMORY)
 
 
 def powers(leaf: BucketState, compositions: Sequence[int], rule: SquaringRule) -> Iterator[tuple[int, BucketState]]:
@@ -232,32 +237,42 @@ def powers(leaf: BucketState, compositions: Sequence[int], rule: SquaringRule) -
     rule : SquaringRule
         When to square.
     """
-    wanted = sorted({int(r) for r in compositions})
-    rungs = [leaf]
-    for r in wanted:
-        while len(rungs) < r.bit_length():
-            rungs.append(compose_adaptively(rungs[-1], rungs[-1], rule))
-        digits = [rung for position, rung in enumerate(rungs) if r >> position & 1]
-        result = digits[0]
-        for rung in digits[1:]:
-            result = compose_adaptively(result, rung, rule)
-        yield r, result
+    return powers_by_rule(leaf, compositions, rule, IN_MEMORY)
+
+
+class _InMemory:
+    """Operations on bucket lists that are held whole."""
+
+    def compose(self, first: BucketState, second: BucketState) -> BucketState:
+        return compose(first, second)
+
+    def square(self, state: BucketState) -> BucketState:
+        return square(state)
+
+    def overflow(self, first: BucketState, second: BucketState) -> float:
+        return _overflow(first.a_lower, second.a_lower, first.grid.half_width)
+
+    def release(self, state: BucketState) -> None:
+        pass
+
+
+IN_MEMORY = _InMemory()
 
 
 def _fold(full: FloatArray, n: int, rounding: Rounding) -> tuple[FloatArray, float]:
     """Cut a convolution, indices -2n .. 2n, to -n .. n: the lower rest goes to -n, the upper rest is returned."""
     finite = full[n : 3 * n + 1].copy()
-    finite[0] = _total(full[: n + 1], rounding)
-    return finite, _total(full[3 * n + 1 :], rounding)
+    finite[0] = rounded_total(piece_sums(full[: n + 1]), n + 1, rounding)
+    return finite, rounded_total(piece_sums(full[3 * n + 1 :]), n, rounding)
 
 
-def _total(masses: FloatArray, rounding: Rounding) -> float:
-    """Sum of masses, rounded to a side whatever the order of summation."""
-    slack = (masses.size + 2.0) * UNIT_ROUNDOFF
-    return float(np.sum(masses)) * (1.0 + slack if rounding is Rounding.UP else 1.0 - slack)
+def rounded_total(sums: Iterable[float], count: int, rounding: Rounding) -> float:
+    """Sum of `count` masses from the sums of their pieces, rounded to a side."""
+    slack = summation_error(count) + 2.0 * UNIT_ROUNDOFF
+    return total(sums) * (1.0 + slack if rounding is Rounding.UP else 1.0 - slack)
 
 
-def _product_up(x: float, y: float) -> float:
+def product_up(x: float, y: float) -> float:
     """Product rounded up; 1 times 1 is exact."""
     product = x * y
     if product > _LARGEST_TOTAL:
@@ -268,16 +283,40 @@ def _product_up(x: float, y: float) -> float:
     return product if product == 1.0 else product * (1.0 + 2.0 * UNIT_ROUNDOFF)
 
 
-def _paired(masses: FloatArray, n: int) -> FloatArray:
-    """Add buckets 2i - 1 and 2i into bucket i."""
-    result = np.zeros_like(masses)
-    result[n // 2 : n // 2 + n + 1] = np.concatenate(([0.0], masses)).reshape(n + 1, 2).sum(axis=1)
+def paired(masses: Vector, n: int, start: int, stop: int) -> FloatArray:
+    """Add the buckets 2i - 1 and 2i of a list on -n .. n into bucket i, at the positions from `start` to `stop`."""
+    result = np.zeros(stop - start)
+    # Position m holds the positions 2m - n - 1 and 2m - n; the first one of them has no partner.
+    first, last = max(start, n // 2), min(stop, n // 2 + n + 1)
+    if first < last:
+        begin, end = 2 * first - n - 1, 2 * last - n - 1
+        part = masses[max(begin, 0) : end]
+        pairs = part if begin >= 0 else np.concatenate(([0.0], part))
+        result[first - start : last - start] = pairs[0::2] + pairs[1::2]
     return result
 
 
+def overflow_of(x: Vector, y: Vector, n: int, part: tuple[int, int], above: float) -> float:
+    """Mass that some buckets of y, k at the positions of `part`, send above n: Σ x(j) y(k) over j + k > n.
+
+    Parameters
+    ----------
+    x, y : Vector
+        Masses on -n .. n.
+    n : int
+    part : (int, int)
+        First position and the one after the last, above n and within one piece.
+    above : float
+        The sum of y behind the part, all of which meets what the buckets here meet.
+    """
+    start, stop = part
+    # x(n - k + 1) is the first that k lifts above n, and every further k does.
+    further = np.cumsum(y[start:stop][::-1]) + above
+    return float(np.sum(x[3 * n - stop + 2 : 3 * n - start + 2] * further))
+
+
 def _overflow(x: FloatArray, y: FloatArray, n: int) -> float:
-    """Mass that the composition of two vectors would send above n: Σ x(j) y(k) over j + k > n."""
-    above = np.concatenate((np.cumsum(y[::-1])[::-1], np.zeros(1)))
-    # j + k > n for k > n - j, with j = n .. 1 (nothing else can exceed n); index of k in the vector is k + n.
-    j = np.arange(1, n + 1)
-    return float(np.sum(x[j + n] * above[2 * n - j + 1]))
+    """Mass that the composition of two vectors would send above n."""
+    pieces = list(ranges(n + 1, 2 * n + 1, PIECE))
+    sums = [float(np.sum(y[start:stop])) for start, stop in pieces]
+    return total(overflow_of(x, y, n, part, total(sums[position + 1 :])) for position, part in enumerate(pieces))

@@ -1,15 +1,29 @@
 """δ of a bucket list: the paper's bounds (Definitions 5 and 9) and sharper ones from the same masses."""
 
 import math
+from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
 
-from pbdist.buckets.state import BucketState
+from pbdist.buckets.convolution.vectors import ranges
+from pbdist.buckets.state import BucketList, BucketState
+from pbdist.buckets.sums import PIECE, summation_error, total
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["LowerBound", "UpperBound", "delta_lower", "delta_upper", "log_lower", "log_upper"]
+__all__ = [
+    "LowerBound",
+    "UpperBound",
+    "delta_lower",
+    "delta_upper",
+    "log_lower",
+    "log_upper",
+    "lower_from_sums",
+    "lower_sums",
+    "upper_from_sums",
+    "upper_sums",
+]
 
 #: More than all that underflow can take from a sum of products of masses.
 _UNDERFLOW = 1e-300
@@ -67,33 +81,76 @@ def delta_upper(state: BucketState, epsilon: FloatArray, bound: UpperBound = Upp
     roundings of i h and of the exponents are paid in the same way, by 4u (ε + n h) more. Masses are upper values for a,
     lower ones for b, in which the bound is monotone.
     """
-    return np.array([_upper_at(state, float(value), bound) for value in epsilon])
+    n = state.grid.half_width
+    sums = upper_sums(state, epsilon, (state.a_upper, state.b_real_lower), 0, bound)
+    return upper_from_sums(state, sums, 2 * n + 1)
 
 
-def _upper_at(state: BucketState, epsilon: float, bound: UpperBound) -> float:
+def upper_sums(
+    state: BucketList,
+    epsilon: FloatArray,
+    masses: tuple[FloatArray, FloatArray],
+    start: int,
+    bound: UpperBound = UpperBound.CHORD,
+) -> list[list[float]]:
+    """Sum the contributions of some buckets to the upper bounds, piece by piece.
+
+    Parameters
+    ----------
+    state : BucketList
+    epsilon : ndarray, shape (k,)
+    masses : (ndarray, ndarray)
+        ``a_upper`` and ``b_real_lower`` of the buckets at consecutive positions.
+    start : int
+        The first position, the start of a piece.
+    bound : UpperBound, optional
+
+    Returns
+    -------
+    list of list of float
+        For each ε the sums of the pieces that reach above ε.
+    """
+    return [_upper_sums_at(state, float(value), masses, start, bound) for value in epsilon]
+
+
+def upper_from_sums(state: BucketList, sums: Sequence[Sequence[float]], count: int) -> FloatArray:
+    """Return the upper bounds of `delta_upper` from the sums of all pieces of `count` buckets."""
+    return np.array([_upper_from(state, part, count) for part in sums])
+
+
+def _upper_from(state: BucketList, sums: Sequence[float], count: int) -> float:
+    finite = total(sums)
+    result = finite * (1.0 + (summation_error(count) + 16.0 * UNIT_ROUNDOFF)) + state.infinity_a_upper
+    if finite > 0.0:
+        result += _UNDERFLOW
+    return float(min(result * (1.0 + 2.0 * UNIT_ROUNDOFF), state.mass_limit))
+
+
+def _upper_sums_at(
+    state: BucketList, epsilon: float, masses: tuple[FloatArray, FloatArray], start: int, bound: UpperBound
+) -> list[float]:
+    a, b = masses
     n, h = state.grid.half_width, state.grid.loss_width
     slack = (state.loss_error + 4.0 * UNIT_ROUNDOFF * (abs(epsilon) + n * h)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     shifted = epsilon - slack
-    first = max(-n, math.floor(min(shifted / h, n + 1.0)) - 1)
+    first = max(-n, math.floor(min(shifted / h, n + 1.0)) - 1) + n
     span = state.window * h
-    x: FloatArray = shifted - h * np.arange(first, n + 1, dtype=np.float64)
-    a = state.a_upper[first + n :]
-    b = state.b_real_lower[first + n :] * (math.exp(-slack) * (1.0 - 8.0 * UNIT_ROUNDOFF))
-
-    # Definition 5 for every bucket: e^ε t0 = e^x, and g(t0) = -expm1(x) where that is positive.
-    g0 = -np.expm1(np.minimum(x, 0.0))
-    terms = a * g0
-    if bound is not UpperBound.DEFINITION_5:
-        margin = 8.0 * UNIT_ROUNDOFF * (abs(epsilon) + n * h + span)
-        above_window = x + span <= -margin
-        scaled_b = _scaled_down(b, shifted)
-        if bound is UpperBound.CHORD:
-            terms = np.minimum(terms, _chord(a, scaled_b, x, span=span, margin=margin))
-        terms = np.where(above_window, a - scaled_b, terms)
-    total: float = float(np.sum(terms)) * (1.0 + (terms.size + 16.0) * UNIT_ROUNDOFF) + state.infinity_a_upper
-    if np.any(terms > 0.0):
-        total += _UNDERFLOW
-    return float(min(total * (1.0 + 2.0 * UNIT_ROUNDOFF), state.mass_limit))
+    margin = 8.0 * UNIT_ROUNDOFF * (abs(epsilon) + n * h + span)
+    b_factor = math.exp(-slack) * (1.0 - 8.0 * UNIT_ROUNDOFF)
+    sums = []
+    for begin, end in ranges(max(first, start), start + a.size, PIECE):
+        part = slice(begin - start, end - start)
+        x: FloatArray = shifted - h * np.arange(begin - n, end - n, dtype=np.float64)
+        # Definition 5 for every bucket: e^ε t0 = e^x, and g(t0) = -expm1(x) where that is positive.
+        terms = a[part] * -np.expm1(np.minimum(x, 0.0))
+        if bound is not UpperBound.DEFINITION_5:
+            scaled_b = _scaled_down(b[part] * b_factor, shifted)
+            if bound is UpperBound.CHORD:
+                terms = np.minimum(terms, _chord(a[part], scaled_b, x, span=span, margin=margin))
+            terms = np.where(x + span <= -margin, a[part] - scaled_b, terms)
+        # Exactly, none is negative.
+        sums.append(float(np.sum(np.maximum(terms, 0.0))))
+    return sums
 
 
 def _chord(a: FloatArray, scaled_b: FloatArray, x: FloatArray, *, span: float, margin: float) -> FloatArray:
@@ -132,22 +189,68 @@ def delta_lower(state: BucketState, epsilon: FloatArray, bound: LowerBound = Low
     choice of buckets in the sum, so that buckets below ε, whose terms are 0, are left out; and for a <= P_A, b >= P_B,
     in which it is monotone. No error of the losses enters.
     """
-    return np.array([_lower_at(state, float(value), bound) for value in epsilon])
+    sums = lower_sums(state, epsilon, (state.a_lower, state.b_upper), 0, bound)
+    return lower_from_sums(state, epsilon, sums, 2 * state.grid.half_width + 1, bound)
 
 
-def _lower_at(state: BucketState, epsilon: float, bound: LowerBound) -> float:
+def lower_sums(
+    state: BucketList,
+    epsilon: FloatArray,
+    masses: tuple[FloatArray, FloatArray],
+    start: int,
+    bound: LowerBound = LowerBound.POST_PROCESSING,
+) -> list[list[float]]:
+    """Sum what some buckets add to the lower bounds, piece by piece.
+
+    Parameters
+    ----------
+    state : BucketList
+    epsilon : ndarray, shape (k,)
+    masses : (ndarray, ndarray)
+        ``a_lower`` and ``b_upper`` of the buckets at consecutive positions.
+    start : int
+        The first position, the start of a piece.
+    bound : LowerBound, optional
+
+    Returns
+    -------
+    list of list of float
+        For each ε the sums of the pieces that reach above ε.
+    """
     n, h = state.grid.half_width, state.grid.loss_width
-    first = max(-n, math.floor(min(epsilon / h, n + 1.0)) - 1)
-    if bound is LowerBound.DEFINITION_9:
-        first = max(-n, math.ceil(min(epsilon / h, n + 1.0)))
-    a, b = state.a_lower[first + n :], state.b_upper[first + n :]
-    gain = a - _scaled_up(b, epsilon)
-    total = float(np.sum(gain[gain > 0.0])) * (1.0 - (gain.size + 8.0) * UNIT_ROUNDOFF)
-    if bound is LowerBound.POST_PROCESSING:
-        beyond = state.infinity_a_lower - float(_scaled_up(np.array([state.infinity_b_upper]), epsilon)[0])
-        if beyond > 0.0:
-            total = (total + beyond) * (1.0 - 4.0 * UNIT_ROUNDOFF)
-    return total
+    a, b = masses
+    result = []
+    for value in epsilon.tolist():
+        first = math.floor(min(value / h, n + 1.0)) - 1
+        if bound is LowerBound.DEFINITION_9:
+            first = math.ceil(min(value / h, n + 1.0))
+        sums = []
+        for begin, end in ranges(max(max(-n, first) + n, start), start + a.size, PIECE):
+            part = slice(begin - start, end - start)
+            gain = a[part] - _scaled_up(b[part], value)
+            sums.append(float(np.sum(gain[gain > 0.0])))
+        result.append(sums)
+    return result
+
+
+def lower_from_sums(
+    state: BucketList,
+    epsilon: FloatArray,
+    sums: Sequence[Sequence[float]],
+    count: int,
+    bound: LowerBound = LowerBound.POST_PROCESSING,
+) -> FloatArray:
+    """Return the lower bounds of `delta_lower` from the sums of all pieces of `count` buckets."""
+    slack = summation_error(count) + 8.0 * UNIT_ROUNDOFF
+    results = []
+    for value, part in zip(epsilon.tolist(), sums, strict=True):
+        result = total(part) * (1.0 - slack)
+        if bound is LowerBound.POST_PROCESSING:
+            beyond = state.infinity_a_lower - float(_scaled_up(np.array([state.infinity_b_upper]), value)[0])
+            if beyond > 0.0:
+                result = (result + beyond) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+        results.append(result)
+    return np.array(results)
 
 
 def _scaled_down(b: FloatArray, epsilon: float) -> FloatArray:

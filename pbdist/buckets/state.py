@@ -10,7 +10,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.types import FloatArray, JsonValue
 
-__all__ = ["BucketState", "Grid"]
+__all__ = ["VECTORS", "BucketList", "BucketState", "Grid", "check_masses"]
 
 
 @dataclass(frozen=True)
@@ -64,23 +64,17 @@ class Grid:
         return Grid(2.0 * self.loss_width, self.half_width)
 
 
-@dataclass(frozen=True, eq=False)
-class BucketState:
-    """Masses on a grid, as Definitions 4 and 7 of Meiser & Mohammadi 2018 keep them, with masses for error terms.
+#: The vectors of a bucket list.
+VECTORS = ("a_lower", "a_upper", "b_upper", "b_real_lower")
 
-    The P_B mass b of a bucket stands for the paper's virtual error term, ℓ̃(i) = b(i) - a(i) f^-i, and `b_real_lower`
-    for the real one, ℓ(i) = b_real(i) - a(i) f^-i: it equals b but that what has been in the corner -n counts as
-    a f^n, so that a misplaced event can never be credited with more P_B mass than its place allows.
+
+@dataclass(frozen=True, eq=False)
+class BucketList:
+    """What a bucket list is but for its vectors.
 
     Attributes
     ----------
     grid : Grid
-    a_lower, a_upper : ndarray, shape (2n + 1,)
-        Bounds on the P_A mass of each bucket.
-    b_upper : ndarray, shape (2n + 1,)
-        Upper bound on the P_B mass of each bucket.
-    b_real_lower : ndarray, shape (2n + 1,)
-        Lower bound on b_real.
     infinity_a_lower, infinity_a_upper, infinity_b_upper : float
         Bounds on the P_A and P_B masses of the bucket ∞.
     window : int
@@ -92,10 +86,6 @@ class BucketState:
     """
 
     grid: Grid
-    a_lower: FloatArray
-    a_upper: FloatArray
-    b_upper: FloatArray
-    b_real_lower: FloatArray
     infinity_a_lower: float
     infinity_a_upper: float
     infinity_b_upper: float
@@ -103,15 +93,50 @@ class BucketState:
     loss_error: float
     mass_limit: float
 
+
+def check_masses(name: str, vector: FloatArray, size: int, grid: Grid) -> None:
+    """Refuse anything but `size` finite masses of at least 0.
+
+    Raises
+    ------
+    InvalidInputError
+        Naming the vector.
+    """
+    if vector.shape != (size,) or not np.all(np.isfinite(vector)) or float(np.min(vector, initial=0.0)) < 0.0:
+        raise InvalidInputError(
+            f"state.{name}: expected {size} finite masses of at least 0 on {grid},"
+            f" got shape {vector.shape} from {np.min(vector, initial=np.inf)!r}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BucketState(BucketList):
+    """Masses on a grid, as Definitions 4 and 7 of Meiser & Mohammadi 2018 keep them, with masses for error terms.
+
+    The P_B mass b of a bucket stands for the paper's virtual error term, ℓ̃(i) = b(i) - a(i) f^-i, and `b_real_lower`
+    for the real one, ℓ(i) = b_real(i) - a(i) f^-i: it equals b but that what has been in the corner -n counts as
+    a f^n, so that a misplaced event can never be credited with more P_B mass than its place allows.
+
+    Attributes
+    ----------
+    a_lower, a_upper : ndarray, shape (2n + 1,)
+        Bounds on the P_A mass of each bucket.
+    b_upper : ndarray, shape (2n + 1,)
+        Upper bound on the P_B mass of each bucket.
+    b_real_lower : ndarray, shape (2n + 1,)
+        Lower bound on b_real.
+    """
+
+    a_lower: FloatArray
+    a_upper: FloatArray
+    b_upper: FloatArray
+    b_real_lower: FloatArray
+
     def __post_init__(self) -> None:
         size = 2 * self.grid.half_width + 1
-        for name in _VECTORS:
+        for name in VECTORS:
             vector = getattr(self, name)
-            if vector.shape != (size,) or not np.all(np.isfinite(vector)) or float(np.min(vector)) < 0.0:
-                raise InvalidInputError(
-                    f"state.{name}: expected {size} finite masses of at least 0 on {self.grid},"
-                    f" got shape {vector.shape} from {np.min(vector, initial=np.inf)!r}"
-                )
+            check_masses(name, vector, size, self.grid)
             vector.setflags(write=False)
 
     def to_arrays(self) -> tuple[dict[str, FloatArray], dict[str, JsonValue]]:
@@ -127,7 +152,7 @@ class BucketState:
         n = self.grid.half_width
         occupied = np.flatnonzero(self.a_upper + self.b_upper)
         first, last = (int(occupied[0]), int(occupied[-1])) if occupied.size else (n, n)
-        arrays = {name: np.array(getattr(self, name)[first : last + 1]) for name in _VECTORS}
+        arrays = {name: np.array(getattr(self, name)[first : last + 1]) for name in VECTORS}
         attributes: dict[str, JsonValue] = {
             "loss_width": self.grid.loss_width,
             "half_width": n,
@@ -142,11 +167,10 @@ class BucketState:
         grid = Grid(float(attributes["loss_width"]), int(attributes["half_width"]))
         start = int(attributes["first_bucket"]) + grid.half_width
         parts: dict[str, Any] = {name: attributes[name] for name in _SCALARS}
-        for name in _VECTORS:
+        for name in VECTORS:
             parts[name] = np.zeros(2 * grid.half_width + 1)
             parts[name][start : start + arrays[name].size] = arrays[name]
         return cls(grid=grid, **parts)
 
 
-_VECTORS = ("a_lower", "a_upper", "b_upper", "b_real_lower")
-_SCALARS = tuple(field.name for field in fields(BucketState) if field.name not in {*_VECTORS, "grid"})
+_SCALARS = tuple(field.name for field in fields(BucketState) if field.name not in {*VECTORS, "grid"})

@@ -15,6 +15,9 @@ output each pair adds at most ‖A‖₂‖B‖₂ to any element, by Cauchy-Sch
 Together (3ε + (m + 40) u) 1.001 Σ ‖A‖₂‖B‖₂ / w₂(j) for element j, where w₂ is the tilt of the output; second-order
 terms are far below a thousandth since ε < 1e-12. Pairs left out are non-negative and add what `Run.neglected` says.
 
+Every step is a function of some chunks, some frequencies or some blocks, and gives the same bits whatever part of the
+whole it is called for: one row of a transform does not depend on the rows beside it.
+
 Underflow: the vectors are scaled to a largest element of about 2^300, and one rounding to a subnormal number moves a
 value by at most 2^-1075. A transform makes at most 4 of those for each of its log2 L passes and each of L elements, and
 its input is at most c w off; its partner is at most 2^300 c w. Over m pairs an element is therefore moved by at most
@@ -22,37 +25,47 @@ its input is at most c w off; its partner is at most 2^300 c w. Over m pairs an 
 """
 
 import math
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from pbdist.buckets.convolution.plan import Plan, Run
 from pbdist.buckets.convolution.transform import forward, inverse, transform_error
+from pbdist.buckets.convolution.vectors import HEADROOM_BITS, Chunks
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.types import FloatArray
+from pbdist.types import ComplexArray, FloatArray
 
-__all__ = ["HEADROOM_BITS", "convolve_blocks", "norm_bits"]
+__all__ = [
+    "add_blocks",
+    "block_sums",
+    "chunk_spectra",
+    "convolve_blocks",
+    "norm_bits",
+    "reach",
+    "run_windows",
+    "way_back",
+    "widths",
+]
+#: For each block, the chunks of x and the chunks of y.
+Windows: TypeAlias = list[tuple[slice, slice]]
 
-_Spectra = npt.NDArray[np.complex128]
-
-#: The vectors that come in have a largest element of about 2 to this power.
-HEADROOM_BITS = 300
 #: Elements that are transformed at once: they stay in a core's cache, ..
 _BATCH = 1 << 16
 #: .. and so many transforms at least, which share their twiddle factors.
 _BATCH_ROWS = 4
 #: Products held while they are summed: they stay in a core's cache.
 _SCRATCH = 1 << 15
+#: Frequencies for which they are, at least.
+_FEWEST_COLUMNS = 8
 
 
-def convolve_blocks(chunks_x: FloatArray, chunks_y: FloatArray, plan: Plan) -> tuple[FloatArray, FloatArray]:
+def convolve_blocks(chunks_x: Chunks, chunks_y: Chunks, plan: Plan) -> tuple[FloatArray, FloatArray]:
     """Add up the blocks of a plan.
 
     Parameters
     ----------
-    chunks_x, chunks_y : ndarray, shapes (P, c) and (Q, c)
-        The vectors, cut and padded; the largest elements are about 2^`HEADROOM_BITS`. Pass the same object twice to
-        save transforms.
+    chunks_x, chunks_y : Chunks, shapes (P, c) and (Q, c)
+        The vectors. Pass the same object twice to save transforms.
     plan : Plan
         What to do.
 
@@ -62,11 +75,160 @@ def convolve_blocks(chunks_x: FloatArray, chunks_y: FloatArray, plan: Plan) -> t
         Elementwise ``|values - exact| <= bound``, by the module's docstring.
     """
     chunk = chunks_x.shape[1]
+    same = chunks_x is chunks_y
     shape = (chunks_x.shape[0] + chunks_y.shape[0], chunk)
     values, bound = np.zeros(shape), np.zeros(shape)
     for run in plan.runs:
-        _add_run(values, bound, chunks_x, chunks_y, run)
+        reach_x, reach_y = reach(run)
+        spectra_x, norms_x = chunk_spectra(chunks_x, *reach_x, run.tilt)
+        # The windows of a square are symmetric: both sides have the same chunks.
+        spectra_y, norms_y = (spectra_x, norms_x) if same else chunk_spectra(chunks_y, *reach_y, run.tilt)
+        windows = run_windows(run)
+        width = widths(run, windows, chunk, norms_x, norms_y)
+        back = way_back(run.tilt, chunk)
+        batch = _batch_rows(chunk)
+        for begin in range(run.start, run.stop, batch):
+            part = slice(begin - run.start, begin - run.start + batch)
+            sums = block_sums(spectra_x, spectra_y, windows[part], symmetric=same)
+            add_blocks(values, bound, sums, width[part], back=back, row=begin)
     return values.reshape(-1), bound.reshape(-1)
+
+
+def reach(run: Run) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the ranges of chunks of x and of y that the run's windows reach."""
+    some = run.last >= run.first
+    blocks = np.arange(run.start, run.stop)[some]
+    first, last = run.first[some], run.last[some]
+    if blocks.size == 0:
+        return (0, 0), (0, 0)
+    return (int(first.min()), int(last.max()) + 1), (int((blocks - last).min()), int((blocks - first).max()) + 1)
+
+
+def chunk_spectra(chunks: Chunks, start: int, stop: int, tilt: float) -> tuple[ComplexArray, FloatArray]:
+    """Return the spectra of some tilted chunks, shape (stop - start, c + 1), and log2 of bounds on their norms."""
+    chunk = chunks.shape[1]
+    # A falling tilt starts at its largest value, so that none is below 1 and no way back is above.
+    weights = 1.0 if tilt == 0.0 else _tilt(tilt, chunk, chunk - 1 if tilt < 0.0 else 0)
+    count = stop - start
+    spectra, norms = np.empty((count, chunk + 1), dtype=np.complex128), np.empty(count)
+    batch = _batch_rows(chunk)
+    padded = np.zeros((min(batch, count), 2 * chunk))
+    for begin in range(0, count, batch):
+        part = slice(begin, min(begin + batch, count))
+        rows = padded[: part.stop - begin]
+        np.multiply(chunks.rows(start + part.start, start + part.stop), weights, out=rows[:, :chunk])
+        norms[part] = norm_bits(rows[:, :chunk])
+        spectra[part] = forward(rows, 2 * chunk)
+    return spectra, norms
+
+
+def run_windows(run: Run) -> Windows:
+    """Return the chunks that feed each of the run's blocks, counted from the first ones that the run reaches."""
+    (start_x, _), (start_y, _) = reach(run)
+    return [
+        (slice(p - start_x, q - start_x + 1), slice(s - q - start_y, s - p - start_y + 1))
+        for s, p, q in zip(range(run.start, run.stop), run.first.tolist(), run.last.tolist(), strict=True)
+    ]
+
+
+def widths(run: Run, windows: Windows, chunk: int, norms_x: FloatArray, norms_y: FloatArray) -> FloatArray:
+    """Bound on the error of each of the run's blocks in units of its tilted output.
+
+    Parameters
+    ----------
+    run : Run
+    windows : list
+        What `run_windows` returned for it.
+    chunk : int
+        The length of a chunk.
+    norms_x, norms_y : ndarray
+        As `chunk_spectra` returns them, for the chunks that the run reaches.
+    """
+    error = transform_error(2 * chunk)
+    swing = abs(run.tilt) * (chunk - 1)
+    tilted = float(chunk) * 2.0**swing
+    lost = math.ldexp(4.0 * tilted, HEADROOM_BITS - 1074) * (8.0 * chunk * math.log2(2.0 * chunk) + tilted)
+    # A falling tilt is shifted to end at 1, the plan's is not.
+    result = np.exp2(run.neglected + (2.0 * swing if run.tilt < 0.0 else 0.0))
+    for block, (of_x, of_y) in enumerate(windows):
+        pairs = of_x.stop - of_x.start
+        if pairs > 0:
+            products = float(np.exp2(norms_x[of_x] + norms_y[of_y][::-1]).sum())
+            result[block] += (3.0 * error + (pairs + 40.0) * UNIT_ROUNDOFF) * products + pairs * lost
+    # Also covers the roundings here, and neglected products that vanish beside those of the block.
+    return np.asarray(result * 1.001)
+
+
+def block_sums(spectra_x: ComplexArray, spectra_y: ComplexArray, windows: Windows, *, symmetric: bool) -> ComplexArray:
+    """Add up the products of the pairs of some blocks of a run, each frequency by itself.
+
+    Parameters
+    ----------
+    spectra_x, spectra_y : ndarray, shapes (p, f) and (q, f)
+        The spectra of the chunks that the run reaches, at all frequencies or at several of them, side by side.
+    windows : list
+        Those of the blocks.
+    symmetric : bool
+        Whether both vectors are the same.
+
+    Returns
+    -------
+    ndarray, shape (blocks, f)
+        The same bits for a frequency whatever it is handed in with.
+    """
+    sums = np.empty((len(windows), spectra_x.shape[1]), dtype=np.complex128)
+    most = max((of_x.stop - of_x.start for of_x, _ in windows), default=0)
+    scratch = np.empty(max(_SCRATCH, _FEWEST_COLUMNS * most), dtype=np.complex128)
+    for row, (of_x, of_y) in zip(sums, windows, strict=True):
+        _sum_of_products(spectra_x[of_x], spectra_y[of_y][::-1], row, scratch, symmetric)
+    return sums
+
+
+def way_back(tilt: float, chunk: int) -> FloatArray | None:
+    """Return what takes the tilt off a block, shape (2 chunk,); None for no tilt."""
+    return None if tilt == 0.0 else _tilt(-tilt, 2 * chunk, 2 * (chunk - 1) if tilt < 0.0 else 0)
+
+
+def add_blocks(
+    values: FloatArray,
+    bound: FloatArray,
+    sums: ComplexArray,
+    width: FloatArray,
+    *,
+    back: FloatArray | None,
+    row: int,
+) -> None:
+    """Transform some blocks of a run back and add them where they belong.
+
+    Parameters
+    ----------
+    values, bound : ndarray, shape (k, c)
+        Rows of the output. Every element is fed by two blocks at most, so that their order does not matter.
+    sums : ndarray, shape (b, c + 1)
+        What `block_sums` returned for some blocks.
+    width : ndarray, shape (b,)
+        What `widths` returned for them.
+    back : ndarray or None
+        What `way_back` returned for the run.
+    row : int
+        The row of the first block, which feeds the next row as well; what falls outside the rows is dropped.
+    """
+    rows, chunk = values.shape
+    count = sums.shape[0]
+    output = inverse(sums, 2 * chunk)
+    if back is not None:
+        output *= back
+    places = []
+    for first_row, half in ((row, slice(None, chunk)), (row + 1, slice(chunk, None))):
+        first, last = max(0, -first_row), min(count, rows - first_row)
+        if first < last:
+            places.append((slice(first_row + first, first_row + last), slice(first, last), half))
+    for here, blocks, half in places:
+        values[here] += output[blocks, half]
+    if back is not None:
+        np.multiply(width[:, None], back, out=output)
+    for here, blocks, half in places:
+        bound[here] += width[blocks, None] if back is None else output[blocks, half]
 
 
 def norm_bits(rows: FloatArray) -> FloatArray:
@@ -92,104 +254,23 @@ def _tilt(tilt: float, size: int, shift: int) -> FloatArray:
     return np.exp2(tilt * np.arange(-shift, size - shift, dtype=np.float64))
 
 
-def _add_run(values: FloatArray, bound: FloatArray, chunks_x: FloatArray, chunks_y: FloatArray, run: Run) -> None:
-    chunk = chunks_x.shape[1]
-    same = chunks_x is chunks_y
-    # A falling tilt starts at its largest value, so that none is below 1 and no way back is above.
-    shift = chunk - 1 if run.tilt < 0.0 else 0
-    weights = None if run.tilt == 0.0 else _tilt(run.tilt, chunk, shift)
-    back = np.ones(1) if weights is None else _tilt(-run.tilt, 2 * chunk, 2 * shift)
-    start_x, start_y = _starts(run)
-    spectra_x, norms_x = _spectra(chunks_x[start_x[0] : start_x[1]], weights)
-    # The windows of a square are symmetric: both sides have the same chunks.
-    spectra_y, norms_y = (spectra_x, norms_x) if same else _spectra(chunks_y[start_y[0] : start_y[1]], weights)
-    blocks = range(run.start, run.stop)
-    windows = [
-        (slice(p - start_x[0], q - start_x[0] + 1), slice(s - q - start_y[0], s - p - start_y[0] + 1))
-        for s, p, q in zip(blocks, run.first.tolist(), run.last.tolist(), strict=True)
-    ]
-    width = _widths(windows, norms_x, norms_y, run, chunk)
-    batch = _batch_rows(chunk)
-    sums = np.empty((min(batch, len(blocks)), chunk + 1), dtype=np.complex128)
-    scratch = np.empty(_SCRATCH, dtype=np.complex128)
-    for begin in range(0, len(blocks), batch):
-        part = slice(begin, min(begin + batch, len(blocks)))
-        here = slice(run.start + part.start, run.start + part.stop)
-        after = slice(here.start + 1, here.stop + 1)
-        spectra = sums[: part.stop - part.start]
-        for row, (of_x, of_y) in zip(spectra, windows[part], strict=True):
-            _sum_of_products(spectra_x[of_x], spectra_y[of_y][::-1], row, scratch, same)
-        output = inverse(spectra, 2 * chunk)
-        if weights is not None:
-            output *= back
-        values[here] += output[:, :chunk]
-        values[after] += output[:, chunk:]
-        if weights is None:
-            bound[here] += width[part, None]
-            bound[after] += width[part, None]
-        else:
-            np.multiply(width[part, None], back, out=output)
-            bound[here] += output[:, :chunk]
-            bound[after] += output[:, chunk:]
-
-
-def _starts(run: Run) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the ranges of chunks of x and of y that the run's windows reach."""
-    some = run.last >= run.first
-    blocks = np.arange(run.start, run.stop)[some]
-    first, last = run.first[some], run.last[some]
-    if blocks.size == 0:
-        return (0, 0), (0, 0)
-    return (int(first.min()), int(last.max()) + 1), (int((blocks - last).min()), int((blocks - first).max()) + 1)
-
-
-def _spectra(chunks: FloatArray, weights: FloatArray | None) -> tuple[_Spectra, FloatArray]:
-    count, chunk = chunks.shape
-    spectra, norms = np.empty((count, chunk + 1), dtype=np.complex128), np.empty(count)
-    batch = _batch_rows(chunk)
-    padded = np.zeros((min(batch, count), 2 * chunk))
-    for begin in range(0, count, batch):
-        part = slice(begin, min(begin + batch, count))
-        rows = padded[: part.stop - begin]
-        np.multiply(chunks[part], 1.0 if weights is None else weights, out=rows[:, :chunk])
-        norms[part] = norm_bits(rows[:, :chunk])
-        spectra[part] = forward(rows, 2 * chunk)
-    return spectra, norms
-
-
 def _batch_rows(chunk: int) -> int:
     return max(_BATCH_ROWS, _BATCH // (2 * chunk))
 
 
-def _widths(
-    windows: list[tuple[slice, slice]], norms_x: FloatArray, norms_y: FloatArray, run: Run, chunk: int
-) -> FloatArray:
-    """Bound on each block's error in units of its tilted output."""
-    error = transform_error(2 * chunk)
-    swing = abs(run.tilt) * (chunk - 1)
-    tilted = float(chunk) * 2.0**swing
-    lost = math.ldexp(4.0 * tilted, HEADROOM_BITS - 1074) * (8.0 * chunk * math.log2(2.0 * chunk) + tilted)
-    # A falling tilt is shifted to end at 1, the plan's is not.
-    widths = np.exp2(run.neglected + (2.0 * swing if run.tilt < 0.0 else 0.0))
-    for block, (of_x, of_y) in enumerate(windows):
-        pairs = of_x.stop - of_x.start
-        if pairs > 0:
-            products = float(np.exp2(norms_x[of_x] + norms_y[of_y][::-1]).sum())
-            widths[block] += (3.0 * error + (pairs + 40.0) * UNIT_ROUNDOFF) * products + pairs * lost
-    # Also covers the roundings here, and neglected products that vanish beside those of the block.
-    return np.asarray(widths * 1.001)
-
-
-def _sum_of_products(x: _Spectra, y: _Spectra, out: _Spectra, scratch: _Spectra, symmetric: bool) -> None:
-    """Sum x[p] y[p] over p, in an order that depends on the shapes alone."""
+def _sum_of_products(
+    x: ComplexArray, y: ComplexArray, out: ComplexArray, scratch: ComplexArray, symmetric: bool
+) -> None:
+    """Sum x[p] y[p] over p, in the order of p."""
     pairs, size = x.shape
     if pairs == 0:
         out[:] = 0.0
         return
     half = pairs // 2 if symmetric else pairs
-    width = _SCRATCH // max(1, half)
-    for begin in range(0, size, width):
-        part = slice(begin, min(begin + width, size))
+    # Never a single column, along which numpy would sum in another order.
+    parts = -(-size // max(_FEWEST_COLUMNS, _SCRATCH // max(1, half)))
+    for piece in range(parts):
+        part = slice(piece * size // parts, (piece + 1) * size // parts)
         total = out[part]
         if half > 0:
             products = scratch[: half * total.size].reshape(half, total.size)

@@ -21,7 +21,15 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["Rounding", "convolve", "projected_bytes", "rounded_convolution"]
+__all__ = [
+    "Rounding",
+    "check_range",
+    "convolve",
+    "projected_bytes",
+    "rounded",
+    "rounded_convolution",
+    "sums_directly",
+]
 
 #: The direct sum is used up to this many non-zero elements in the sparser vector, ..
 _DIRECT_TERMS = 96
@@ -66,11 +74,7 @@ def convolve(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     largest_x = _largest(x, "x")
     largest_y = largest_x if x is y else _largest(y, "y")
-    if _exponent(largest_x) + _exponent(largest_y) + min(x.size, y.size).bit_length() > 1022:
-        raise InvalidInputError(
-            "convolve: expected vectors whose convolution is below 2^1022, "
-            f"got largest elements {largest_x:g} and {largest_y:g}"
-        )
+    check_range(largest_x, largest_y, min(x.size, y.size))
     size = x.size + y.size - 1
     if largest_x == 0.0 or largest_y == 0.0:
         return np.zeros(size), np.zeros(size)
@@ -78,7 +82,7 @@ def convolve(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     first_x, x = _trimmed(x)
     first_y, y = (first_x, x) if same else _trimmed(y)
     terms = min(int(np.count_nonzero(x)), int(np.count_nonzero(y)))
-    if terms <= _DIRECT_TERMS or x.size * y.size <= _DIRECT_PRODUCTS:
+    if sums_directly(terms, x.size, y.size):
         part, part_bound = direct_convolution(x, y)
     else:
         part, part_bound = chunked_convolution(x, y)
@@ -114,10 +118,28 @@ def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding, mass_l
     InvalidInputError
         As `convolve`.
     """
-    values, bound = convolve(x, y)
+    return rounded(*convolve(x, y), rounding, mass_limit)
+
+
+def rounded(values: FloatArray, bound: FloatArray, rounding: Rounding, mass_limit: float) -> FloatArray:
+    """Round elements of a convolution to a side, as `rounded_convolution` says."""
     if rounding is Rounding.UP:
         return np.minimum((values + bound) * (1.0 + 4.0 * UNIT_ROUNDOFF), mass_limit)
     return np.maximum(values - bound, 0.0) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+
+
+def sums_directly(terms: int, size_x: int, size_y: int) -> bool:
+    """Whether vectors of these lengths, the sparser one of so many non-zero elements, are summed directly."""
+    return terms <= _DIRECT_TERMS or size_x * size_y <= _DIRECT_PRODUCTS
+
+
+def check_range(largest_x: float, largest_y: float, terms: int) -> None:
+    """Refuse vectors of these largest elements, of which so many products meet, if the result might overflow."""
+    if _exponent(largest_x) + _exponent(largest_y) + terms.bit_length() > 1022:
+        raise InvalidInputError(
+            "convolve: expected vectors whose convolution is below 2^1022, "
+            f"got largest elements {largest_x:g} and {largest_y:g}"
+        )
 
 
 def projected_bytes(size_x: int, size_y: int) -> int:

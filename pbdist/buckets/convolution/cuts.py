@@ -2,22 +2,38 @@
 
 Every way of cutting gives values and a valid bound for them. Where the plan expects a coarse bound, shorter chunks are
 tried for those output blocks alone, and whatever has the smaller bound is kept.
+
+All of that is decided from summaries of the vectors (`Survey`) before anything is transformed, and each step works on
+any range of the output, so that `pbdist.buckets.blocked` takes the same steps with vectors that fit no memory.
 """
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.buckets.convolution.blocks import HEADROOM_BITS, convolve_blocks
+from pbdist.buckets.convolution.blocks import convolve_blocks
 from pbdist.buckets.convolution.direct import direct_convolution
-from pbdist.buckets.convolution.plan import Plan, cell_maxima, chunk_length, flat_plan, plan_blocks
-from pbdist.buckets.convolution.towers import find_towers
+from pbdist.buckets.convolution.plan import Plan, chunk_length, flat_plan, plan_blocks
+from pbdist.buckets.convolution.survey import IN_MEMORY, Survey
+from pbdist.buckets.convolution.vectors import Chunks, Vector, exponent_of, scale
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["chunked_bytes", "chunked_convolution"]
+__all__ = [
+    "ChunkedPlan",
+    "Level",
+    "add_towers",
+    "chunked_bytes",
+    "chunked_convolution",
+    "end_sums",
+    "keep_better",
+    "plan_chunks",
+    "put_ends",
+    "scale_back",
+]
 
 #: Up to this many products are summed directly where chunks lose accuracy.
 _EXACTING_PRODUCTS = 1 << 23
@@ -39,6 +55,81 @@ _ENDS_SHARE, _FEWEST_ENDS, _MOST_ENDS = 1024, 32, 256
 _Result: TypeAlias = tuple[FloatArray, FloatArray]
 
 
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One way of cutting, and what it is for.
+
+    Attributes
+    ----------
+    chunk
+        The length of a chunk.
+    plan
+        The blocks.
+    ranges
+        The ranges of elements for which it is tried.
+    """
+
+    chunk: int
+    plan: Plan
+    ranges: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkedPlan:
+    """Everything that is decided before a convolution by chunks.
+
+    Attributes
+    ----------
+    size
+        The length of the result.
+    exponents
+        Binary exponents of either vector.
+    towers, heights
+        Positions of the towers of either vector, and the elements there.
+    levels
+        The cuts, the coarsest one first.
+    """
+
+    size: int
+    exponents: tuple[int, int]
+    towers: tuple[IntArray, IntArray]
+    heights: tuple[FloatArray, FloatArray]
+    levels: tuple[Level, ...]
+
+    def chunks(self, level: Level, x: Vector, y: Vector) -> tuple[Chunks, Chunks]:
+        """Return the chunks of both vectors, one object if they are the same vector."""
+        first = Chunks(x, level.chunk, self.exponents[0], self.towers[0])
+        return first, first if x is y else Chunks(y, level.chunk, self.exponents[1], self.towers[1])
+
+
+def plan_chunks(x: Vector, y: Vector, survey: Survey = IN_MEMORY) -> ChunkedPlan | None:
+    """Plan the convolution of two vectors by chunks, or tell by None that it is to be summed directly.
+
+    Parameters
+    ----------
+    x, y : Vector
+        Finite and non-negative, the first and the last element above 0.
+    survey : Survey, optional
+        What looks at the vectors.
+    """
+    cut = _Cut(x, y, _CHUNKS[0], survey=survey)
+    plan = flat_plan(cut.cells_x, cut.cells_y)
+    if plan is not None:
+        chunks = _CHUNKS_OF_SHORT if max(x.size, y.size) <= _SHORT_AND_FLAT else _CHUNKS_OF_FLAT
+        cut = _Cut(x, y, chunks, cut.towers, survey)
+        plan = flat_plan(cut.cells_x, cut.cells_y)
+    if plan is None:
+        plan = cut.planned()
+    if plan.lost.any() and x.size * y.size <= _EXACTING_PRODUCTS:
+        return None
+    levels = (Level(cut.chunk, plan, ((0, cut.size),)), *_finer_levels(x, y, cut, plan.lost, survey))
+    heights = tuple(
+        np.array([float(vector[position : position + 1][0]) for position in towers.tolist()])
+        for vector, towers in zip((x, y), cut.towers, strict=True)
+    )
+    return ChunkedPlan(cut.size, cut.exponents, cut.towers, (heights[0], heights[1]), levels)
+
+
 def chunked_convolution(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Convolve two vectors by chunks.
 
@@ -52,27 +143,25 @@ def chunked_convolution(x: FloatArray, y: FloatArray) -> tuple[FloatArray, Float
     values, bound : ndarray
         Elementwise ``|values - exact| <= bound``.
     """
-    cut = _Cut(x, y, _CHUNKS[0])
-    plan = flat_plan(cut.cells_x, cut.cells_y)
-    if plan is not None:
-        cut = _Cut(x, y, _CHUNKS_OF_SHORT if max(x.size, y.size) <= _SHORT_AND_FLAT else _CHUNKS_OF_FLAT, cut.towers)
-        plan = flat_plan(cut.cells_x, cut.cells_y)
+    plan = plan_chunks(x, y)
     if plan is None:
-        plan = cut.planned()
-    if plan.lost.any() and x.size * y.size <= _EXACTING_PRODUCTS:
         return direct_convolution(x, y)
-    result = cut.convolved(plan)
-    _mend(result, x, y, cut, plan.lost)
-    _add_towers(result, x, y, cut.towers)
-    _resum_ends(result, x, y)
+    result = _level(plan, plan.levels[0], x, y)
+    for level in plan.levels[1:]:
+        finer = _level(plan, level, x, y)
+        for start, stop in level.ranges:
+            part = slice(start, stop)
+            keep_better((result[0][part], result[1][part]), (finer[0][part], finer[1][part]))
+    add_towers(result, x, y, plan, 0)
+    put_ends(result, end_sums(x, y), plan.size, 0)
     return result
 
 
 def chunked_bytes(size_x: int, size_y: int) -> int:
     """Upper bound on the memory that `chunked_convolution` takes, for vectors of these lengths; 4 MB aside.
 
-    Of each vector, padded to whole chunks: 8 bytes an element for the chunks, 16 for values and bound, 16 for spectra;
-    again for the finer cut, of which few spectra are ever held. The estimate is rounded up.
+    Of each vector, padded to whole chunks: 16 bytes an element for values and bound, 16 for spectra; again for the
+    finer cut, of which few spectra are ever held; 8 for what is taken on the way. The estimate is rounded up.
     """
     return 72 * (size_x + size_y + max(size_x, size_y) // 4)
 
@@ -81,31 +170,33 @@ class _Cut:
     """Two vectors in chunks, scaled by powers of two and without their towers."""
 
     def __init__(
-        self, x: FloatArray, y: FloatArray, chunks: int, towers: tuple[IntArray, IntArray] | None = None
+        self,
+        x: Vector,
+        y: Vector,
+        chunks: int,
+        towers: tuple[IntArray, IntArray] | None = None,
+        survey: Survey = IN_MEMORY,
     ) -> None:
         longest = max(x.size, y.size)
         self.size = x.size + y.size - 1
         self.chunk = max(_SHORTEST, chunk_length(longest, max(chunks, -(-longest // _LONGEST))))
-        self.x, exponent_x, towers_x = _in_chunks(x, self.chunk, None if towers is None else towers[0])
-        self.cells_x = cell_maxima(self.x)
-        self.y, exponent_y, towers_y, self.cells_y = self.x, exponent_x, towers_x, self.cells_x
+        self.x = _in_chunks(x, self.chunk, None if towers is None else towers[0], survey)
+        self.cells_x = survey.maxima(self.x)
+        self.y, self.cells_y = self.x, self.cells_x
         if x is not y:
-            self.y, exponent_y, towers_y = _in_chunks(y, self.chunk, None if towers is None else towers[1])
-            self.cells_y = cell_maxima(self.y)
-        self.towers = towers_x, towers_y
-        self.exponent = exponent_x + exponent_y
+            self.y = _in_chunks(y, self.chunk, None if towers is None else towers[1], survey)
+            self.cells_y = survey.maxima(self.y)
+        self.towers = self.x.towers, self.y.towers
+        self.exponents = self.x.exponent, self.y.exponent
 
     def planned(self, wanted: BoolArray | None = None) -> Plan:
         """Plan the blocks that are wanted, or all."""
         return plan_blocks(self.cells_x, self.cells_y, self.chunk, wanted)
 
-    def convolved(self, plan: Plan) -> tuple[FloatArray, FloatArray]:
+    def convolved(self, plan: Plan) -> _Result:
         """Convolve what is left without the towers; only elements whose blocks are planned are meaningful."""
         values, bound = (part[: self.size] for part in convolve_blocks(self.x, self.y, plan))
-        _scale(values, self.exponent)
-        _scale(bound, self.exponent)
-        # Either may have lost half of the smallest subnormal number, here or before it was scaled.
-        bound += math.ldexp(1.0, max(self.exponent, 0) - 1073)
+        scale_back((values, bound), sum(self.exponents))
         return values, bound
 
     def blocks_of(self, start: int, stop: int) -> slice:
@@ -113,34 +204,22 @@ class _Cut:
         return slice(max(0, start // self.chunk - 1), (stop - 1) // self.chunk + 1)
 
 
-def _in_chunks(x: FloatArray, chunk: int, towers: IntArray | None) -> tuple[FloatArray, int, IntArray]:
-    """Return scaled chunks without towers, the binary exponent taken out, and the positions of the towers."""
-    exponent = math.frexp(float(x.max()))[1] - HEADROOM_BITS
-    chunks = np.zeros((-(-x.size // chunk), chunk))
-    flat = chunks.reshape(-1)
-    flat[: x.size] = x
-    _scale(flat, -exponent)
+def _in_chunks(x: Vector, chunk: int, towers: IntArray | None, survey: Survey) -> Chunks:
+    exponent = exponent_of(survey.largest(x))
     if towers is None:
-        towers = find_towers(chunks)
-    flat[towers] = 0.0
-    return chunks, exponent, towers
+        towers = survey.towers(Chunks(x, chunk, exponent, np.zeros(0, dtype=np.int64)))
+    return Chunks(x, chunk, exponent, towers)
 
 
-def _scale(values: FloatArray, exponent: int) -> None:
-    """Multiply in place by a power of two."""
-    if abs(exponent) < 1000:
-        values *= math.ldexp(1.0, exponent)
-    else:
-        np.ldexp(values, exponent, out=values)
-
-
-def _mend(result: _Result, x: FloatArray, y: FloatArray, cut: _Cut, lost: BoolArray) -> None:
-    """Replace elements of lost blocks by those of finer cuts where these have the smaller bound."""
-    values, bound = result
+def _finer_levels(x: Vector, y: Vector, cut: _Cut, lost: BoolArray, survey: Survey) -> Iterator[Level]:
+    """Plan finer cuts for the blocks that lose accuracy."""
     for chunks in _CHUNKS[1:]:
         if not lost.any() or cut.chunk == _SHORTEST:
             return
-        finer = _Cut(x, y, chunks, cut.towers)
+        finer = _Cut(x, y, chunks, cut.towers, survey)
+        if finer.chunk == cut.chunk:
+            # The longest vectors are cut so finely from the start.
+            continue
         ranges = [(start * cut.chunk, min(stop * cut.chunk + cut.chunk, cut.size)) for start, stop in _stretches(lost)]
         wanted = np.zeros(finer.x.shape[0] + finer.y.shape[0] - 1, dtype=bool)
         for start, stop in ranges:
@@ -148,12 +227,7 @@ def _mend(result: _Result, x: FloatArray, y: FloatArray, cut: _Cut, lost: BoolAr
         plan = finer.planned(wanted)
         if np.count_nonzero(plan.lost) > _WORTH * np.count_nonzero(wanted):
             return
-        new_values, new_bound = finer.convolved(plan)
-        for start, stop in ranges:
-            part = slice(start, stop)
-            better = new_bound[part] < bound[part]
-            np.copyto(values[part], new_values[part], where=better)
-            np.copyto(bound[part], new_bound[part], where=better)
+        yield Level(finer.chunk, plan, tuple(ranges))
         cut, lost = finer, plan.lost
 
 
@@ -163,28 +237,65 @@ def _stretches(chosen: BoolArray) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
-def _add_towers(result: _Result, x: FloatArray, y: FloatArray, towers: tuple[IntArray, IntArray]) -> None:
-    """Add the products of x's towers and y, and those of y's towers and the rest of x."""
-    count = towers[0].size + towers[1].size
+def _level(plan: ChunkedPlan, level: Level, x: FloatArray, y: FloatArray) -> _Result:
+    values, bound = (part[: plan.size] for part in convolve_blocks(*plan.chunks(level, x, y), level.plan))
+    scale_back((values, bound), sum(plan.exponents))
+    return values, bound
+
+
+def scale_back(result: _Result, exponent: int) -> None:
+    """Take the scaling off, in place."""
+    values, bound = result
+    scale(values, exponent)
+    scale(bound, exponent)
+    # Either may have lost half of the smallest subnormal number, here or before it was scaled.
+    bound += math.ldexp(1.0, max(exponent, 0) - 1073)
+
+
+def keep_better(result: _Result, finer: _Result) -> None:
+    """Replace elements, in place, where the others have the smaller bound."""
+    better = finer[1] < result[1]
+    for mine, other in zip(result, finer, strict=True):
+        np.copyto(mine, other, where=better)
+
+
+def add_towers(result: _Result, x: Vector, y: Vector, plan: ChunkedPlan, start: int) -> None:
+    """Add the products of x's towers and y, and those of y's towers and the rest of x, from element `start` on."""
+    count = plan.towers[0].size + plan.towers[1].size
     if count == 0:
         return
     values, bound = result
-    scratch = np.empty(max(x.size, y.size))
-    for position in towers[0].tolist():
-        values[position : position + y.size] += np.multiply(y, x[position], out=scratch[: y.size])
-    for position in towers[1].tolist():
-        products = np.multiply(x, y[position], out=scratch[: x.size])
-        products[towers[0]] = 0.0
-        values[position : position + x.size] += products
+    scratch = np.empty_like(values)
+    towers_x, towers_y = plan.towers
+    for towers, heights, other, rest in ((towers_x, plan.heights[0], y, False), (towers_y, plan.heights[1], x, True)):
+        for position, height in zip(towers.tolist(), heights.tolist(), strict=True):
+            first, last = max(start, position), min(start + values.size, position + other.size)
+            if first >= last:
+                continue
+            products = np.multiply(other[first - position : last - position], height, out=scratch[: last - first])
+            if rest:
+                taken = towers_x + position
+                products[taken[(taken >= first) & (taken < last)] - first] = 0.0
+            values[first - start : last - start] += products
     # What is added is non-negative: no partial sum exceeds the last one's modulus by more than twice the bound.
     bound *= 1.001
     bound += (4.0 * count + 4.0) * UNIT_ROUNDOFF * np.abs(values)
     bound += math.ldexp(count + 2.0, -1074)
 
 
-def _resum_ends(result: _Result, x: FloatArray, y: FloatArray) -> None:
+def end_sums(x: Vector, y: Vector) -> tuple[_Result, _Result]:
     """Sum the first and the last elements directly."""
-    values, bound = result
     count = min(x.size, y.size, max(_FEWEST_ENDS, min(_MOST_ENDS, max(x.size, y.size) // _ENDS_SHARE)))
-    values[:count], bound[:count] = (part[:count] for part in direct_convolution(x[:count], y[:count]))
-    values[-count:], bound[-count:] = (part[-count:] for part in direct_convolution(x[-count:], y[-count:]))
+    first = direct_convolution(x[:count], y[:count])
+    last = direct_convolution(x[x.size - count : x.size], y[y.size - count : y.size])
+    return (first[0][:count], first[1][:count]), (last[0][-count:], last[1][-count:])
+
+
+def put_ends(result: _Result, ends: tuple[_Result, _Result], size: int, start: int) -> None:
+    """Put the sums of a result of that size where they belong in its elements from `start` on."""
+    count = ends[0][0].size
+    for place, end in ((0, ends[0]), (size - count, ends[1])):
+        first, last = max(start, place), min(start + result[0].size, place + count)
+        if first < last:
+            for mine, sums in zip(result, end, strict=True):
+                mine[first - start : last - start] = sums[first - place : last - place]

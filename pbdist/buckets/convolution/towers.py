@@ -4,12 +4,14 @@ In a transform the error of their square would cover everything beside it. There
 are summed directly, where the error is relative to each sum.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from pbdist.buckets.convolution.plan import CELLS
 from pbdist.types import FloatArray, IntArray
 
-__all__ = ["find_towers"]
+__all__ = ["find_towers", "tower_candidates", "towers_among"]
 
 #: In shorter cells a tower costs the others little accuracy.
 _SHORTEST_CELL = 32
@@ -23,19 +25,40 @@ _MOST = 16
 
 def find_towers(chunks: FloatArray) -> IntArray:
     """Return the positions of the towers in chunks of non-negative elements; at most 16, or none at all."""
-    cells = chunks.reshape(chunks.shape[0] * CELLS, -1)
+    return towers_among([tower_candidates(chunks, 0)])
+
+
+def tower_candidates(rows: FloatArray, start: int) -> tuple[int, IntArray]:
+    """Return how many cells of some chunks are suspect, and the positions of their towers.
+
+    Parameters
+    ----------
+    rows : ndarray, shape (k, c)
+        Consecutive chunks of non-negative elements.
+    start : int
+        The position of the first element.
+    """
+    cells = rows.reshape(rows.shape[0] * CELLS, -1)
     none = np.zeros(0, dtype=np.int64)
     if cells.shape[1] < _SHORTEST_CELL:
-        return none
+        return 0, none
     largest = cells.max(axis=1)
     suspects = np.flatnonzero((largest > 0.0) & (largest >= _SHARE * cells.sum(axis=1)))
-    if suspects.size > _MOST:
-        return none
     found = [none]
-    for row in suspects.tolist():
+    # With more of them there are no towers.
+    for row in suspects[: _MOST + 1].tolist():
         top = np.argpartition(cells[row], -_NEIGHBOURS - 1)[-_NEIGHBOURS - 1 :]
         heights = cells[row, top]
         high = np.sort(top[heights > _HEIGHT * heights.min()])
-        found.append(row * cells.shape[1] + high)
+        found.append(start + row * cells.shape[1] + high)
+    return suspects.size, np.concatenate(found)
+
+
+def towers_among(candidates: Iterable[tuple[int, IntArray]]) -> IntArray:
+    """Return the towers of a whole vector from what `tower_candidates` said of its parts, in order."""
+    suspects, found = 0, [np.zeros(0, dtype=np.int64)]
+    for count, positions in candidates:
+        suspects += count
+        found.append(positions)
     towers = np.concatenate(found)
-    return towers if towers.size <= _MOST else none
+    return towers if suspects <= _MOST and towers.size <= _MOST else found[0]
