@@ -17,6 +17,7 @@ __all__ = [
     "StoreFormatError",
     "StoreMismatchError",
     "StudyFileError",
+    "WorkersLostError",
     "shown",
 ]
 
@@ -75,3 +76,7 @@ class StoreDamagedError(PbdistError, OSError):
 
 class BatchError(PbdistError, RuntimeError):
     """Some batches of a study could not be computed: the text names the cells and the cause."""
+
+
+class WorkersLostError(PbdistError, ConnectionError):
+    """The workers of a run are gone: give the same command again, it goes on where this run stopped."""

@@ -1,74 +1,87 @@
 """The executor that computes on Dask workers: a cluster started here, or a scheduler that is already there."""
 
-import asyncio
-import concurrent.futures
 import logging
-import os
-import signal
-import socket
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import queue
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-import dask
-from distributed import Client, LocalCluster, as_completed
+from distributed import Client, performance_report
+from distributed.scheduler import KilledWorker
 
-from pbdist.errors import InvalidInputError
-from pbdist.run.batch import Failure, Job, Outcome, Receipt, attempt, one_line
-from pbdist.run.profile import LocalProfile
+from pbdist.errors import InvalidInputError, WorkersLostError
+from pbdist.run.clusters import ClusterHandle, start_cluster, workers_of
+from pbdist.run.executor import Done, Failure, attempt, one_line
+from pbdist.run.profile import LocalProfile, Profile
 
-__all__ = ["DaskExecutor", "available_cores"]
+__all__ = ["DaskExecutor"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 #: Tasks submitted and not yet done, for each worker: enough that none waits, few enough to hold in memory.
-_WINDOW_PER_WORKER = 4
+_WINDOW_PER_WORKER = 3
 _CONNECT_SECONDS = 20
-#: A receipt is small: a scheduler that does not hand it over by then is gone.
+#: A result is small: a scheduler that does not hand it over by then is gone.
 _ANSWER_SECONDS = 60
-#: Dask's own MALLOC_TRIM_THRESHOLD_ gives every vector's pages back to the system and fetches them again for the next.
-_WORKER_ENVIRONMENT = {
-    "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
-    "MALLOC_MMAP_THRESHOLD_": str(256 * 2**20),
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-_WORKER_CONFIGURATION = {"distributed.nanny.pre-spawn-environ": _WORKER_ENVIRONMENT}
+#: How long to wait for the first worker of a scheduler that is already there.
 _WORKER_SECONDS = 60
+#: How long there may be no worker at all during a run; what a profile gives its workers to start, if that is longer.
+_LOST_SECONDS = 300.0
+#: How often to look whether there still are workers while nothing comes back.
+_LOOK_SECONDS = 5.0
 _NOISY_LOGGERS = tuple(
     f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
 )
 
 
-def available_cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class DaskExecutor:
-    """Computes jobs on Dask workers.
+    """Computes items on Dask workers.
 
     Parameters
     ----------
     profile
-        The local cluster to start, unless `scheduler` is given.
+        The cluster to start, unless a scheduler is given.
     scheduler
         The address of a running scheduler.
+    scheduler_file
+        The file that a running scheduler has written its address to (``dask scheduler --scheduler-file``).
+    report
+        Where to save Dask's performance report, an HTML page.
+    lost_seconds
+        How long there may be no worker at all before the run ends.
     """
 
-    def __init__(self, profile: LocalProfile | None = None, scheduler: str | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile | None = None,
+        scheduler: str | None = None,
+        scheduler_file: str | Path | None = None,
+        report: str | Path | None = None,
+        lost_seconds: float = _LOST_SECONDS,
+    ) -> None:
         self._profile = profile or LocalProfile()
         self._scheduler = scheduler
-        self._cluster: Any = None
+        self._scheduler_file = None if scheduler_file is None else Path(scheduler_file)
+        self._report = None if report is None else Path(report)
+        self._lost_seconds = lost_seconds
+        self._handle: ClusterHandle | None = None
         self._client: Any = None
+        self._stack = ExitStack()
 
     @property
     def workers(self) -> str:
         """The number of workers, and where they are."""
-        where = f"scheduler {self._scheduler}" if self._scheduler else "this machine"
         count = len(self._known_workers())
-        return f"{count} worker{'' if count == 1 else 's'} on {where}"
+        return f"{count} worker{'' if count == 1 else 's'} on {self._where()}"
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks the workers that are there compute at the same time."""
+        return max(1, sum(int(worker.get("nthreads", 1)) for worker in self._known_workers().values()))
 
     @property
     def dashboard(self) -> str | None:
@@ -78,9 +91,13 @@ class DaskExecutor:
 
     @property
     def worker_bytes(self) -> int | None:
-        """The smallest memory limit of the workers."""
-        limits = [worker["memory_limit"] for worker in self._known_workers().values()]
-        return min((int(limit) for limit in limits if limit), default=None)
+        """The smallest memory limit of the workers; what several threads of one share is divided among them."""
+        limits = [
+            int(worker["memory_limit"]) // max(1, int(worker.get("nthreads", 1)))
+            for worker in self._known_workers().values()
+            if worker["memory_limit"]
+        ]
+        return min(limits, default=None)
 
     def __enter__(self) -> Self:
         """Start or find the cluster.
@@ -88,119 +105,143 @@ class DaskExecutor:
         Raises
         ------
         InvalidInputError
-            There is no scheduler at the address, it has no workers, or the profile cannot be started.
+            There is no scheduler at the address, no worker comes in time, or the profile cannot be started.
+        MissingDependencyError
+            The package that starts such a cluster is not installed.
         """
-        try:
-            self._connect()
-        except BaseException:
-            self._close()
-            raise
+        if self._report is not None:
+            _check_writable(self._report)
+        with ExitStack() as stack:
+            self._connect(stack)
+            if self._report is not None:
+                stack.enter_context(performance_report(str(self._report)))
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close the connection, and the cluster if it was started here."""
-        self._close()
+        """Save the report, close the connection, and the cluster if it was started here."""
+        try:
+            self._stack.close()
+        finally:
+            self._client, self._handle = None, None
 
-    def run(self, task: Callable[[Job], Receipt], jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """Yield outcomes as they come, with a bounded number of jobs submitted."""
-        waiting = iter(jobs)
-        batches: dict[Any, int] = {}
-        window = _WINDOW_PER_WORKER * max(1, len(self._known_workers()))
-        running = as_completed()
+    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+        """Yield what became of each item as it comes, with a bounded number of them submitted.
 
-        def submit(count: int) -> None:
-            for _, job in zip(range(count), waiting, strict=False):
-                # A batch is done when its files are there, not when a task of the same name has once returned.
-                future = self._client.submit(attempt, task, job, pure=False)
-                batches[future.key] = job.batch.index
-                running.add(future)
+        Raises
+        ------
+        WorkersLostError
+            The connection to the scheduler is lost, or there is no worker for too long.
+        """
+        waiting = iter(items)
+        finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        running: dict[str, tuple[Any, Item]] = {}
+        resources = None if self._handle is None else self._handle.resources
 
-        submit(window)
-        for future in running:
+        def submit() -> bool:
+            for item in waiting:
+                # A task is done when its files are there, not when one of the same name has once returned.
+                future = self._client.submit(attempt, task, item, pure=False, resources=resources)
+                running[future.key] = future, item
+                future.add_done_callback(finished.put)
+                return True
+            return False
+
+        try:
+            while True:
+                while len(running) < _WINDOW_PER_WORKER * self.parallelism and submit():
+                    pass
+                if not running:
+                    return
+                future = self._next(finished)
+                held = running.pop(future.key, None)
+                if held is not None:
+                    yield Done(held[1], _result(future))
+        finally:
+            # What nobody waits for any more is not computed.
+            running.clear()
+
+    def _next(self, finished: "queue.SimpleQueue[Any]") -> Any:
+        """Return the next future that is done, unless the workers are lost."""
+        lost_since: float | None = None
+        while True:
             try:
-                outcome = _outcome(future, batches[future.key])
-                submit(1)
-            except (OSError, TimeoutError, asyncio.CancelledError, concurrent.futures.CancelledError):
-                # The client has lost its scheduler, and with it all that was submitted.
-                left = [*batches.values(), *(job.batch.index for job in waiting)]
-                yield from (Failure(batch, "the connection to the scheduler was lost") for batch in left)
-                return
-            del batches[future.key]
-            yield outcome
+                return finished.get(timeout=_LOOK_SECONDS)
+            except queue.Empty:
+                if self._client.status not in ("running", "connecting"):
+                    raise WorkersLostError("the connection to the scheduler was lost") from None
+                now = time.monotonic()
+                lost_since = None if self._known_workers() else lost_since or now
+                if lost_since is not None and now - lost_since > self._patience():
+                    raise WorkersLostError(
+                        f"expected a worker on {self._where()}, got none for {self._patience():g} s"
+                    ) from None
 
-    def _known_workers(self) -> dict[str, dict[str, Any]]:
-        workers: dict[str, dict[str, Any]] = self._client.scheduler_info(n_workers=-1)["workers"]
-        return workers
+    def _patience(self) -> float:
+        return self._lost_seconds if self._handle is None else max(self._lost_seconds, self._handle.start_timeout)
 
-    def _connect(self) -> None:
-        if self._scheduler is not None:
-            # That the scheduler is lost is told once, by the run; what distributed logs of it says no more.
-            for name in ("distributed", *_NOISY_LOGGERS):
-                logging.getLogger(name).setLevel(logging.CRITICAL)
-            try:
-                self._client = Client(self._scheduler, timeout=_CONNECT_SECONDS)
-            except (OSError, ValueError, TypeError) as error:
-                problem = f"expected the address of a running scheduler, got {self._scheduler!r}: {one_line(error)}"
-                raise InvalidInputError(f"--scheduler: {problem}") from error
-        else:
-            try:
-                with _children_ignore_interrupts(), dask.config.set(_WORKER_CONFIGURATION):
-                    self._cluster = LocalCluster(
-                        n_workers=self._profile.workers or available_cores(),
-                        threads_per_worker=self._profile.threads_per_worker,
-                        memory_limit=self._profile.memory_limit,
-                        dashboard_address=f"127.0.0.1:{_free_port(self._profile.dashboard_port)}",
-                        processes=True,
-                    )
-            except (OSError, ValueError, RuntimeError) as error:
-                raise InvalidInputError(f"cluster: expected a profile that starts, got {one_line(error)}") from error
-            self._client = Client(self._cluster)
+    def _where(self) -> str:
+        if self._handle is not None:
+            return self._handle.where
+        return f"scheduler {self._scheduler or self._scheduler_file}"
+
+    def _known_workers(self) -> Mapping[str, Mapping[str, Any]]:
+        return workers_of(self._client)
+
+    def _connect(self, stack: ExitStack) -> None:
+        if self._scheduler is None and self._scheduler_file is None:
+            self._handle = stack.enter_context(start_cluster(self._profile))
+            self._client = stack.enter_context(Client(self._handle.cluster))
+            self._handle.wait(self._client)
+            return
+        # That the scheduler is lost is told once, by the run; what distributed logs of it says no more.
+        for name in ("distributed", *_NOISY_LOGGERS):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        option, given = (
+            ("--scheduler", self._scheduler) if self._scheduler else ("--scheduler-file", str(self._scheduler_file))
+        )
+        if self._scheduler_file is not None and not self._scheduler_file.is_file():
+            raise InvalidInputError(f"{option}: expected the file of a running scheduler, got none at {given!r}")
+        try:
+            where = {"address": given} if self._scheduler else {"scheduler_file": given}
+            self._client = stack.enter_context(Client(**where, timeout=_CONNECT_SECONDS))
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            problem = f"expected the address of a running scheduler, got {given!r}: {one_line(error)}"
+            raise InvalidInputError(f"{option}: {problem}") from error
         try:
             self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
         except TimeoutError as error:
             raise InvalidInputError(f"cluster: expected a worker within {_WORKER_SECONDS} s, got none") from error
 
-    def _close(self) -> None:
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-        if self._cluster is not None:
-            self._cluster.close()
-            self._cluster = None
 
+def _result(future: Any) -> Any:
+    """Return the result of a task, or the failure that the scheduler tells.
 
-@contextmanager
-def _children_ignore_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C, which a terminal sends to all: the driver stops them in good order."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Raises
+    ------
+    WorkersLostError
+        The scheduler is gone.
+    """
     try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _outcome(future: Any, batch: int) -> Outcome:
-    """Return the outcome of a task; an `OSError`, a time-out or a cancellation says that the scheduler is gone."""
-    if future.status == "finished":
-        result: Outcome = future.result(timeout=_ANSWER_SECONDS)
-        return result
-    if future.status == "error":
-        return Failure(batch, one_line(future.exception(timeout=_ANSWER_SECONDS)))
+        if future.status == "finished":
+            return future.result(timeout=_ANSWER_SECONDS)
+        if future.status == "error":
+            error = future.exception(timeout=_ANSWER_SECONDS)
+            if isinstance(error, KilledWorker):
+                return Failure(f"the workers that computed it died: {one_line(error)}", killed=True)
+            return Failure(one_line(error))
+    except (OSError, TimeoutError) as error:
+        raise WorkersLostError("the connection to the scheduler was lost") from error
     # Cancelled, which nobody asked for.
-    raise TimeoutError
+    raise WorkersLostError("the connection to the scheduler was lost")
 
 
-def _free_port(wanted: int) -> int:
-    """Return `wanted`, or 0 for any port where something else listens on it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except OSError:
-            return 0
-    return wanted
+def _check_writable(report: Path) -> None:
+    """Refuse a report that cannot be saved before hours of work, not after them."""
+    try:
+        with report.open("a", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise InvalidInputError(f"--report: expected a file that can be written, got: {error}") from error

@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from pbdist.errors import BatchError, InvalidInputError
-from pbdist.run.batch import Job, Receipt, run_batch
-from pbdist.run.events import BatchFailed, BatchFinished, Listener, RunFinished, RunStarted
+from pbdist.errors import InvalidInputError
+from pbdist.run.computing import Computing
+from pbdist.run.events import Listener
 from pbdist.run.executor import Executor
 from pbdist.store import StoredStudy, create_or_open, is_committed, remove_strays, restore_skeleton
-from pbdist.study import Batch, Plan, StudySpec, plan_study
+from pbdist.study import Plan, StudySpec, plan_study
 
 __all__ = ["run_study"]
-
-_MOST_TOLD = 5
 
 
 def run_study(study: StudySpec, store: str | Path, executor: Executor, listener: Listener) -> StoredStudy:
@@ -43,11 +41,10 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         The store cannot be created there, another run is writing to it, or a worker may not use the memory that
         the plan projects.
     BatchError
-        Some batches failed; the text names their cells and the causes. All others are committed.
+        Some cells could not be computed; the text names them and the causes. All others are committed.
     """
     plan = plan_study(study)
     path = Path(store).absolute()
-    failures: dict[int, str] = {}
     with ExitStack() as workers:
         new = not os.path.lexists(path)
         if new:
@@ -57,39 +54,16 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         with _only_driver(stored):
             if not new:
                 restore_skeleton(stored, plan)
-            left = [batch for batch in plan.batches if not is_committed(stored, batch.index)]
+            computing = Computing([stored], study, listener)
+            left = [(stored, batch) for batch in plan.batches if not is_committed(stored, batch.index)]
             if left:
                 if not new:
                     workers.enter_context(_started(executor, plan))
-                failures = _compute(stored, plan, left, executor, listener)
+                computing.run(left, executor)
             workers.close()
             remove_strays(stored)
-    batches = {batch.index: batch for batch in plan.batches}
-    failed_cells = sum(batches[index].stop - batches[index].start for index in failures)
-    listener(RunFinished(len(study.cells), failed_cells))
-    if failures:
-        raise BatchError(_describe(study, [(batches[index], cause) for index, cause in sorted(failures.items())]))
+    computing.finish()
     return stored
-
-
-def _compute(
-    stored: StoredStudy, plan: Plan, left: list[Batch], executor: Executor, listener: Listener
-) -> dict[int, str]:
-    """Run the batches and return the causes of those that failed."""
-    failures: dict[int, str] = {}
-    sizes = {batch.index: batch.stop - batch.start for batch in left}
-    jobs = [Job(str(stored.path), stored.study.digest, batch) for batch in left]
-    cells = len(plan.study.cells)
-    cells_before = cells - sum(sizes.values())
-    listener(RunStarted(cells, cells_before, len(left), executor.workers, executor.dashboard))
-    for outcome in executor.run(run_batch, jobs):
-        size = sizes[outcome.batch]
-        if isinstance(outcome, Receipt):
-            listener(BatchFinished(outcome.batch, size, outcome.seconds, outcome.written_bytes))
-        else:
-            failures[outcome.batch] = outcome.cause
-            listener(BatchFailed(outcome.batch, size, outcome.cause))
-    return failures
 
 
 @contextmanager
@@ -118,18 +92,3 @@ def _only_driver(stored: StoredStudy) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _describe(study: StudySpec, failures: list[tuple[Batch, str]]) -> str:
-    """Return which cells failed and why: cells of the same cause together, the first few of each by name."""
-    by_cause: dict[str, list[str]] = {}
-    for batch, cause in failures:
-        by_cause.setdefault(cause, []).extend(cell.describe() for cell in study.cells[batch.start : batch.stop])
-    told = [f"{'; '.join(_first(cells, 'cells'))}: {cause}" for cause, cells in by_cause.items()]
-    failed = sum(map(len, by_cause.values()))
-    return f"{failed} of {len(study.cells)} cells could not be computed: {' | '.join(_first(told, 'causes'))}"
-
-
-def _first(texts: list[str], what: str) -> list[str]:
-    more = [f"and {len(texts) - _MOST_TOLD} more {what}"] if len(texts) > _MOST_TOLD else []
-    return texts[:_MOST_TOLD] + more

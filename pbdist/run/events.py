@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["BatchFailed", "BatchFinished", "Event", "Listener", "RunFinished", "RunStarted"]
+__all__ = ["BatchFailed", "BatchFinished", "CellFailed", "Event", "Listener", "RunFinished", "RunStarted"]
 
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The executor is ready and the first batch about to be submitted.
+    """The executor is ready and the first task about to be submitted.
 
     Attributes
     ----------
@@ -23,6 +23,10 @@ class RunStarted:
         Text that tells where the work is done.
     dashboard
         The address of the dashboard, or None.
+    store
+        Where the store is: an absolute path or a URL.
+    seconds
+        What the batches that are left are projected to take on one core, by a model that was calibrated on the workers.
     """
 
     cells: int
@@ -30,22 +34,80 @@ class RunStarted:
     batches: int
     workers: str
     dashboard: str | None
+    store: str
+    seconds: float
 
 
 @dataclass(frozen=True)
 class BatchFinished:
-    """A batch is committed: its number of cells, seconds of computing, and bytes written."""
+    """A batch is committed.
 
+    Attributes
+    ----------
+    part
+        The part of the store that the batch belongs to: empty for the first one.
+    batch, first, stop
+        Its number in the part, its first cell there, and the one after its last.
+    settings
+        The first and the last of its noise settings, as text.
+    seconds, kernel_seconds
+        Time in the worker: all, and what of it was spent computing bounds.
+    projected_seconds
+        What the calibrated model had said of it when the run started, on the scale of `RunStarted.seconds`.
+    written_bytes
+        Bytes written.
+    failed_cells
+        How many of its cells could not be computed; each is told by a `CellFailed` before.
+    worker
+        The worker that computed it.
+    """
+
+    part: str
     batch: int
-    cells: int
+    first: int
+    stop: int
+    settings: tuple[str, str]
     seconds: float
+    kernel_seconds: float
+    projected_seconds: float
     written_bytes: int
+    failed_cells: int
+    worker: str
+
+    @property
+    def cells(self) -> int:
+        """Cells of the batch."""
+        return self.stop - self.first
+
+
+@dataclass(frozen=True)
+class CellFailed:
+    """A cell could not be computed; the others of its batch were.
+
+    Attributes
+    ----------
+    part, cell
+        The part of the store, and the number of the cell in it.
+    setting
+        The noise setting, as text.
+    cause
+        The exception on one line.
+    traceback
+        Its traceback; empty where there is none, because the worker was killed.
+    """
+
+    part: str
+    cell: int
+    setting: str
+    cause: str
+    traceback: str
 
 
 @dataclass(frozen=True)
 class BatchFailed:
-    """A batch could not be computed; the others go on."""
+    """A batch could not be written; the others go on."""
 
+    part: str
     batch: int
     cells: int
     cause: str
@@ -53,11 +115,27 @@ class BatchFailed:
 
 @dataclass(frozen=True)
 class RunFinished:
-    """Nothing is left to do: all cells but those of the failed batches are committed."""
+    """Nothing is left to do: all cells but those that failed are committed.
+
+    Attributes
+    ----------
+    cells, failed_cells
+        Cells of the study, and those that are not computed.
+    seconds
+        Since the run started, on the driver's clock.
+    worker_seconds, kernel_seconds
+        Sums over the batches of this run.
+    written_bytes
+        Bytes written by this run.
+    """
 
     cells: int
     failed_cells: int
+    seconds: float
+    worker_seconds: float
+    kernel_seconds: float
+    written_bytes: int
 
 
-Event: TypeAlias = RunStarted | BatchFinished | BatchFailed | RunFinished
+Event: TypeAlias = RunStarted | BatchFinished | CellFailed | BatchFailed | RunFinished
 Listener: TypeAlias = Callable[[Event], None]

@@ -1,17 +1,50 @@
-"""Where batches are computed: a small interface, and the implementation that needs nothing but this process."""
+"""Where tasks are computed: a small interface, and the implementation that needs nothing but this process."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
-from pbdist.run.batch import Job, Outcome, Receipt, attempt
+__all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line"]
 
-__all__ = ["Executor", "SerialExecutor"]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a task has no result.
+
+    Attributes
+    ----------
+    cause
+        The exception on one line.
+    traceback
+        Its traceback; empty where the worker was killed.
+    killed
+        Whether the workers that computed it died, again and again.
+    errno
+        The system's number of an `OSError`, or None.
+    """
+
+    cause: str
+    traceback: str = ""
+    killed: bool = False
+    errno: int | None = None
+
+
+@dataclass(frozen=True)
+class Done(Generic[Item, Result]):
+    """What became of an item: the result of the task, or why there is none."""
+
+    item: Item
+    result: Result | Failure
 
 
 class Executor(Protocol):
-    """Computes jobs and yields one outcome for each, in any order.
+    """Computes a task for each of many items, in any order.
 
     A context manager: what it started is gone when the block is left, however it is left.
     """
@@ -21,6 +54,10 @@ class Executor(Protocol):
         """Where the work is done, for a person."""
 
     @property
+    def parallelism(self) -> int:
+        """How many tasks are computed at the same time; at least 1."""
+
+    @property
     def dashboard(self) -> str | None:
         """The address of a dashboard, or None."""
 
@@ -28,8 +65,16 @@ class Executor(Protocol):
     def worker_bytes(self) -> int | None:
         """The memory that the smallest worker may use, or None where no limit is known."""
 
-    def run(self, task: Callable[[Job], Receipt], jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """Submit the jobs in the given order; an exception in a job is a `Failure` and stops no other job."""
+    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+        """Compute the items, taken one by one when there is room for them.
+
+        An exception in a task is a `Failure` and stops no other.
+
+        Raises
+        ------
+        WorkersLostError
+            The workers are gone, and with them what was not yet done.
+        """
 
     def __enter__(self) -> Self:
         """Start what computes."""
@@ -41,20 +86,21 @@ class Executor(Protocol):
 
 
 class SerialExecutor:
-    """Computes one job after the other in this process: for debugging, and as the oracle of the other executors."""
+    """Computes one item after the other in this process: for debugging, and as the oracle of the other executors."""
 
     workers = "this process"
     dashboard: str | None = None
+    parallelism = 1
 
     @property
     def worker_bytes(self) -> int | None:
         """The memory of this machine."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    def run(self, task: Callable[[Job], Receipt], jobs: Sequence[Job]) -> Iterator[Outcome]:
-        """Yield the outcome of each job in the given order."""
-        for job in jobs:
-            yield attempt(task, job)
+    def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
+        """Yield what became of each item, in the given order."""
+        for item in items:
+            yield Done(item, attempt(task, item))
 
     def __enter__(self) -> Self:
         """Return the executor: there is nothing to start."""
@@ -64,3 +110,18 @@ class SerialExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Do nothing: there is nothing to stop."""
+
+
+def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
+    """Return what `task` returns, or its exception as a `Failure`: that one item fails must not stop the others."""
+    try:
+        return task(item)
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is told at the end
+        number = error.errno if isinstance(error, OSError) else None
+        return Failure(one_line(error), traceback.format_exc(), errno=number)
+
+
+def one_line(error: BaseException) -> str:
+    """Return the kind and the text of an exception on one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,126 @@
+"""Which batches are sent to a worker together: tasks of some seconds, by a model that is calibrated as the run goes on.
+
+What is stored does not depend on any of it: a batch is a chunk of the store, whichever task it belongs to.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Self
+
+from pbdist.run.batch import Task
+from pbdist.store import StoredStudy
+from pbdist.study import Batch
+
+__all__ = ["Schedule"]
+
+#: A task is to take so long, in seconds: long against what it costs to send, short against a lost worker.
+_TASK_SECONDS = 4.0
+#: No task is to hold more than this share of what is left for one worker, so that all finish together.
+_SHARE_LEFT = 0.25
+#: How often the cells of a batch are tried one by one, before it is said to kill its workers as a whole.
+_MOST_ISOLATIONS = 2
+#: How many seconds of measured work count as much as the first calibration.
+_PRIOR_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class _Probes:
+    """Cells of a batch whose workers have not yet answered, and those that have killed them."""
+
+    waiting: set[int]
+    refused: dict[int, str]
+
+
+class Schedule(Iterator[Task]):
+    """Tasks in the order in which they are to be submitted, formed when they are asked for.
+
+    An iterator that may go on after its end: what is put back is given out again.
+
+    Parameters
+    ----------
+    batches
+        What is left: of each part of the store its batches, with their projected seconds.
+    parallelism
+        How many tasks are computed at the same time.
+    speed
+        Measured seconds for each projected one.
+    """
+
+    def __init__(self, batches: Iterable[tuple[StoredStudy, Batch]], parallelism: int, speed: float = 1.0) -> None:
+        ordered = sorted(batches, key=lambda item: -item[1].seconds)
+        self._left = deque(ordered)
+        self._again: deque[Task] = deque()
+        self._parallelism = parallelism
+        self._speed = speed
+        self._measured, self._projected = _PRIOR_SECONDS * speed, _PRIOR_SECONDS
+        self._remaining = sum(batch.seconds for _, batch in ordered)
+        self._probes: dict[tuple[str, int], _Probes] = {}
+        self._isolated: dict[tuple[str, int], int] = {}
+
+    @property
+    def factor(self) -> float:
+        """Measured seconds for each projected one, as far as is known now."""
+        return self._measured / self._projected
+
+    def observe(self, batch: Batch, seconds: float) -> None:
+        """Take note of what a batch has taken."""
+        self._measured += seconds
+        self._projected += batch.seconds
+
+    def clear(self) -> None:
+        """Give out nothing more."""
+        self._left.clear()
+        self._again.clear()
+
+    def isolate(self, task: Task, cause: str) -> bool:
+        """Find out which cells of a task have killed the workers, or whether they were just killed.
+
+        Its batches are tried one by one, then the cells of one that still kills; a cell that kills alone is refused,
+        so that the others of its batch are computed and stored. False where all of that was tried before.
+        """
+        if len(task.batches) > 1:
+            self._again.extend(replace(task, batches=(batch,)) for batch in task.batches)
+            return True
+        (batch,) = task.batches
+        untried = [cell for cell in range(batch.start, batch.stop) if cell not in task.refused]
+        tried = self._isolated.get((task.digest, batch.index), 0)
+        if not untried or tried == _MOST_ISOLATIONS:
+            return False
+        self._isolated[task.digest, batch.index] = tried + 1
+        if len(untried) == 1:
+            self._again.append(replace(task, refused={**task.refused, untried[0]: cause}))
+            return True
+        self._probes[task.digest, batch.index] = _Probes(set(untried), {})
+        self._again.extend(replace(task, probed=cell) for cell in untried)
+        return True
+
+    def probed(self, task: Task, cause: str | None) -> None:
+        """Take note that the worker has survived the probed cell of a task, or of what has killed it."""
+        (batch,), cell = task.batches, task.probed
+        probes = self._probes[task.digest, batch.index]
+        if cell is not None:
+            probes.waiting.discard(cell)
+            probes.refused.update({} if cause is None else {cell: cause})
+        if not probes.waiting:
+            del self._probes[task.digest, batch.index]
+            self._again.append(replace(task, probed=None, refused={**task.refused, **probes.refused}))
+
+    def __iter__(self) -> Self:
+        """Return the schedule."""
+        return self
+
+    def __next__(self) -> Task:
+        """Return the next task."""
+        if self._again:
+            return self._again.popleft()
+        if not self._left:
+            raise StopIteration
+        wanted = min(_TASK_SECONDS, _SHARE_LEFT * self._remaining * self.factor / self._parallelism) / self.factor
+        stored, batch = self._left.popleft()
+        batches, seconds = [batch], batch.seconds
+        while self._left and self._left[0][0] is stored and seconds + self._left[0][1].seconds <= wanted:
+            batches.append(self._left.popleft()[1])
+            seconds += batches[-1].seconds
+        self._remaining -= seconds
+        return Task(str(stored.path), stored.study.digest, tuple(batches))
