@@ -197,6 +197,11 @@ class Histogram(ElementaryPair):
             )
 
     @property
+    def outcomes(self) -> int:
+        """All of them."""
+        return len(self.p)
+
+    @property
     def total_mass(self) -> tuple[float, float]:
         """Upper values of what the masses sum to."""
         return _upper_total(self.p), _upper_total(self.q)

@@ -105,6 +105,12 @@ class NoisyCount(ElementaryPair):
                 f"{_NAME}.noise: expected a scale that leaves at most {_MOST_COUNTS} counts, got {self.noise.scale!r}"
             )
 
+    @property
+    def outcomes(self) -> int:
+        """The counts that have a loss of their own."""
+        first, last = self._own_loss_counts()
+        return last - first
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count, but that the two stretches of constant loss (Laplace) are one atom each."""
         first, last = self._own_loss_counts()

@@ -54,6 +54,11 @@ class ElementaryPair(Pair):
         """Upper values of P_A and P_B of everything; 1 but for a `Histogram` whose masses sum to a little more."""
         return (1.0, 1.0)
 
+    @property
+    def outcomes(self) -> int:
+        """How many outcomes are looked at one by one, whatever the loss cells; 0 where none are."""
+        return 0
+
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
         """A rough picture of the losses, on which no bound rests.
 
@@ -84,6 +89,14 @@ class ElementaryPair(Pair):
         LossMasses
             Certified masses: every event is counted, none twice in a lower value.
         """
+
+    def keeps_order(self, edges: FloatArray) -> bool:  # noqa: ARG002
+        """Whether the masses of the cells between `edges` may be asked for part by part.
+
+        Then one part's last cell ends where the first cell of the next one begins, bit by bit, and no cell reaches into
+        another. Checked, not assumed, where a cell's end points are not plain sums and products of its edges.
+        """
+        return True
 
     def directed_loss_masses(self, edges: FloatArray, direction: Direction) -> LossMasses:
         """Masses for one direction: of (A, B), or of (B, A) with the roles exchanged."""

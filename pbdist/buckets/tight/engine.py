@@ -21,7 +21,17 @@ from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, ScaledLossMasses
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["MAX_CELLS", "Family", "PointBounds", "bounds_of_group", "families_of", "infinite_loss", "widest_span"]
+__all__ = [
+    "MAX_CELLS",
+    "Family",
+    "PointBounds",
+    "bounds_of_group",
+    "families_of",
+    "infinite_loss",
+    "outside_weight",
+    "spans",
+    "widest_span",
+]
 
 #: Largest number of cells of a leaf whose width is chosen, and of one whose width is given.
 MAX_CELLS, MAX_GIVEN_CELLS = 1 << 18, 1 << 25
@@ -116,7 +126,7 @@ def bounds_of_group(
     keep_freed_memory()
     per_round = sum(family.leaves for family in families)
     leaves = max(point.leaves for point in group.points)
-    outside = _outside(group, tolerance)
+    outside = outside_weight(group, tolerance)
     limit, lost = _limit(families, group, leaves // per_round, tolerance), _lost(group, tolerance)
     windows = [
         [
@@ -222,19 +232,24 @@ def _stacked(pairs: Sequence[ElementaryPair], window: LeafWindow) -> ScaledLossM
 
 def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> float:
     """Return the largest range of losses, in nats, that the leaves of a group need."""
-    leaves = max(point.leaves for point in group.points)
-    per_round = sum(family.leaves for family in families)
-    outside = _outside(group, tolerance) / leaves
-    limit = _limit(families, group, leaves // per_round, tolerance)
-    span = max(
-        loss_range(family.profiles[direction], group, outside=outside, limit=limit, lost=_lost(group, tolerance))
-        for direction in group.directions
-        for family in families
-    )
+    span = max(spans(families, group, tolerance))
     return span if span > 0.0 else 1e-6
 
 
-def _outside(group: Group, tolerance: float) -> float:
+def spans(families: Sequence[Family], group: Group, tolerance: float) -> list[float]:
+    """Return the ranges of losses, in nats, that the leaves of a group need, direction by direction."""
+    leaves = max(point.leaves for point in group.points)
+    per_round = sum(family.leaves for family in families)
+    outside = outside_weight(group, tolerance) / leaves
+    limit = _limit(families, group, leaves // per_round, tolerance)
+    return [
+        loss_range(family.profiles[direction], group, outside=outside, limit=limit, lost=_lost(group, tolerance))
+        for direction in group.directions
+        for family in families
+    ]
+
+
+def outside_weight(group: Group, tolerance: float) -> float:
     """Weight that all windows together may leave out."""
     return 0.02 * tolerance * math.exp(-min(group.excess, 600.0))
 

@@ -27,14 +27,14 @@ from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["TightBounds", "factor_counts", "tight_bounds"]
+__all__ = ["LONGEST", "LONGEST_GIVEN", "TightBounds", "TightTable", "factor_counts", "tight_bounds"]
 
 #: Passes at most.
 _PASSES = 8
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
 _UNRESOLVED = -600.0
 #: Longest transform where the width is chosen, and where it is given; how much wider the next attempt is.
-_LONGEST, _LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
+LONGEST, LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
 #: Below this, as a logarithm, δ is told as well as one pass tells it.
 _DEEPEST = -2500.0
 #: Largest product of tilt and width, that of the coarsest grid.
@@ -100,7 +100,9 @@ def tight_bounds(
     InvalidInputError
         If the losses need more cells than are allowed.
     """
-    table = _Table(counts, rounds, epsilon, tolerance=tolerance, width=width, buckets=buckets, keep_states=keep_states)
+    table = TightTable(
+        counts, rounds, epsilon, tolerance=tolerance, width=width, buckets=buckets, keep_states=keep_states
+    )
     table.solve(strict=strict)
     if table.symmetric:
         table.log_lower[1], table.log_upper[1] = table.log_lower[0], table.log_upper[0]
@@ -116,7 +118,7 @@ def _log_limit(counts: dict[ElementaryPair, int], rounds: IntArray) -> FloatArra
     return result
 
 
-class _Table:
+class TightTable:
     """The bounds, pass by pass."""
 
     def __init__(
@@ -176,25 +178,21 @@ class _Table:
     def solve(self, *, strict: bool) -> None:
         """Fill the table."""
         every = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
-        if not self.fixed and not self.keep_states and self._solved_in_closed_form():
+        if not self.fixed and not self.keep_states and self.solved_in_closed_form():
             return
-        means = Means(few=not self.keep_states and self.lattice == 0.0)
-        wanted = {
-            direction: {cell: means for cell in every if not self._bracket((axis, *cell)) <= self.tolerance}
-            for axis, direction in enumerate(self.directions)
-        }
+        wanted = self._wanted_first()
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
             errors: dict[tuple[int, int, int], float] = {}
             used: dict[tuple[int, int, int], Means] = {}
-            groups = deque(self._groups(self._points(wanted)))
+            groups = deque(self.groups(self._points(wanted)))
             while groups:
                 group = groups.popleft()
                 results = self._pass(group)
                 if group.few:
                     done = {found.point for found in results}
                     left = [point.without_few(self.tolerance) for point in group.points if point not in done]
-                    groups.extend(self._groups(left))
+                    groups.extend(self.groups(left))
                 for found in results:
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
@@ -254,10 +252,24 @@ class _Table:
             )
         ]
 
-    def _groups(self, points: Sequence[Point]) -> list[Group]:
+    def first_groups(self) -> list[Group]:
+        """The groups that a first pass computes."""
+        return self.groups(self._points(self._wanted_first()))
+
+    def _wanted_first(self) -> dict[Direction, dict[tuple[int, int], Means]]:
+        """What is left to be computed, and with what means at first."""
+        means = Means(few=not self.keep_states and self.lattice == 0.0)
+        every = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
+        return {
+            direction: {cell: means for cell in every if not self._bracket((axis, *cell)) <= self.tolerance}
+            for axis, direction in enumerate(self.directions)
+        }
+
+    def groups(self, points: Sequence[Point]) -> list[Group]:
+        """Gather points into groups."""
         return tilt_groups(points, self.tolerance, coarsens=self.coarsens)
 
-    def _solved_in_closed_form(self) -> bool:
+    def solved_in_closed_form(self) -> bool:
         """Fill in what has a closed form; whether the tolerance is met everywhere."""
         ratio = gaussian_ratio(self.counts)
         if ratio is None:
@@ -280,24 +292,29 @@ class _Table:
             return 0.0
         return math.expm1(min(upper - lower, 700.0)) if lower > -math.inf else math.inf
 
-    def _pass(self, group: Group) -> list[PointBounds]:
-        coarsens = self.coarsens
+    def width_of(self, group: Group) -> float:
+        """Choose the loss width of a group's leaves."""
         if self.width is not None:
-            width = self.width
-        elif self.lattice > 0.0:
-            width = self.lattice
-        elif self.buckets is not None:
-            width = self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
-        elif any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
-            finest = widest_span(self.families, group, self.tolerance) / MAX_CELLS
-            # A stack's picture is that of its widest pair, somewhat wider than the others.
-            stacked = any(len(family.pairs) > 1 for family in self.families)
-            aimed = group.width((0.6 if stacked else 1.0) * self.tolerance, coarsens=coarsens)
-            width = self._aligned(max(aimed, finest))
-        else:
-            width = _TRIVIAL_WIDTH
-        stages = stages_of(max(point.leaves for point in group.points), coarsens=coarsens and not group.few)
-        longest = _LONGEST_GIVEN if self.fixed else _LONGEST
+            return self.width
+        if self.lattice > 0.0:
+            return self.lattice
+        if self.buckets is not None:
+            return self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
+        if not any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
+            return _TRIVIAL_WIDTH
+        finest = widest_span(self.families, group, self.tolerance) / MAX_CELLS
+        # A stack's picture is that of its widest pair, somewhat wider than the others.
+        stacked = any(len(family.pairs) > 1 for family in self.families)
+        aimed = group.width((0.6 if stacked else 1.0) * self.tolerance, coarsens=self.coarsens)
+        return self._aligned(max(aimed, finest))
+
+    def stages_of(self, group: Group) -> int:
+        """How often a group's grid is made coarser."""
+        return stages_of(max(point.leaves for point in group.points), coarsens=self.coarsens and not group.few)
+
+    def _pass(self, group: Group) -> list[PointBounds]:
+        coarsens, width, stages = self.coarsens, self.width_of(group), self.stages_of(group)
+        longest = LONGEST_GIVEN if self.fixed else LONGEST
         for attempt in range(_PASSES):
             self.widths.append(width)
             # A position more must not weigh more than floats can tell, in any row.
@@ -342,7 +359,7 @@ class _Table:
         if float(self.log_lower[cell]) > -math.inf:
             return False
         lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-6)
-        near = _Table(
+        near = TightTable(
             self.counts,
             self.rounds[cell[1] : cell[1] + 1],
             np.array([lower_epsilon]),
