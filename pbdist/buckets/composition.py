@@ -8,12 +8,13 @@ import numpy as np
 
 from pbdist.buckets.convolution import Rounding, rounded_convolution
 from pbdist.buckets.convolution.vectors import Vector, ranges
+from pbdist.buckets.delta import delta_lower, delta_upper
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule, composed_by_rule, powers_by_rule
 from pbdist.buckets.leaf import corner_mass, leaf_state
 from pbdist.buckets.state import VECTORS, BucketList, BucketState, Grid
 from pbdist.buckets.sums import PIECE, piece_sums, summation_error, total
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 
 __all__ = [
@@ -241,7 +242,10 @@ def powers(leaf: BucketState, compositions: Sequence[int], rule: SquaringRule) -
 
 
 class _InMemory:
-    """Operations on bucket lists that are held whole."""
+    """Holds bucket lists whole."""
+
+    def leaf(self, pair: ElementaryPair, grid: Grid, direction: Direction) -> BucketState:
+        return leaf_state(pair, grid, direction)
 
     def compose(self, first: BucketState, second: BucketState) -> BucketState:
         return compose(first, second)
@@ -251,6 +255,15 @@ class _InMemory:
 
     def overflow(self, first: BucketState, second: BucketState) -> float:
         return _overflow(first.a_lower, second.a_lower, first.grid.half_width)
+
+    def lower(self, state: BucketState, epsilon: FloatArray) -> FloatArray:
+        return delta_lower(state, epsilon)
+
+    def upper(self, state: BucketState, epsilon: FloatArray) -> FloatArray:
+        return delta_upper(state, epsilon)
+
+    def gathered(self, state: BucketState) -> BucketState:
+        return state
 
     def release(self, state: BucketState) -> None:
         pass

@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from pbdist.buckets.state import BucketList
+from pbdist.buckets.state import BucketList, BucketState, Grid
 from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import ElementaryPair
+from pbdist.types import Direction, FloatArray
 
-__all__ = ["SHARP_RULE", "Operations", "SquaringRule", "composed_by_rule", "powers_by_rule"]
+__all__ = ["SHARP_RULE", "Engine", "Operations", "SquaringRule", "composed_by_rule", "powers_by_rule"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,22 @@ class Operations(Protocol[State]):
 
     def release(self, state: State) -> None:
         """Give up what holds a list that nothing needs any more."""
+
+
+class Engine(Operations[State], Protocol[State]):
+    """Everything that a table of bounds needs done with bucket lists."""
+
+    def leaf(self, pair: ElementaryPair, grid: Grid, direction: Direction) -> State:
+        """Return the list of one round of one pair."""
+
+    def lower(self, state: State, epsilon: FloatArray) -> FloatArray:
+        """Return the bounds of `pbdist.buckets.delta_lower`."""
+
+    def upper(self, state: State, epsilon: FloatArray) -> FloatArray:
+        """Return the bounds of `pbdist.buckets.delta_upper`."""
+
+    def gathered(self, state: State) -> BucketState:
+        """Return the list held in memory as a whole."""
 
 
 def composed_by_rule(first: State, second: State, rule: SquaringRule, operations: Operations[State]) -> State:

@@ -1,14 +1,13 @@
 """A table of δ bounds: one leaf and one ladder of compositions serve every r and ε of a noise setting."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pbdist.buckets.arguments import (
-    DEFAULT_BUCKETS,
     Precision,
     checked_components,
     checked_compositions,
@@ -16,20 +15,16 @@ from pbdist.buckets.arguments import (
     checked_epsilon,
     checked_factor,
     checked_precision,
-    half_width_of,
 )
-from pbdist.buckets.composition import SHARP_RULE, SquaringRule, compose_adaptively, powers
-from pbdist.buckets.delta import delta_lower, delta_upper, log_lower, log_upper
-from pbdist.buckets.grid_choice import choose_loss_width
-from pbdist.buckets.leaf import leaf_state
-from pbdist.buckets.state import BucketState, Grid
+from pbdist.buckets.bucket_table import BoundsTable, bucket_table
+from pbdist.buckets.composition import IN_MEMORY
+from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
 from pbdist.buckets.tight.delta import delta_above, delta_below
 from pbdist.buckets.tight.inversion import epsilon_table
-from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.buckets.tight.table import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.types import FloatArray, IntArray
 
 __all__ = [
     "METHODS",
@@ -41,44 +36,6 @@ __all__ = [
 
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
-
-
-@dataclass(frozen=True, eq=False)
-class BoundsTable:
-    """Certified bounds on δ after r compositions at ε.
-
-    Attributes
-    ----------
-    compositions : ndarray of int64, shape (R,)
-    epsilon : ndarray, shape (E,)
-        Nats.
-    method : str
-        "tight" or "buckets".
-    loss_width : float
-        Loss width of one round, nats; with "tight" the smallest that was used.
-    half_width : int or None
-        n of the grid; None with "tight", whose grids evolve.
-    delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
-        First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
-    states : mapping of (Direction, int) to BucketState or TiltedMasses
-        State of each direction and r; empty unless asked for. For a symmetric pair both directions share theirs.
-    """
-
-    compositions: IntArray
-    epsilon: FloatArray
-    method: str
-    loss_width: float
-    half_width: int | None
-    delta_lower: FloatArray
-    delta_upper: FloatArray
-    log_delta_lower: FloatArray
-    log_delta_upper: FloatArray
-    states: Mapping[tuple[Direction, int], BucketState | TiltedMasses]
-
-    @property
-    def factor(self) -> float:
-        """Factor f between the likelihood ratios of neighbouring buckets, rounded."""
-        return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
 
 
 def bounds_table(
@@ -140,36 +97,8 @@ def bounds_table(
         )
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
-    half_width = half_width_of(DEFAULT_BUCKETS if buckets is None else buckets)
-    grid = Grid(choose_loss_width(parts, int(rounds.max()), half_width) if width is None else width, half_width)
-
-    shape = (2, rounds.size, losses.size)
-    lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
-    states: dict[tuple[Direction, int], BucketState] = {}
-    symmetric = all(pair.symmetric for pair, _ in parts)
-    for axis, direction in enumerate(Direction):
-        if axis and symmetric:
-            lower[axis], upper[axis] = lower[0], upper[0]
-            states.update({(direction, r): states[Direction.A_TO_B, r] for (_, r) in list(states)})
-            break
-        leaf = _round_state(parts, grid, direction, rule)
-        for r, state in powers(leaf, rounds.tolist(), rule):
-            rows = np.flatnonzero(rounds == r)
-            lower[axis, rows] = delta_lower(state, losses)
-            upper[axis, rows] = delta_upper(state, losses)
-            if keep_states:
-                states[direction, r] = state
-    return BoundsTable(
-        compositions=rounds,
-        epsilon=losses,
-        method=method,
-        loss_width=grid.loss_width,
-        half_width=grid.half_width,
-        delta_lower=lower,
-        delta_upper=upper,
-        log_delta_lower=log_lower(lower),
-        log_delta_upper=log_upper(upper),
-        states=states,
+    return bucket_table(
+        parts, rounds, losses, IN_MEMORY, buckets=buckets, width=width, keep_states=keep_states, rule=rule
     )
 
 
@@ -241,20 +170,6 @@ def _tight_table(
         log_delta_upper=found.log_upper,
         states=found.states,
     )
-
-
-def _round_state(
-    components: Sequence[tuple[Pair, int]], grid: Grid, direction: Direction, rule: SquaringRule
-) -> BucketState:
-    """Return the state of one round: each pair as often as it occurs, a product by its factors, composed together."""
-    counts = factor_counts(components)
-    result: BucketState | None = None
-    for factor, count in counts.items():
-        [(_, state)] = powers(leaf_state(factor, grid, direction), [count], rule)
-        result = state if result is None else compose_adaptively(result, state, rule)
-    if result is None:
-        raise InvalidInputError("mechanism: expected at least one pair, got none")
-    return result
 
 
 def _largest_delta(parts: Sequence[tuple[Pair, int]]) -> float:

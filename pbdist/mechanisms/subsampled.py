@@ -81,6 +81,12 @@ class SubsampledGaussian(ElementaryPair):
         """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""
         return self._masses(edges, gaussian_interval).masses
 
+    def keeps_order(self, edges: FloatArray) -> bool:
+        """Whether the end points are in order, and the outermost ones those that their edges have by themselves."""
+        ends = self._location(edges)
+        alone = np.concatenate((self._location(edges[:1]), self._location(edges[-1:])))
+        return bool(np.all(ends[1:] >= ends[:-1])) and np.array_equal(ends[[0, -1]], alone)
+
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         return self._masses(edges, scaled_gaussian_interval)
 

@@ -1,0 +1,147 @@
+"""The table of δ bounds by privacy buckets, wherever the bucket lists are held."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.buckets.arguments import DEFAULT_BUCKETS, half_width_of
+from pbdist.buckets.delta import log_lower, log_upper
+from pbdist.buckets.grid_choice import choose_loss_width
+from pbdist.buckets.ladder import Engine, SquaringRule, State, composed_by_rule, powers_by_rule
+from pbdist.buckets.state import BucketState, Grid
+from pbdist.buckets.tight.state import TiltedMasses
+from pbdist.buckets.tight.table import factor_counts
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import Pair
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = ["BoundsTable", "bucket_table"]
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsTable:
+    """Certified bounds on δ after r compositions at ε.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    method : str
+        "tight" or "buckets".
+    loss_width : float
+        Loss width of one round, nats; with "tight" the smallest that was used.
+    half_width : int or None
+        n of the grid; None with "tight", whose grids evolve.
+    delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
+        First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
+    states : mapping of (Direction, int) to BucketState or TiltedMasses
+        State of each direction and r; empty unless asked for. For a symmetric pair both directions share theirs.
+    """
+
+    compositions: IntArray
+    epsilon: FloatArray
+    method: str
+    loss_width: float
+    half_width: int | None
+    delta_lower: FloatArray
+    delta_upper: FloatArray
+    log_delta_lower: FloatArray
+    log_delta_upper: FloatArray
+    states: Mapping[tuple[Direction, int], BucketState | TiltedMasses]
+
+    @property
+    def factor(self) -> float:
+        """Factor f between the likelihood ratios of neighbouring buckets, rounded."""
+        return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
+
+
+def bucket_table(
+    parts: Sequence[tuple[Pair, int]],
+    rounds: IntArray,
+    losses: FloatArray,
+    engine: Engine[State],
+    *,
+    buckets: int | None,
+    width: float | None,
+    keep_states: bool,
+    rule: SquaringRule,
+) -> BoundsTable:
+    """Compute bounds for every r and ε asked for by privacy buckets.
+
+    Parameters
+    ----------
+    parts, rounds, losses
+        Components, numbers of rounds and ε as `bounds_table` takes them, checked.
+    engine : Engine
+        What holds the bucket lists: the same numbers come out whatever it is.
+    buckets : int or None
+        Number of finite buckets.
+    width : float or None
+        Loss width of one round, nats.
+    keep_states : bool
+        Whether to return the states too.
+    rule : SquaringRule
+        When to square.
+    """
+    half_width = half_width_of(DEFAULT_BUCKETS if buckets is None else buckets)
+    grid = Grid(choose_loss_width(parts, int(rounds.max()), half_width) if width is None else width, half_width)
+    shape = (2, rounds.size, losses.size)
+    lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
+    states: dict[tuple[Direction, int], BucketState] = {}
+    symmetric = all(pair.symmetric for pair, _ in parts)
+    for axis, direction in enumerate(Direction):
+        if axis and symmetric:
+            lower[axis], upper[axis] = lower[0], upper[0]
+            states.update({(direction, r): states[Direction.A_TO_B, r] for (_, r) in list(states)})
+            break
+        leaf = _round_state(parts, grid, direction, rule, engine)
+        state = leaf
+        for r, state in powers_by_rule(leaf, rounds.tolist(), rule, engine):
+            rows = np.flatnonzero(rounds == r)
+            lower[axis, rows] = engine.lower(state, losses)
+            upper[axis, rows] = engine.upper(state, losses)
+            if keep_states:
+                states[direction, r] = engine.gathered(state)
+        for last in {id(one): one for one in (leaf, state)}.values():
+            engine.release(last)
+    return BoundsTable(
+        compositions=rounds,
+        epsilon=losses,
+        method="buckets",
+        loss_width=grid.loss_width,
+        half_width=grid.half_width,
+        delta_lower=lower,
+        delta_upper=upper,
+        log_delta_lower=log_lower(lower),
+        log_delta_upper=log_upper(upper),
+        states=states,
+    )
+
+
+def _round_state(
+    components: Sequence[tuple[Pair, int]],
+    grid: Grid,
+    direction: Direction,
+    rule: SquaringRule,
+    engine: Engine[State],
+) -> State:
+    """Return the state of one round: each pair as often as it occurs, a product by its factors, composed together."""
+    result: State | None = None
+    for factor, count in factor_counts(components).items():
+        leaf = engine.leaf(factor, grid, direction)
+        [(_, state)] = powers_by_rule(leaf, [count], rule, engine)
+        if state is not leaf:
+            engine.release(leaf)
+        if result is None:
+            result = state
+            continue
+        longer = composed_by_rule(result, state, rule, engine)
+        engine.release(result)
+        engine.release(state)
+        result = longer
+    if result is None:
+        raise InvalidInputError("mechanism: expected at least one pair, got none")
+    return result
