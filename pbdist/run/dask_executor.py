@@ -33,6 +33,7 @@ _WORKER_SECONDS = 60
 _LOST_SECONDS = 300.0
 #: How often to look whether there still are workers while nothing comes back.
 _LOOK_SECONDS = 5.0
+_CONNECTION_LOST = "the connection to the scheduler was lost"
 _NOISY_LOGGERS = tuple(
     f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
 )
@@ -156,9 +157,17 @@ class DaskExecutor:
                 if not running:
                     return
                 future = self._next(finished)
-                held = running.pop(future.key, None)
-                if held is not None:
-                    yield Done(held[1], _result(future))
+                try:
+                    result = _result(future)
+                except TimeoutError:
+                    if self._client.status != "running":
+                        raise WorkersLostError(_CONNECTION_LOST) from None
+                    # The worker that held the result died before it was handed over: it is computed again.
+                    future.add_done_callback(finished.put)
+                    continue
+                _, item = running.pop(future.key)
+                del future
+                yield Done(item, result)
         finally:
             # What nobody waits for any more is not computed.
             running.clear()
@@ -171,7 +180,7 @@ class DaskExecutor:
                 return finished.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 if self._client.status not in ("running", "connecting"):
-                    raise WorkersLostError("the connection to the scheduler was lost") from None
+                    raise WorkersLostError(_CONNECTION_LOST) from None
                 now = time.monotonic()
                 lost_since = None if self._known_workers() else lost_since or now
                 if lost_since is not None and now - lost_since > self._patience():
@@ -221,9 +230,13 @@ def _result(future: Any) -> Any:
 
     Raises
     ------
+    TimeoutError
+        The result is not there, although the task was done.
     WorkersLostError
         The scheduler is gone.
     """
+    if future.status in ("pending", "lost"):
+        raise TimeoutError
     try:
         if future.status == "finished":
             return future.result(timeout=_ANSWER_SECONDS)
@@ -232,10 +245,12 @@ def _result(future: Any) -> Any:
             if isinstance(error, KilledWorker):
                 return Failure(f"the workers that computed it died: {one_line(error)}", killed=True)
             return Failure(one_line(error))
-    except (OSError, TimeoutError) as error:
-        raise WorkersLostError("the connection to the scheduler was lost") from error
+    except TimeoutError:
+        raise
+    except OSError as error:
+        raise WorkersLostError(_CONNECTION_LOST) from error
     # Cancelled, which nobody asked for.
-    raise WorkersLostError("the connection to the scheduler was lost")
+    raise WorkersLostError(_CONNECTION_LOST)
 
 
 def _check_writable(report: Path) -> None:

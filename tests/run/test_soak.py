@@ -1,10 +1,12 @@
-"""The main study under random kills: minutes of real runs, hence apart from the default run."""
+"""A study under random kills of workers and drivers, many times: minutes of real runs, apart from the default run."""
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -12,36 +14,26 @@ import pytest
 
 from tests.studies import results_of, write_study
 
-SHIPPED = Path(__file__).parents[2] / "pipelines" / "vuvuzela-dialing.yaml"
+#: Sixteen batches of about a second, of two kinds of states.
+STUDY = """\
+format: 1
+name: soak
+mechanisms:
+  - {kind: Laplace, scale: {linspace: [2, 25, 24]}}
+  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 25, 24]}}, mean: 60, shift: 2}
+method: buckets
+buckets: 30000
+keep_states: true
+compositions: [1, 3, 64]
+epsilon: {linspace: [0, 1, 5]}
+"""
+#: Runs of the whole test; more by the environment variable.
+_RUNS, _RUNS_PER_TEST = int(os.environ.get("PBDIST_SOAK_RUNS", "60")), 10
 
 
 def _command(store: Path, *options: str) -> list[str]:
-    """The command for the shipped study, by privacy buckets: batches of a second, of which many are killed."""
-    study = write_study(store.parent, f"{SHIPPED.read_text(encoding='utf-8')}\nmethod: buckets\n")
+    study = write_study(store.parent, STUDY)
     return [sys.executable, "-m", "pbdist", "run", str(study), "--store", str(store), *options]
-
-
-@pytest.mark.cluster
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
-    seed: int, tmp_path: Path, undisturbed: dict[str, str]
-) -> None:
-    chance = random.Random(seed)  # noqa: S311 -- a reproducible choice of moments, no secret
-    store = tmp_path / "s.zarr"
-    for _ in range(4):
-        with subprocess.Popen(_command(store, "--workers", "2"), stdout=-1, stderr=-1) as driver:
-            time.sleep(chance.uniform(1.0, 7.0))
-            if driver.poll() is None and chance.random() < 0.5:
-                children = psutil.Process(driver.pid).children(recursive=True)
-                workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
-                if workers:
-                    chance.choice(workers).kill()
-                time.sleep(chance.uniform(0.1, 2.0))
-            driver.send_signal(signal.SIGKILL)
-    last = subprocess.run(_command(store), capture_output=True, text=True, timeout=300, check=False)
-    assert last.returncode == 0, last.stderr
-    assert results_of(store) == undisturbed
 
 
 @pytest.fixture(scope="module")
@@ -49,3 +41,56 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     store = tmp_path_factory.mktemp("undisturbed") / "s.zarr"
     subprocess.run(_command(store, "--serial"), capture_output=True, timeout=600, check=True)
     return results_of(store)
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("first", range(0, _RUNS, _RUNS_PER_TEST))
+def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
+    first: int, tmp_path: Path, undisturbed: dict[str, str]
+) -> None:
+    killed = {"workers": 0, "drivers": 0}
+    for seed in range(first, first + _RUNS_PER_TEST):
+        store = tmp_path / f"{seed}.zarr"
+        _disturb(store, random.Random(seed), killed)  # noqa: S311 -- reproducible moments, no secret
+        last = subprocess.run(_command(store), capture_output=True, text=True, timeout=300, check=False)
+        assert last.returncode == 0, (seed, last.stderr)
+        assert results_of(store) == undisturbed, seed
+        left = sorted(path.name for path in tmp_path.iterdir() if ".partial" in path.name)
+        assert not left, seed
+    # Kills that never happen would show nothing.
+    assert killed["workers"] > 0
+    assert killed["drivers"] > 0
+
+
+def _disturb(store: Path, chance: random.Random, killed: dict[str, int]) -> None:
+    """Run the study, kill up to three of its workers while it goes on, and mostly the driver in the end."""
+    with subprocess.Popen(_command(store, "--workers", "2"), stdout=-3, stderr=-3) as driver:
+        deadline = time.monotonic() + chance.uniform(2.5, 9.0)
+        moments = sorted(chance.uniform(2.5, 9.0) for _ in range(chance.randrange(4)))
+        began = time.monotonic()
+        for moment in moments:
+            if _sleep_until(min(began + moment, deadline), driver) and time.monotonic() < deadline:
+                killed["workers"] += _kill_a_worker(driver.pid, chance)
+        if chance.random() < 0.8:
+            _sleep_until(deadline, driver)
+            killed["drivers"] += driver.poll() is None
+            driver.send_signal(signal.SIGKILL)
+        driver.wait(timeout=300)
+
+
+def _sleep_until(moment: float, driver: "subprocess.Popen[bytes]") -> bool:
+    """Sleep, but not longer than the driver lives; return whether it does."""
+    with suppress(subprocess.TimeoutExpired):
+        driver.wait(timeout=max(0.0, moment - time.monotonic()))
+    return driver.poll() is None
+
+
+def _kill_a_worker(driver: int, chance: random.Random) -> int:
+    with suppress(psutil.NoSuchProcess):
+        children = psutil.Process(driver).children(recursive=True)
+        workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        if workers:
+            chance.choice(workers).kill()
+            return 1
+    return 0

@@ -1,0 +1,129 @@
+"""What becomes of items on real Dask workers: results, exceptions, killed workers, none left."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from distributed import LocalCluster
+
+from pbdist.errors import InvalidInputError, WorkersLostError
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.executor import Done, Failure, SerialExecutor, attempt
+from pbdist.run.profile import LocalProfile
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as found:
+        yield found
+
+
+def test_results_exceptions_and_killed_workers(cluster: LocalCluster, tmp_path: Path) -> None:
+    def task(item: int) -> int:
+        if item == 3:
+            raise ValueError("no 3\nplease")
+        if item == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return item * item
+
+    report = tmp_path / "report.html"
+    with DaskExecutor(scheduler=cluster.scheduler_address, report=report) as executor:
+        assert executor.workers.startswith("2 workers on scheduler tcp://")
+        assert executor.parallelism == 2
+        found = {done.item: done.result for done in executor.run(task, range(8))}
+    assert set(found) == set(range(8))
+    assert {item: result for item, result in found.items() if not isinstance(result, Failure)} == {
+        item: item * item for item in range(8) if item not in (3, 5)
+    }
+    raised, killed = found[3], found[5]
+    assert isinstance(raised, Failure)
+    assert (raised.cause, raised.killed) == ("ValueError: no 3 please", False)
+    assert 'raise ValueError("no 3' in raised.traceback
+    assert isinstance(killed, Failure)
+    assert killed.killed
+    assert killed.cause.startswith("the workers that computed it died")
+    assert "<html" in report.read_text(encoding="utf-8")
+
+
+def test_items_are_taken_when_there_is_room(cluster: LocalCluster) -> None:
+    taken = []
+
+    def items() -> Iterator[int]:
+        for item in range(1000):
+            taken.append(item)
+            yield item
+
+    with DaskExecutor(scheduler=cluster.scheduler_address) as executor:
+        for position, _ in enumerate(executor.run(abs, items())):
+            # Three a worker are on their way.
+            assert len(taken) <= position + 1 + 3 * 2
+            if position == 50:
+                break
+    assert len(taken) < 100
+
+
+def test_what_is_put_back_while_the_last_items_run_is_computed(cluster: LocalCluster) -> None:
+    class Growing(Iterator[int]):
+        left = [1, 2]  # noqa: RUF012
+
+        def __next__(self) -> int:
+            if not self.left:
+                raise StopIteration
+            return self.left.pop()
+
+    for executor in (SerialExecutor(), DaskExecutor(scheduler=cluster.scheduler_address)):
+        growing = Growing()
+        growing.left = [1, 2]
+        found = []
+        with executor:
+            for done in executor.run(abs, growing):
+                found.append(done.item)
+                if len(found) == 2:
+                    growing.left = [7]
+        assert sorted(found) == [1, 2, 7]
+
+
+def test_no_worker_any_more_ends_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.json"
+    dask, quiet = [sys.executable, "-m", "dask"], {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with pytest.raises(InvalidInputError, match="--scheduler-file: expected the file of a running scheduler"):
+        DaskExecutor(scheduler_file=file).__enter__()
+    arguments = ["--scheduler-file", str(file), "--no-dashboard"]
+    host = ["--host", "127.0.0.1", "--port", "0"]
+    with subprocess.Popen([*dask, "scheduler", *arguments, *host], **quiet) as hub:
+        while not file.exists():
+            time.sleep(0.1)
+        try:
+            with (
+                subprocess.Popen([*dask, "worker", *arguments, "--nthreads", "1"], **quiet) as worker,
+                DaskExecutor(scheduler_file=file, lost_seconds=3.0) as executor,
+            ):
+                results = executor.run(time.sleep, [0.0, 600.0])
+                assert next(results) == Done(0.0, None)
+                for child in [*psutil.Process(worker.pid).children(recursive=True), psutil.Process(worker.pid)]:
+                    child.kill()
+                with pytest.raises(WorkersLostError, match=r"expected a worker on scheduler .*, got none for 3 s"):
+                    next(results)
+        finally:
+            hub.terminate()
+
+
+def test_a_report_that_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    executor = DaskExecutor(LocalProfile(workers=1), report=tmp_path / "none" / "report.html")
+    with pytest.raises(InvalidInputError, match="--report: expected a file that can be written"):
+        executor.__enter__()
+
+
+def test_an_attempt_tells_the_number_of_a_system_error(tmp_path: Path) -> None:
+    found = attempt(Path.read_bytes, tmp_path)
+    assert isinstance(found, Failure)
+    assert found.errno == 21
+    assert found.cause.startswith("IsADirectoryError: ")
