@@ -25,6 +25,7 @@ __all__ = [
     "LeafMasses",
     "check_leaf",
     "corner_mass",
+    "fits_block",
     "leaf_blocks",
     "leaf_frame",
     "leaf_masses",
@@ -121,6 +122,11 @@ class LeafMasses:
 
     vectors: dict[str, FloatArray]
     loss_error: float
+
+
+def fits_block(grid: Grid) -> bool:
+    """Whether a leaf on a grid is filled by one block because it is short."""
+    return 2 * grid.half_width + 1 <= LEAF_BLOCK
 
 
 def leaf_blocks(pair: ElementaryPair, grid: Grid, direction: Direction) -> list[tuple[int, int]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from pbdist.buckets.convolution.blocks import convolve_blocks
 from pbdist.buckets.convolution.direct import direct_convolution
-from pbdist.buckets.convolution.plan import Plan, chunk_length, flat_plan, plan_blocks
+from pbdist.buckets.convolution.plan import CELLS, Plan, chunk_length, flat_plan, plan_blocks
 from pbdist.buckets.convolution.survey import IN_MEMORY, Survey
 from pbdist.buckets.convolution.vectors import Chunks, Vector, exponent_of, scale
 from pbdist.mechanisms import UNIT_ROUNDOFF
@@ -24,12 +24,15 @@ from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = [
     "ChunkedPlan",
+    "Ends",
     "Level",
     "add_towers",
     "chunked_bytes",
     "chunked_convolution",
     "end_sums",
     "keep_better",
+    "longest_chunk",
+    "most_chunks",
     "plan_chunks",
     "put_ends",
     "scale_back",
@@ -53,6 +56,8 @@ _SHORTEST, _LONGEST = 64, 1 << 18
 _ENDS_SHARE, _FEWEST_ENDS, _MOST_ENDS = 1024, 32, 256
 
 _Result: TypeAlias = tuple[FloatArray, FloatArray]
+#: Values and bounds of the first and of the last elements.
+Ends: TypeAlias = tuple[_Result, _Result]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +169,16 @@ def chunked_bytes(size_x: int, size_y: int) -> int:
     finer cut, of which few spectra are ever held; 8 for what is taken on the way. The estimate is rounded up.
     """
     return 72 * (size_x + size_y + max(size_x, size_y) // 4)
+
+
+def longest_chunk(size: int) -> int:
+    """Upper bound on the length of a chunk of vectors of that size that are not summed directly."""
+    return int(1.25 * min(max(_SHORTEST, -(-size // _CHUNKS_OF_FLAT)), _LONGEST)) + 8 * CELLS
+
+
+def most_chunks(size: int) -> int:
+    """Upper bound on the number of chunks of one vector of that size."""
+    return max(_CHUNKS[-1], -(-size // _LONGEST)) + 1
 
 
 class _Cut:
@@ -283,7 +298,7 @@ def add_towers(result: _Result, x: Vector, y: Vector, plan: ChunkedPlan, start: 
     bound += math.ldexp(count + 2.0, -1074)
 
 
-def end_sums(x: Vector, y: Vector) -> tuple[_Result, _Result]:
+def end_sums(x: Vector, y: Vector) -> Ends:
     """Sum the first and the last elements directly."""
     count = min(x.size, y.size, max(_FEWEST_ENDS, min(_MOST_ENDS, max(x.size, y.size) // _ENDS_SHARE)))
     first = direct_convolution(x[:count], y[:count])
@@ -291,7 +306,7 @@ def end_sums(x: Vector, y: Vector) -> tuple[_Result, _Result]:
     return (first[0][:count], first[1][:count]), (last[0][-count:], last[1][-count:])
 
 
-def put_ends(result: _Result, ends: tuple[_Result, _Result], size: int, start: int) -> None:
+def put_ends(result: _Result, ends: Ends, size: int, start: int) -> None:
     """Put the sums of a result of that size where they belong in its elements from `start` on."""
     count = ends[0][0].size
     for place, end in ((0, ends[0]), (size - count, ends[1])):

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.buckets.tight.engine import outside_weight, spans
-from pbdist.buckets.tight.frequencies import MOST_FREQUENCIES
+from pbdist.buckets.tight.frequencies import MOST_FREQUENCIES, MOST_WORK
 from pbdist.buckets.tight.ladder import RADIX, STEP
 from pbdist.buckets.tight.plan import Group
+from pbdist.buckets.tight.state import ROWS
 from pbdist.buckets.tight.table import LONGEST, LONGEST_GIVEN, TightTable, factor_counts
 from pbdist.mechanisms import Pair, SubsampledGaussian
 from pbdist.types import Direction, FloatArray, IntArray
@@ -23,6 +24,8 @@ __all__ = ["GroupForecast", "tight_forecast"]
 _NEAR = 0.375
 #: Cells of a window beside the range of the losses.
 _MORE_CELLS = 3.0
+#: Logarithm of a δ that takes more passes than others.
+_FAINT = -50.0
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,8 @@ class GroupForecast:
     ----------
     directions, families : int
         How many there are.
-    points, rounds : int
-        Number of points, and of different r among them.
+    points, faint, rounds : int
+        Number of points, of those whose δ is so small that passes are often repeated, and of different r among them.
     few, extended, sampled : bool
         Whether few frequencies are expected to do, transforms are in extended precision, and a pair is a mixture, whose
         masses take longer.
@@ -55,6 +58,7 @@ class GroupForecast:
     directions: int
     families: int
     points: int
+    faint: int
     rounds: int
     few: bool
     extended: bool
@@ -120,7 +124,8 @@ def _forecast(table: TightTable, group: Group) -> GroupForecast:
     if group.few and second > 0.0:
         cut = np.sqrt(math.log(8.0 / outside) / (_NEAR * rounds * second))
         kept = cut * np.maximum(spread, cells) * width / math.tau
-        few = bool(np.all((cut <= min(math.sqrt(second / fourth) / 2.0, math.pi / width)) & (kept <= MOST_FREQUENCIES)))
+        narrow = cut <= min(math.sqrt(second / fourth) / 2.0, math.pi / width)
+        few = bool(np.all(narrow) and kept.max() <= min(MOST_FREQUENCIES, MOST_WORK / (ROWS * cells)))
         frequencies = float(np.sum(kept))
     lengths = np.minimum(cells * rounds, spread + cells)
     if table.lattice > 0.0:
@@ -133,6 +138,7 @@ def _forecast(table: TightTable, group: Group) -> GroupForecast:
         directions=len(group.directions),
         families=len(families),
         points=len(group.points),
+        faint=sum(point.log_delta < _FAINT for point in group.points),
         rounds=rounds.size,
         few=few,
         extended=group.extended,

@@ -29,10 +29,10 @@ from pbdist.buckets.tight.state import ROWS, TiltedMasses
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["MOST_FREQUENCIES", "FewFrequencies", "few_frequencies", "unit_roots"]
+__all__ = ["MOST_FREQUENCIES", "MOST_WORK", "FewFrequencies", "few_frequencies", "unit_roots"]
 
 #: More frequencies, or products of frequencies and elements, than this take longer than transforms of everything.
-MOST_FREQUENCIES, _MOST_WORK = 2048, 1_000_000_000
+MOST_FREQUENCIES, MOST_WORK = 2048, 1_000_000_000
 #: Longest window: its length times a frequency's number is an int64.
 _LONGEST = 1 << 50
 #: Longest transform that looks for frequencies far from 0, and its steps: the first ones, and about the last.
@@ -253,7 +253,7 @@ def _kept(
     step = 2.0 * math.pi / length
     highest = math.ceil(cut / step)
     work = highest * sum(state.weights.size for state, _ in factors)
-    if (highest + 1) * step > near or highest > MOST_FREQUENCIES or work > _MOST_WORK or length > _LONGEST:
+    if (highest + 1) * step > near or highest > MOST_FREQUENCIES or work > MOST_WORK or length > _LONGEST:
         return None
     following = rate * step * step
     close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))

@@ -1,0 +1,197 @@
+"""The convolution of two vectors in blocks, rounded to a side: the steps of `pbdist.buckets.convolution` as tasks.
+
+For each run of each cut: spectra of the chunks, written in slices of frequencies; for each slice the sums of products
+of all blocks; and then, for each range of the output, the blocks transformed back, finer cuts, towers, ends and the
+rounding. Every step calls the function that the convolution in memory calls, on parts of the same data, and each of
+those functions gives the same bits for a part as for the whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from pbdist.buckets.blocked.layout import Layout
+from pbdist.buckets.blocked.products import RunSums, run_sums
+from pbdist.buckets.blocked.survey import MappedSurvey, nonzero_elements
+from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, Summary, VectorStore
+from pbdist.buckets.convolution import Rounding
+from pbdist.buckets.convolution.blocks import add_blocks, way_back
+from pbdist.buckets.convolution.chunked import check_range, rounded, sums_directly
+from pbdist.buckets.convolution.cuts import (
+    ChunkedPlan,
+    Ends,
+    add_towers,
+    end_sums,
+    keep_better,
+    plan_chunks,
+    put_ends,
+    scale_back,
+)
+from pbdist.buckets.convolution.direct import DirectPlan, direct_sums, plan_directly
+from pbdist.types import ComplexArray, FloatArray
+
+__all__ = ["Convolution", "convolution_of"]
+
+#: Blocks that are transformed back at once.
+_ROWS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution:
+    """A convolution that is ready to be read range by range; small and picklable.
+
+    Attributes
+    ----------
+    x, y
+        The vectors from their first to their last element that is not 0; None if one of them is 0.
+    first
+        The position of x[0] y[0] in the whole result.
+    plan, ends
+        What is to be done, and the directly summed ends.
+    sums
+        For each cut the sums of its runs.
+    rounding, mass_limit
+        As for `pbdist.buckets.convolution.rounded_convolution`.
+    """
+
+    x: BlockedVector | None
+    y: BlockedVector | None
+    first: int
+    plan: DirectPlan | ChunkedPlan | None
+    ends: Ends | None
+    sums: tuple[tuple[RunSums, ...], ...]
+    rounding: Rounding
+    mass_limit: float
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        """Return the elements of a range, rounded: those of `rounded_convolution`, bit by bit."""
+        values, bound = np.zeros(stop - start), np.zeros(stop - start)
+        if self.x is not None and self.y is not None:
+            first, last = max(start, self.first), min(stop, self.first + self.x.size + self.y.size - 1)
+            if first < last:
+                part = slice(first - start, last - start)
+                values[part], bound[part] = self._part(self.x, self.y, first - self.first, last - self.first)
+        return rounded(values, bound, self.rounding, self.mass_limit)
+
+    def _part(self, x: BlockedVector, y: BlockedVector, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        if isinstance(self.plan, DirectPlan):
+            return direct_sums(self.plan, x if self.plan.swapped else y, start, stop)
+        if self.plan is None or self.ends is None:
+            raise ValueError("convolution: expected a plan of what is not 0, got none")
+        result = self._level(self.plan, 0, start, stop)
+        for level in range(1, len(self.plan.levels)):
+            for begin, end in self.plan.levels[level].ranges:
+                first, last = max(start, begin), min(stop, end)
+                if first < last:
+                    here = slice(first - start, last - start)
+                    keep_better((result[0][here], result[1][here]), self._level(self.plan, level, first, last))
+        add_towers(result, x, y, self.plan, start)
+        put_ends(result, self.ends, self.plan.size, start)
+        return result
+
+    def _level(self, plan: ChunkedPlan, level: int, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+        """Return what one cut says of a range."""
+        chunk = plan.levels[level].chunk
+        first_row, last_row = start // chunk, -(-stop // chunk)
+        values, bound = np.zeros((last_row - first_row, chunk)), np.zeros((last_row - first_row, chunk))
+        for run in self.sums[level]:
+            if run.start >= last_row or run.stop < first_row:
+                continue
+            back = way_back(run.tilt, chunk)
+            for group_start, group_stop, names in run.names:
+                # Block s feeds the rows s and s + 1.
+                begin, end = max(group_start, first_row - 1), min(group_stop, last_row)
+                if begin < end:
+                    sums = self._read_sums(names, chunk, slice(begin - group_start, end - group_start))
+                    for row in range(begin, end, _ROWS):
+                        part = sums[row - begin : row - begin + _ROWS]
+                        width = run.width[row - run.start : row - run.start + part.shape[0]]
+                        add_blocks(values, bound, part, width, back=back, row=row - first_row)
+        here = slice(start - first_row * chunk, stop - first_row * chunk)
+        result = values.reshape(-1)[here], bound.reshape(-1)[here]
+        scale_back(result, sum(plan.exponents))
+        return result
+
+    def _read_sums(self, names: Sequence[str], chunk: int, rows: slice) -> ComplexArray:
+        sums = np.empty((rows.stop - rows.start, chunk + 1), dtype=np.complex128)
+        column = 0
+        for name in names:
+            part = self._store().read(name)[rows]
+            sums[:, column : column + part.shape[1]] = part
+            column += part.shape[1]
+        return sums
+
+    def _store(self) -> VectorStore:
+        if self.x is None:
+            raise ValueError("convolution: expected a vector that is not 0, got none")
+        return self.x.store
+
+    def remove(self) -> None:
+        """Remove what was written for it."""
+        for runs in self.sums:
+            for run in runs:
+                for _, _, names in run.names:
+                    for name in names:
+                        self._store().remove(name)
+
+
+def convolution_of(
+    x: tuple[BlockedVector, Summary],
+    y: tuple[BlockedVector, Summary],
+    *,
+    rounding: Rounding,
+    mass_limit: float,
+    mapper: Mapper,
+    layout: Layout,
+    name: str,
+) -> Convolution:
+    """Convolve two vectors in blocks: take all steps but those that `Convolution.read` takes.
+
+    Parameters
+    ----------
+    x, y : (BlockedVector, Summary)
+        The vectors and what is known of them; pass the same vector twice to save transforms.
+    rounding, mass_limit
+        As for `pbdist.buckets.convolution.rounded_convolution`.
+    mapper : Mapper
+        Who works.
+    layout : Layout
+        The sizes of the tasks.
+    name : str
+        What the names of all arrays that are written begin with.
+
+    Raises
+    ------
+    InvalidInputError
+        If the result would overflow.
+    """
+    (vector_x, known_x), (vector_y, known_y) = x, y
+    check_range(known_x.largest, known_y.largest, min(vector_x.size, vector_y.size))
+    result = partial(Convolution, rounding=rounding, mass_limit=mass_limit)
+    if known_x.nonzero == 0 or known_y.nonzero == 0:
+        return result(None, None, 0, None, None, ())
+    same = vector_x is vector_y
+    part_x = vector_x.part(known_x.first, known_x.last + 1)
+    part_y = part_x if same else vector_y.part(known_y.first, known_y.last + 1)
+    first = known_x.first + known_y.first
+    terms = min(known_x.nonzero, known_y.nonzero)
+    survey = MappedSurvey(mapper, layout.task // 4)
+    plan = None if sums_directly(terms, part_x.size, part_y.size) else plan_chunks(part_x, part_y, survey)
+    if plan is None:
+        swapped = known_x.nonzero > known_y.nonzero
+        sparse, other = (part_y, known_x) if swapped else (part_x, known_y)
+        direct = plan_directly(*nonzero_elements(sparse, mapper), other.smallest, swapped=swapped)
+        return result(part_x, part_y, first, direct, None, ())
+    chunks = [plan.chunks(level, part_x, part_y) for level in plan.levels]
+    sums = tuple(
+        tuple(
+            run_sums(plan.levels[level].plan.runs[run], chunks[level], mapper, layout, f"{name}/{level}-{run}")
+            for run in range(len(plan.levels[level].plan.runs))
+        )
+        for level in range(len(plan.levels))
+    )
+    # The plan's runs have done their work.
+    light = replace(plan, levels=tuple(replace(level, plan=replace(level.plan, runs=())) for level in plan.levels))
+    return result(part_x, part_y, first, light, end_sums(part_x, part_y), sums)

@@ -1,0 +1,254 @@
+"""Privacy buckets with bucket lists in blocks: every step a map of tasks, every number that of the lists in memory."""
+
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from pbdist.buckets.blocked.convolution import Convolution, convolution_of
+from pbdist.buckets.blocked.layout import Layout
+from pbdist.buckets.blocked.state import (
+    BlockedState,
+    Folded,
+    Leaves,
+    Overflow,
+    Paired,
+    Points,
+    fill_leaf,
+    head_of,
+    lower_part,
+    overflow_part,
+    summed_part,
+    upper_part,
+    write_folded,
+    write_paired,
+)
+from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, Summary, VectorStore, groups
+from pbdist.buckets.composition import (
+    AT_INFINITY,
+    ROUNDINGS,
+    composed_limit,
+    composed_scalars,
+    rounded_total,
+    squared_scalars,
+)
+from pbdist.buckets.convolution.vectors import ranges
+from pbdist.buckets.delta import lower_from_sums, upper_from_sums
+from pbdist.buckets.leaf import (
+    check_leaf,
+    corner_mass,
+    fits_block,
+    leaf_blocks,
+    leaf_frame,
+    leaf_scalars,
+    leaf_state,
+)
+from pbdist.buckets.state import VECTORS, BucketState, Grid
+from pbdist.buckets.sums import PIECE, total
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import ElementaryPair
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["BlockedEngine"]
+
+
+class BlockedEngine:
+    """Holds bucket lists in blocks; see `pbdist.buckets.ladder.Engine`.
+
+    Parameters
+    ----------
+    store : VectorStore
+        Where the blocks lie; every task reads and writes there.
+    mapper : Mapper
+        Who works.
+    layout : Layout
+        The sizes of blocks and tasks.
+    """
+
+    def __init__(self, store: VectorStore, mapper: Mapper, layout: Layout) -> None:
+        self._store = store
+        self._mapper = mapper
+        self._layout = layout
+        self._names = (f"state-{number:04d}" for number in count())
+
+    def leaf(self, pair: ElementaryPair, grid: Grid, direction: Direction) -> BlockedState:
+        """Return the list of one round of one pair.
+
+        Raises
+        ------
+        InvalidInputError
+            As `leaf_state`, or if the buckets are so narrow that rounding puts their edges out of order.
+        """
+        size = 2 * grid.half_width + 1
+        if fits_block(grid):
+            return self._scattered(leaf_state(pair, grid, direction))
+        blocks = leaf_blocks(pair, grid, direction)
+        if len(blocks) == 1:
+            raise InvalidInputError(
+                f"buckets: expected buckets wide enough for float64 to tell their edges apart, got {grid}"
+            )
+        frame = leaf_frame(pair, grid, direction, blocks)
+        vectors = self._new_vectors(size)
+        light = replace(frame, atoms=())
+        step = self._layout.block // blocks[0][1]
+        tasks = [
+            Leaves(
+                pair,
+                grid,
+                direction,
+                light,
+                tuple(blocks[first : first + step]),
+                frame.atoms[first : first + step],
+                vectors,
+            )
+            for first in range(0, len(blocks), step)
+        ]
+        parts = list(self._mapper.map(fill_leaf, tasks))
+        summaries = {name: Summary.joined(part[name] for part, _ in parts) for name in VECTORS}
+        state = self._state(grid, vectors, summaries, leaf_scalars(pair, grid, frame, [error for _, error in parts]))
+        check_leaf(
+            pair,
+            total(summaries["a_upper"].sums) + state.infinity_a_upper,
+            total(summaries["b_upper"].sums) + state.infinity_b_upper,
+        )
+        return state
+
+    def compose(self, first: BlockedState, second: BlockedState) -> BlockedState:
+        """Return the composition of two lists on one grid, as `pbdist.buckets.compose` does."""
+        mass_limit = composed_limit(first, second)
+        n = first.grid.half_width
+        vectors = self._new_vectors(2 * n + 1)
+        summaries: dict[str, Summary] = {}
+        beyond: dict[str, float] = {}
+        corner = 0.0
+        for name, rounding in ROUNDINGS.items():
+            x = first.vector(name)
+            y = x if second is first else second.vector(name)
+            convolution = convolution_of(
+                x,
+                y,
+                rounding=rounding,
+                mass_limit=mass_limit,
+                mapper=self._mapper,
+                layout=self._layout,
+                name=f"{vectors[name].name}-work",
+            )
+            below = rounded_total(self._sums(convolution, 0, n + 1), n + 1, rounding)
+            beyond[name] = rounded_total(self._sums(convolution, 3 * n + 1, n), n, rounding)
+            parts = self._folded(convolution, vectors[name], name, first.grid)
+            convolution.remove()
+            if name == "a_lower":
+                corner = corner_mass(below, first.grid)
+            parts[0] = _with_first(vectors[name], corner if name == "b_real_lower" else below)
+            summaries[name] = Summary.joined(parts)
+        totals = {
+            name: [rounded_total(state.summaries[name].sums, 2 * n + 1, ROUNDINGS[name]) for state in (first, second)]
+            for name in AT_INFINITY
+        }
+        return self._state(first.grid, vectors, summaries, composed_scalars(first, second, totals, beyond))
+
+    def square(self, state: BlockedState) -> BlockedState:
+        """Return the list on the grid of the squared factor, as `pbdist.buckets.square` does."""
+        size = 2 * state.grid.half_width + 1
+        vectors = self._new_vectors(size)
+        tasks = [
+            Paired(state.vectors[name], vectors[name], name, state.grid, tuple(blocks))
+            for name in VECTORS
+            for blocks in self._groups(size)
+        ]
+        parts: dict[str, list[Summary]] = {name: [] for name in VECTORS}
+        for task, found in zip(tasks, self._mapper.map(write_paired, tasks), strict=True):
+            parts[task.name].extend(found)
+        summaries = {name: Summary.joined(found) for name, found in parts.items()}
+        return self._state(state.grid.squared, vectors, summaries, squared_scalars(state))
+
+    def overflow(self, first: BlockedState, second: BlockedState) -> float:
+        """Return the lower P_A mass that the composition of two lists would send above n."""
+        n = first.grid.half_width
+        x, y = first.vectors["a_lower"], second.vectors["a_lower"]
+        pieces = list(ranges(n + 1, 2 * n + 1, PIECE))
+        kept = second.summaries["a_lower"].sums
+        # The first and the last piece may be parts of one.
+        sums = [
+            kept[start // PIECE] if stop - start == PIECE else float(np.sum(y[start:stop])) for start, stop in pieces
+        ]
+        above = [total(sums[position + 1 :]) for position in range(len(pieces))]
+        step = self._layout.block // PIECE
+        tasks = [
+            Overflow(x, y, n, tuple(pieces[start : start + step]), tuple(above[start : start + step]))
+            for start in range(0, len(pieces), step)
+        ]
+        return total(value for part in self._mapper.map(overflow_part, tasks) for value in part)
+
+    def lower(self, state: BlockedState, epsilon: FloatArray) -> FloatArray:
+        """Return the bounds of `pbdist.buckets.delta_lower`."""
+        sums = self._at_points(lower_part, state, epsilon, ("a_lower", "b_upper"))
+        return lower_from_sums(state, epsilon, sums, 2 * state.grid.half_width + 1)
+
+    def upper(self, state: BlockedState, epsilon: FloatArray) -> FloatArray:
+        """Return the bounds of `pbdist.buckets.delta_upper`."""
+        sums = self._at_points(upper_part, state, epsilon, ("a_upper", "b_real_lower"))
+        return upper_from_sums(state, sums, 2 * state.grid.half_width + 1)
+
+    def gathered(self, state: BlockedState) -> BucketState:
+        """Return the list held in memory as a whole."""
+        return state.gathered()
+
+    def release(self, state: BlockedState) -> None:
+        """Remove the blocks of a list."""
+        state.remove()
+
+    def _at_points(self, function: Any, state: BlockedState, epsilon: FloatArray, names: tuple[str, str]) -> Any:
+        a, b = (state.vectors[name] for name in names)
+        tasks = [Points(head_of(state), epsilon, a, b, start, stop) for start, stop in a.blocks()]
+        sums: list[list[float]] = [[] for _ in epsilon]
+        for part in self._mapper.map(function, tasks):
+            for values, more in zip(sums, part, strict=True):
+                values.extend(more)
+        return sums
+
+    def _groups(self, size: int) -> list[list[tuple[int, int]]]:
+        return groups(0, size, self._layout.block, self._layout.task // self._layout.block)
+
+    def _sums(self, convolution: Convolution, offset: int, size: int) -> list[float]:
+        """Sum the pieces of a part of a convolution."""
+        tasks = [(convolution, offset, part[0][0], part[-1][1]) for part in self._groups(size)]
+        return [value for part in self._mapper.map(summed_part, tasks) for value in part]
+
+    def _folded(self, convolution: Convolution, vector: BlockedVector, name: str, grid: Grid) -> list[Summary]:
+        tasks = [
+            Folded(convolution, grid.half_width, vector, name, grid, tuple(blocks))
+            for blocks in self._groups(vector.size)
+        ]
+        return [part for found in self._mapper.map(write_folded, tasks) for part in found]
+
+    def _new_vectors(self, size: int) -> dict[str, BlockedVector]:
+        name = next(self._names)
+        return {part: BlockedVector(self._store, f"{name}/{part}", self._layout.block, 0, size) for part in VECTORS}
+
+    def _scattered(self, state: BucketState) -> BlockedState:
+        """Write a list that was made in memory."""
+        vectors = self._new_vectors(2 * state.grid.half_width + 1)
+        summaries = {
+            name: Summary.joined(
+                vector.write_block(start, getattr(state, name)[start:stop]) for start, stop in vector.blocks()
+            )
+            for name, vector in vectors.items()
+        }
+        scalars = {name: value for name, value in vars(state).items() if name not in {*VECTORS, "grid"}}
+        return self._state(state.grid, vectors, summaries, scalars)
+
+    def _state(
+        self, grid: Grid, vectors: dict[str, BlockedVector], summaries: dict[str, Summary], scalars: dict[str, Any]
+    ) -> BlockedState:
+        known = {name: replace(vector, largest=summaries[name].largest) for name, vector in vectors.items()}
+        return BlockedState(grid=grid, vectors=known, summaries=summaries, **scalars)
+
+
+def _with_first(vector: BlockedVector, mass: float) -> Summary:
+    """Write another mass into the first bucket; return the summary of its block."""
+    start, stop = vector.blocks()[0]
+    values = np.array(vector[start:stop])
+    values[0] = mass
+    return vector.write_block(start, values)
