@@ -1,47 +1,29 @@
 """What a study will take: batches of cells, and their projected time, memory and bytes. Pure: nothing is run.
 
 The projections depend on the study alone, never on the machine, so that the same study is always cut into the same
-batches, and the same store comes out.
+batches, and the same store comes out. One cell of each class of alike ones is looked at.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from pbdist.study import plan_buckets, plan_tight
+from pbdist.study.alike import alike_cells
+from pbdist.study.batches import Batch, Batches, batch_length
+from pbdist.study.cost import CellCost
 from pbdist.study.spec import Cell, StudySpec
+from pbdist.types import FloatArray, IntArray
 
-__all__ = ["Batch", "Plan", "plan_study"]
+__all__ = ["Batch", "Plan", "cell_cost", "plan_study"]
 
 #: Bytes of a worker process before it computes anything.
 _BASE_BYTES = 250 * 2**20
-#: Arrays of the bounds.
-_BOUND_ARRAYS = 4
-#: Bytes of the metadata of a store, of each cell, of each kept state.
-_STORE_BYTES, _CELL_BYTES, _STATE_BYTES = 40_000, 300, 6_000
-
-#: A batch is to take about this long, in seconds: long against a task's overhead, short against a lost worker.
-_BATCH_SECONDS = 5.0
-#: No batch is to hold more than this share of a study, so that several workers finish together.
-_SMALLEST_SHARE = 16
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Consecutive cells that are computed and stored together: one chunk of the store.
-
-    Attributes
-    ----------
-    index
-        The number of the chunk.
-    start, stop
-        The first cell, and the one after the last.
-    seconds
-        Projected time on one core.
-    """
-
-    index: int
-    start: int
-    stop: int
-    seconds: float
+#: Arrays of the bounds, and how often a worker holds those of a batch: as tables, as one array, and encoded.
+_BOUND_ARRAYS, _BOUND_COPIES = 4, 3
+#: Bytes of the metadata of a store, of each batch, of each cell, and of each kept state.
+_STORE_BYTES, _BATCH_BYTES, _CELL_BYTES, _STATE_BYTES = 60_000, 8_000, 300, 6_000
 
 
 @dataclass(frozen=True)
@@ -59,62 +41,62 @@ class Plan:
     seconds
         Projected time on one core.
     worker_bytes
-        Projected peak memory of one worker process.
+        Projected peak memory of one worker process, the largest of any cell.
     store_bytes
         Upper estimate of the size of the store, before compression.
+    cell_seconds, cell_bytes
+        Of each cell in the order of the study: projected time on one core, and peak memory of a worker process.
     """
 
     study: StudySpec
     cells_per_batch: int
-    batches: tuple[Batch, ...]
+    batches: Sequence[Batch]
     seconds: float
     worker_bytes: int
     store_bytes: int
+    cell_seconds: FloatArray = field(compare=False, repr=False)
+    cell_bytes: IntArray = field(compare=False, repr=False)
 
 
-def plan_study(study: StudySpec) -> Plan:
-    """Return the plan of `study`: a function of the study alone."""
-    costs = [_cell_seconds(study, cell) for cell in study.cells]
-    typical = sorted(costs)[len(costs) // 2]
-    by_time = max(1, round(_BATCH_SECONDS / typical))
-    length = max(1, min(by_time, len(costs) // _SMALLEST_SHARE))
-    batches = [
-        Batch(index, start, min(start + length, len(costs)), sum(costs[start : start + length]))
-        for index, start in enumerate(range(0, len(costs), length))
-    ]
+def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:
+    """Return the plan of a study: a function of the study alone.
+
+    Parameters
+    ----------
+    study : StudySpec
+    cells_per_batch : int, optional
+        The length of a batch, where a store has one already.
+    """
+    class_of, examples = alike_cells(study.cells)
+    costs = [cell_cost(study, study.cells[example]) for example in examples]
+    cell_seconds = np.array([cost.seconds for cost in costs])[class_of]
+    points_bytes = 8 * 2 * len(study.compositions) * len(study.epsilon)
+    length = batch_length(cell_seconds, points_bytes) if cells_per_batch is None else cells_per_batch
+    process_bytes = _BASE_BYTES + _BOUND_ARRAYS * _BOUND_COPIES * points_bytes * min(length, len(study.cells))
+    cell_bytes = process_bytes + np.array([cost.peak_bytes for cost in costs], dtype=np.int64)[class_of]
+    batches = Batches(length, cell_seconds)
     return Plan(
         study=study,
         cells_per_batch=length,
-        batches=tuple(sorted(batches, key=lambda batch: (-batch.seconds, batch.index))),
-        seconds=sum(costs),
-        worker_bytes=_worker_bytes(study),
-        store_bytes=_store_bytes(study),
+        batches=batches,
+        seconds=float(cell_seconds.sum()),
+        worker_bytes=int(cell_bytes.max()),
+        store_bytes=_store_bytes(study, len(batches), costs, class_of),
+        cell_seconds=cell_seconds,
+        cell_bytes=cell_bytes,
     )
 
 
-def _cell_seconds(study: StudySpec, cell: Cell) -> float:
-    if study.method == "tight":
-        return plan_tight.cell_seconds(study, cell)
-    return plan_buckets.cell_seconds(study, cell)
+def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return what one cell of a study is projected to take."""
+    return plan_tight.cell_cost(study, cell) if study.method == "tight" else plan_buckets.cell_cost(study, cell)
 
 
-def _worker_bytes(study: StudySpec) -> int:
-    bounds = 8 * 2 * _BOUND_ARRAYS * len(study.compositions) * len(study.epsilon)
-    if study.method == "buckets":
-        return _BASE_BYTES + bounds + plan_buckets.cell_bytes(study)
-    return _BASE_BYTES + bounds + max(plan_tight.cell_bytes(study, cell) for cell in study.cells)
-
-
-def _store_bytes(study: StudySpec) -> int:
+def _store_bytes(study: StudySpec, batches: int, costs: Sequence[CellCost], class_of: IntArray) -> int:
     points = 2 * len(study.compositions) * len(study.epsilon)
-    total = _STORE_BYTES + len(study.cells) * (_CELL_BYTES + 8 * _BOUND_ARRAYS * points)
+    total = _STORE_BYTES + _BATCH_BYTES * batches + len(study.cells) * (_CELL_BYTES + 8 * _BOUND_ARRAYS * points)
     if study.keep_states:
-        total += len(study.compositions) * sum(
-            (1 if cell.pair.symmetric else 2) * (_STATE_BYTES + _kept_bytes(study, cell)) for cell in study.cells
-        )
+        members = np.bincount(class_of, minlength=len(costs)).tolist()
+        total += sum(count * cost.state_bytes for count, cost in zip(members, costs, strict=True))
+        total += 2 * len(study.cells) * len(study.compositions) * _STATE_BYTES
     return total
-
-
-def _kept_bytes(study: StudySpec, cell: Cell) -> int:
-    """Return the bytes of one kept state."""
-    return plan_tight.state_bytes(study, cell) if study.method == "tight" else plan_buckets.state_bytes(study)

@@ -3,9 +3,10 @@
 import math
 
 from pbdist.buckets.arguments import DEFAULT_BUCKETS
+from pbdist.study.cost import CellCost
 from pbdist.study.spec import Cell, StudySpec
 
-__all__ = ["cell_bytes", "cell_seconds", "state_bytes"]
+__all__ = ["cell_cost"]
 
 # Seconds, measured on one core of a 2-core machine for 20,000 to 400,000 buckets; right within a factor of 2.
 #: One element of an FFT of length 1, to be multiplied by log2 of the length; all other work of a step is in it.
@@ -22,8 +23,16 @@ _STATE_VECTORS, _FFT_VECTORS = 10, 6
 _KEPT_VECTORS = 4
 
 
-def cell_seconds(study: StudySpec, cell: Cell) -> float:
-    """Return the projected time of a cell on one core."""
+def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return what a cell is projected to take on one core."""
+    states = 0
+    if study.keep_states:
+        directions = 1 if cell.pair.symmetric else 2
+        states = directions * len(study.compositions) * 8 * _KEPT_VECTORS * _vector_lengths(study)[0]
+    return CellCost(_seconds(study, cell), _peak_bytes(study), states)
+
+
+def _seconds(study: StudySpec, cell: Cell) -> float:
     state, transform = _vector_lengths(study)
     step = _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
     points = len(study.compositions) * len(study.epsilon)
@@ -32,17 +41,11 @@ def cell_seconds(study: StudySpec, cell: Cell) -> float:
     return (1 if cell.pair.symmetric else 2) * (leaf + _steps(study) * step + evaluation)
 
 
-def cell_bytes(study: StudySpec) -> int:
-    """Return the projected peak memory of any cell."""
+def _peak_bytes(study: StudySpec) -> int:
     state, transform = _vector_lengths(study)
     # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
     ladder = study.compositions[-1].bit_length() + (len(study.compositions) if study.keep_states else 0)
     return 8 * ((_STATE_VECTORS + _KEPT_VECTORS * ladder) * state + _FFT_VECTORS * transform)
-
-
-def state_bytes(study: StudySpec) -> int:
-    """Return the largest number of bytes of a kept state."""
-    return 8 * _KEPT_VECTORS * _vector_lengths(study)[0]
 
 
 def _vector_lengths(study: StudySpec) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.buckets.tight.engine import outside_weight, spans
-from pbdist.buckets.tight.frequencies import MOST_FREQUENCIES, MOST_WORK
+from pbdist.buckets.tight.frequencies import LONGEST_LOOK, MOST_FREQUENCIES, MOST_WORK
 from pbdist.buckets.tight.ladder import RADIX, STEP
 from pbdist.buckets.tight.plan import Group
 from pbdist.buckets.tight.state import ROWS
@@ -115,7 +115,8 @@ def _forecast(table: TightTable, group: Group) -> GroupForecast:
     cells = sum(span / width + _MORE_CELLS for span in spans(families, group, table.tolerance))
     outcomes = len(group.directions) * sum(pair.outcomes for family in families for pair in family.pairs)
     outside = outside_weight(group, table.tolerance)
-    second, fourth = _moments(table, group)
+    spread_of = _spread(table, group)
+    second, fourth = spread_of.second, spread_of.fourth
     rounds = np.array(sorted({point.leaves // per_round for point in group.points}), dtype=np.float64)
     spread = 2.0 * np.sqrt(2.0 * math.log(4.0 / outside) * second * rounds) / width
     stages = table.stages_of(group)
@@ -124,7 +125,10 @@ def _forecast(table: TightTable, group: Group) -> GroupForecast:
     if group.few and second > 0.0:
         cut = np.sqrt(math.log(8.0 / outside) / (_NEAR * rounds * second))
         kept = cut * np.maximum(spread, cells) * width / math.tau
-        narrow = cut <= min(math.sqrt(second / fourth) / 2.0, math.pi / width)
+        near = min(math.sqrt(second / fourth) / 2.0, math.pi / width)
+        # The look beyond must tell the frequencies from 0.
+        narrow = (cut <= near) & (near * width * max(2.0 * cells, LONGEST_LOOK) >= math.tau)
+        narrow &= spread_of.returning * rounds <= math.log(outside)
         few = bool(np.all(narrow) and kept.max() <= min(MOST_FREQUENCIES, MOST_WORK / (ROWS * cells)))
         frequencies = float(np.sum(kept))
     lengths = np.minimum(cells * rounds, spread + cells)
@@ -152,10 +156,26 @@ def _forecast(table: TightTable, group: Group) -> GroupForecast:
     )
 
 
-def _moments(table: TightTable, group: Group) -> tuple[float, float]:
-    """Return the tilted variance of a round's loss, and Σ E D⁴/24 for differences D of two losses of a leaf."""
+@dataclass(frozen=True)
+class _Spread:
+    """How the tilted losses of a round spread.
+
+    Variance, Σ E D⁴/24 for differences D of two losses of a leaf, and the largest logarithm of |E e^{itL}| that is
+    found away from t = 0.
+
+    Losses that are nearly on a lattice, such as those of two heavy outcomes, bring the product of many back to 1.
+    """
+
+    second: float
+    fourth: float
+    returning: float
+
+
+def _spread(table: TightTable, group: Group) -> _Spread:
     second = fourth = 0.0
     direction: Direction = group.directions[0]
+    found: list[tuple[FloatArray, FloatArray, int]] = []
+    frequencies: list[float] = []
     for family in table.families:
         profile = family.profiles[direction]
         if not profile.loss.size:
@@ -167,4 +187,15 @@ def _moments(table: TightTable, group: Group) -> tuple[float, float]:
         variance = float(weight @ x**2)
         second += family.leaves * variance
         fourth += family.leaves * (float(weight @ x**4) + 3.0 * variance**2) / 12.0
-    return second, fourth
+        found.append((weight, x, family.leaves))
+        if profile.heaviest_atom > 0.0 and x.size > 1:
+            one, other = np.argpartition(weight, -2)[-2:]
+            frequencies.append(math.tau / max(abs(float(x[one] - x[other])), 1e-300))
+    returning = max(
+        (
+            sum(leaves * math.log(abs(complex(weight @ np.exp(1j * t * x))) + 1e-300) for weight, x, leaves in found)
+            for t in frequencies
+        ),
+        default=-math.inf,
+    )
+    return _Spread(second, fourth, returning)

@@ -29,14 +29,14 @@ from pbdist.buckets.tight.state import ROWS, TiltedMasses
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["MOST_FREQUENCIES", "MOST_WORK", "FewFrequencies", "few_frequencies", "unit_roots"]
+__all__ = ["LONGEST_LOOK", "MOST_FREQUENCIES", "MOST_WORK", "FewFrequencies", "few_frequencies", "unit_roots"]
 
 #: More frequencies, or products of frequencies and elements, than this take longer than transforms of everything.
 MOST_FREQUENCIES, MOST_WORK = 2048, 1_000_000_000
 #: Longest window: its length times a frequency's number is an int64.
 _LONGEST = 1 << 50
 #: Longest transform that looks for frequencies far from 0, and its steps: the first ones, and about the last.
-_LONGEST_LOOK, _COARSE, _FINE = 1 << 17, 0.25, 2e-3
+LONGEST_LOOK, _COARSE, _FINE = 1 << 17, 0.25, 2e-3
 #: 2π in both precisions.
 _TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979323846264338327950288"))
 #: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
@@ -294,7 +294,7 @@ def _beyond(weights: FloatArray, second: FloatArray, near: float, finest: float)
     size = weights.shape[-1]
     deviation = math.sqrt(float(np.max(second)))
     step = finest / deviation if deviation > 0.0 else math.pi
-    length = good_length(min(max(2 * size, math.ceil(2.0 * math.pi / step)), max(2 * size, _LONGEST_LOOK)))
+    length = good_length(min(max(2 * size, math.ceil(2.0 * math.pi / step)), max(2 * size, LONGEST_LOOK)))
     step = 2.0 * math.pi / length
     spectrum = forward(weights, length)[..., math.floor(near / step * (1.0 - 1e-9)) :]
     squares = spectrum.real * spectrum.real + spectrum.imag * spectrum.imag
