@@ -1,10 +1,11 @@
 """Workers in jobs of a batch system: SLURM, PBS, Grid Engine and LSF, through dask-jobqueue."""
 
+import asyncio
 import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dask_jobqueue.core import JobQueueCluster
 from dask_jobqueue.lsf import LSFJob
@@ -16,36 +17,95 @@ from pbdist.run.clusters import WORKER_ENVIRONMENT, free_port
 from pbdist.run.clusters_replacement import ReplacedStarted, WorkerGroup, replace_lost
 from pbdist.run.profile import JobQueueProfile, LsfProfile, PbsProfile, SgeProfile, SlurmProfile
 
-__all__ = ["job_queue_cluster", "start_job_queue"]
+__all__ = ["job_class", "job_queue_cluster", "start_job_queue"]
 
 #: What the processes that watch over the workers of a job need beside them.
 _NANNY_BYTES = 256 * 2**20
-_LONGEST_LINE = 300
+_LONGEST_TEXT = 300
+_STATUS_SECONDS = 30
 
 
 class _Job(WorkerGroup):
-    """A job that notes why it could not be submitted. Stands before a class of dask-jobqueue in its subclasses."""
+    """A job that notes why it could not be submitted. Stands before a class of dask-jobqueue in its subclasses.
+
+    Attributes
+    ----------
+    status_command
+        The command that tells of a job, but for its number.
+    """
+
+    submit_command: Any
+    job_id: Any
+    status_command: ClassVar[tuple[str, ...]]
 
     async def begin(self) -> None:
         """Submit the job."""
-        # What comes after the group in the order of resolution: dask-jobqueue's.
-        await super(WorkerGroup, self).start()  # type: ignore[no-untyped-call]
+        try:
+            # What comes after the group in the order of resolution: dask-jobqueue's.
+            await super(WorkerGroup, self).start()  # type: ignore[no-untyped-call]
+        except RuntimeError as error:
+            told = str(error).rpartition("stderr:")[2] or str(error)
+            self.note(f"{self.submit_command}: {' '.join(told.split())[:_LONGEST_TEXT]}")
+
+    async def ended(self) -> str | None:
+        """Ask the batch system whether the job has ended."""
+        if self.job_id is None:
+            return None
+        process = await asyncio.create_subprocess_exec(
+            *self.status_command,
+            self.job_id,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), _STATUS_SECONDS)
+        except TimeoutError:
+            process.kill()
+            return None
+        text = output.decode(errors="replace")
+        if not self.says_ended(process.returncode or 0, text):
+            return None
+        return f"job {self.job_id} ended before its workers came"
+
+    @classmethod
+    def says_ended(cls, code: int, text: str) -> bool:
+        """Return whether an answer of `status_command` says for certain that the job has ended."""
+        raise NotImplementedError
 
 
 class _SlurmJob(_Job, SLURMJob):
-    pass
+    status_command = ("squeue", "--noheader", "--format=%T", "--states=all", "--jobs")
+
+    @classmethod
+    def says_ended(cls, code: int, text: str) -> bool:
+        states = "CANCELLED COMPLETED FAILED TIMEOUT NODE_FAIL OUT_OF_MEMORY BOOT_FAIL DEADLINE PREEMPTED REVOKED"
+        # The controller forgets a job some minutes after its end.
+        return text.strip() in states.split() if code == 0 else "Invalid job id" in text
 
 
 class _PbsJob(_Job, PBSJob):
-    pass
+    status_command = ("qstat",)
+
+    @classmethod
+    def says_ended(cls, code: int, text: str) -> bool:
+        return code != 0 and ("Unknown Job" in text or "has finished" in text)
 
 
 class _SgeJob(_Job, SGEJob):
-    pass
+    status_command = ("qstat", "-j")
+
+    @classmethod
+    def says_ended(cls, code: int, text: str) -> bool:
+        return code != 0 and "do not exist" in text
 
 
 class _LsfJob(_Job, LSFJob):
-    pass
+    status_command = ("bjobs", "-noheader", "-o", "stat")
+
+    @classmethod
+    def says_ended(cls, code: int, text: str) -> bool:
+        return text.strip() in ("DONE", "EXIT") if code == 0 else "is not found" in text
 
 
 def _job_options(profile: JobQueueProfile) -> tuple[type[_Job], str, dict[str, Any]]:
@@ -65,6 +125,11 @@ def _job_options(profile: JobQueueProfile) -> tuple[type[_Job], str, dict[str, A
     raise TypeError(type(profile))
 
 
+def job_class(profile: JobQueueProfile) -> type[_Job]:
+    """Return the class of a profile's jobs."""
+    return _job_options(profile)[0]
+
+
 def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
     """Return a cluster that has its scheduler, and no job yet: its `job_script` tells what would be submitted."""
     job, _, options = _job_options(profile)
@@ -78,6 +143,7 @@ def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
     pinned = [f"export {name}={shlex.quote(value)}" for name, value in WORKER_ENVIRONMENT.items()]
     return JobQueueCluster(
         job_cls=job,  # type: ignore[arg-type]  # the package's annotation means an instance, its code the class
+        name="pbdist",
         job_name="pbdist",
         cores=profile.workers_per_job,
         processes=profile.workers_per_job,
@@ -123,7 +189,7 @@ def _last_words(folder: Path, jobs: Sequence[str | None]) -> list[str]:
             lines = path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else []
             last = next((line.strip() for line in reversed(lines) if line.strip()), None)
             if last is not None:
-                found.append(f"{path}: {last[:_LONGEST_LINE]}")
+                found.append(f"{path}: {last[:_LONGEST_TEXT]}")
     return found
 
 

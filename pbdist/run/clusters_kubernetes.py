@@ -1,8 +1,10 @@
 """Workers in pods that Dask's operator for Kubernetes starts."""
 
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Self
 
 from dask_kubernetes.operator import KubeCluster, make_cluster_spec
 
@@ -15,6 +17,7 @@ __all__ = ["cluster_specification", "start_kubernetes"]
 #: What the nanny of a pod needs beside its worker.
 _NANNY_BYTES = 256 * 2**20
 _VOLUME = "store"
+_CLOSE_SECONDS = 30
 
 
 def cluster_specification(profile: KubernetesProfile) -> dict[str, Any]:
@@ -67,6 +70,18 @@ class _KubernetesStarted(Started):
     def awaited(self) -> str:
         return f"{self.where} (kubectl describe pods -l dask.org/cluster-name={self.cluster.name} tells more)"
 
+    def close(self) -> None:
+        with suppress(TimeoutError):
+            self.cluster.close(timeout=_CLOSE_SECONDS)
+
+
+class _Known(KubeCluster):  # type: ignore[misc]  # dask-kubernetes has no types
+    """A cluster that is known while it still starts."""
+
+    def __init__(self, known: list[Self], **options: Any) -> None:
+        known.append(self)
+        super().__init__(**options)
+
 
 def start_kubernetes(profile: KubernetesProfile) -> Started:
     """Create the ``DaskCluster`` resource of a profile, and wait for its scheduler.
@@ -76,34 +91,52 @@ def start_kubernetes(profile: KubernetesProfile) -> Started:
     InvalidInputError
         The scheduler is not there in time.
     """
-    made: list[KubeCluster] = []
+    known: list[_Known] = []
     errors: list[BaseException] = []
 
     def make() -> None:
         try:
-            made.append(
-                KubeCluster(
-                    custom_cluster_spec=cluster_specification(profile),
-                    namespace=profile.namespace,
-                    resource_timeout=round(profile.start_timeout),
-                    shutdown_on_close=True,
-                    quiet=True,
-                )
+            _Known(
+                known,
+                custom_cluster_spec=cluster_specification(profile),
+                namespace=profile.namespace,
+                resource_timeout=round(profile.start_timeout),
+                shutdown_on_close=True,
+                quiet=True,
             )
         except BaseException as error:  # noqa: BLE001 -- raised below, in the thread that waits
             errors.append(error)
 
-    # The package waits for some steps without an end: the thread stays behind then, and the cluster is idle.
-    thread = threading.Thread(target=make, name="pbdist-kubernetes", daemon=True)
-    thread.start()
-    thread.join(profile.start_timeout)
-    if errors:
-        raise errors[0]
-    if not made:
-        raise InvalidInputError(
-            f"cluster: expected the scheduler of {profile.name} within {profile.start_timeout:g} s, got none: is "
-            f"Dask's operator installed, and can {profile.image} be pulled? kubectl get daskclusters,pods tells more; "
-            f"the cluster is removed when it has been idle for {profile.idle_timeout:g} s"
+    # The package waits for some steps without an end.
+    if not _done_within(make, profile.start_timeout):
+        errors.append(
+            InvalidInputError(
+                f"cluster: expected the scheduler of {profile.name} within {profile.start_timeout:g} s, got none: "
+                f"is Dask's operator installed, can {profile.image} be pulled? kubectl get daskclusters,pods tells more"
+            )
         )
+    if errors:
+        for cluster in known:
+            _done_within(partial(_removed, cluster), _CLOSE_SECONDS)
+        raise errors[0]
     where = f"{profile.workers} pod{'' if profile.workers == 1 else 's'} of Kubernetes"
-    return _KubernetesStarted(made[0], profile.workers, where)
+    return _KubernetesStarted(known[0], profile.workers, where)
+
+
+def _removed(cluster: _Known) -> None:
+    """Remove what is there of a cluster that did not start."""
+    try:
+        cluster.close(timeout=_CLOSE_SECONDS)
+    except Exception:  # noqa: BLE001, S110 -- why it did not start is what the caller is told
+        pass
+    finally:
+        # The package would try again when the interpreter ends, with a traceback.
+        cluster.shutdown_on_close = False
+
+
+def _done_within(action: Callable[[], None], seconds: float) -> bool:
+    """Run `action` in a thread, which is left behind where it takes longer, and return whether it came to its end."""
+    thread = threading.Thread(target=action, name="pbdist-kubernetes", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return not thread.is_alive()

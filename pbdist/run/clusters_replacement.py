@@ -9,16 +9,19 @@ from typing import Any, Final
 from distributed.core import Status
 from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import ProcessInterface
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 from pbdist.run.clusters import Started
 
-__all__ = ["REPLACE_SECONDS", "ReplacedStarted", "WorkerGroup", "replace_lost"]
+__all__ = ["REPLACE_SECONDS", "ReplacedStarted", "WorkerGroup", "cancelled", "replace_lost"]
 
 #: A worker that its nanny restarts is back by then; so is one behind a short break of the network.
 REPLACE_SECONDS: Final = 15.0
 #: Between two attempts to start what could not be started.
 _RETRY_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
+#: Between two questions to the batch system, whatever the number of jobs: its controller serves others too.
+_ASK_SECONDS = 5.0
 
 
 class WorkerGroup(ProcessInterface):
@@ -28,12 +31,15 @@ class WorkerGroup(ProcessInterface):
     ----------
     problem
         Why they are not there, or None.
-    ended
+    noted
         When that became known, on the monotonic clock.
+    asked
+        When `ended` was last asked for.
     """
 
     problem: str | None = None
-    ended: float = 0.0
+    noted: float = 0.0
+    asked: float = 0.0
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)  # type: ignore[no-untyped-call]  # distributed's
@@ -50,6 +56,10 @@ class WorkerGroup(ProcessInterface):
     async def begin(self) -> None:
         """Start them."""
 
+    async def ended(self) -> str | None:
+        """Return why no worker can come any more, or None while one may."""
+        return self.problem
+
     async def close(self) -> None:
         """End them."""
         await super().close()  # type: ignore[no-untyped-call]  # distributed's
@@ -57,7 +67,17 @@ class WorkerGroup(ProcessInterface):
     def note(self, problem: str) -> None:
         """Note that they are not there, and why."""
         self.problem = problem
-        self.ended = time.monotonic()
+        self.noted = time.monotonic()
+
+
+class _Arrivals(SchedulerPlugin):
+    """Notes the names of the workers that have come, however short they stay."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def add_worker(self, scheduler: Any, worker: str) -> None:
+        self.names.add(str(scheduler.workers[worker].name))
 
 
 class _Replacing(Adaptive):
@@ -70,8 +90,11 @@ class _Replacing(Adaptive):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._seen: set[Any] = set()
+        self._arrivals = _Arrivals()
+        self._arrivals.names |= self._there()
+        self.cluster.scheduler.add_plugin(self._arrivals, name="pbdist-arrivals")
         self._gone: dict[Any, float] = {}
+        self._asked = time.monotonic()
 
     async def target(self) -> int:
         """Return the number of workers that the profile asks for, busy or not."""
@@ -79,29 +102,51 @@ class _Replacing(Adaptive):
 
     async def recommendations(self, target: int) -> dict[str, Any]:
         """Forget lost groups; Dask then sees that they are missing, and starts them again."""
+        await self._ask()
         for name in self._lost():
             group = self.cluster.workers.pop(name, None)
-            self._seen.discard(name)
+            self._arrivals.names -= self._members(name)
             self._gone.pop(name, None)
             if group is not None:
                 await group.close()
         recommended: dict[str, Any] = await super().recommendations(target)
         return recommended
 
+    def _there(self) -> set[str]:
+        return {str(worker.name) for worker in self.cluster.scheduler.workers.values()}
+
+    def _members(self, name: Any) -> set[str]:
+        return {f"{name}{suffix}" for suffix in self.cluster.worker_spec.get(name, {}).get("group", ("",))}
+
+    async def _ask(self) -> None:
+        """Ask the group that was asked longest ago of those that nothing is known of."""
+        now = time.monotonic()
+        groups = [
+            group
+            for name, group in self.cluster.workers.items()
+            if group.problem is None and not self._members(name) & self._arrivals.names
+        ]
+        if groups and now - self._asked > _ASK_SECONDS:
+            self._asked = now
+            group = min(groups, key=lambda one: one.asked)
+            group.asked = now
+            problem = await group.ended()
+            if problem is not None:
+                group.note(problem)
+
     def _lost(self) -> list[Any]:
         now = time.monotonic()
-        there = {worker.name for worker in self.cluster.scheduler.workers.values()}
+        there = self._there()
         lost = []
         for name, group in self.cluster.workers.items():
-            members = {f"{name}{suffix}" for suffix in self.cluster.worker_spec.get(name, {}).get("group", ("",))}
+            members = self._members(name)
             if members & there:
-                self._seen.add(name)
                 self._gone.pop(name, None)
                 group.problem = None
-            elif name in self._seen:
+            elif members & self._arrivals.names:
                 if now - self._gone.setdefault(name, now) > REPLACE_SECONDS:
                     lost.append(name)
-            elif group.problem is not None and now - group.ended > _RETRY_SECONDS:
+            elif group.problem is not None and now - group.noted > _RETRY_SECONDS:
                 lost.append(name)
         return lost
 
