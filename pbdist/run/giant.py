@@ -121,9 +121,15 @@ class ClientMapper:
     def __init__(self, client: Any) -> None:
         self._client = client
 
+    @property
+    def parallel(self) -> int:
+        """The number of threads of all workers."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        return max(1, sum(int(worker["nthreads"]) for worker in workers))
+
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the result of each item, in the order of the items; what a lost worker held is computed again."""
-        window = _WINDOW_PER_WORKER * max(1, len(self._client.scheduler_info(n_workers=-1)["workers"]))
+        window = _WINDOW_PER_WORKER * self.parallel
         waiting = iter(items)
         running: deque[Any] = deque()
         try:

@@ -209,7 +209,9 @@ class BlockedEngine:
         return sums
 
     def _groups(self, size: int) -> list[list[tuple[int, int]]]:
-        return groups(0, size, self._layout.block, self._layout.task // self._layout.block)
+        blocks = -(-size // self._layout.block)
+        share = -(-blocks // (2 * self._mapper.parallel))
+        return groups(0, size, self._layout.block, min(self._layout.task // self._layout.block, share))
 
     def _sums(self, convolution: Convolution, offset: int, size: int) -> list[float]:
         """Sum the pieces of a part of a convolution."""

@@ -19,6 +19,8 @@ __all__ = ["RunSums", "run_sums"]
 
 #: Frequencies of a slice, at least: numpy adds up a few of them in another order.
 _FEWEST_FREQUENCIES = 64
+#: Complex numbers that are worth a task.
+_SHORTEST_TASK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,16 +96,19 @@ def run_sums(run: Run, chunks: tuple[Chunks, Chunks], mapper: Mapper, layout: La
     chunk = chunks_x.shape[1]
     reach_x, reach_y = reach(run)
     held = reach_x[1] - reach_x[0] + (0 if same else reach_y[1] - reach_y[0])
-    slices = -(-(chunk + 1) // max(_FEWEST_FREQUENCIES, layout.spectra // max(1, held)))
+    wide = max(_FEWEST_FREQUENCIES, layout.spectra // max(1, held))
+    narrow = max(_FEWEST_FREQUENCIES, _SHORTEST_TASK // max(1, held), -(-chunk // (2 * mapper.parallel)))
+    slices = -(-(chunk + 1) // min(wide, narrow))
     cuts = tuple((part * (chunk + 1) // slices, (part + 1) * (chunk + 1) // slices) for part in range(slices))
     rows = max(1, layout.task // chunk)
+    share = max(1, _SHORTEST_TASK // chunk, -(-held // (2 * mapper.parallel)))
 
     tasks = [
         _Spectra(
             store, one, start, stop, run.tilt, cuts, tuple(f"{name}/{side}{start}-{part}" for part in range(slices))
         )
         for side, one, (begin, end) in (("x", chunks_x, reach_x), ("y", chunks_y, (0, 0) if same else reach_y))
-        for start, stop in _cut(begin, end, rows)
+        for start, stop in _cut(begin, end, min(rows, share))
     ]
     norms = list(mapper.map(_write_spectra, tasks))
     of_x = [position for position, task in enumerate(tasks) if task.chunks is chunks_x]

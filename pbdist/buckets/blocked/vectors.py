@@ -70,6 +70,10 @@ class MemoryVectors:
 class Mapper(Protocol):
     """Does the same work on many items, in this process or elsewhere."""
 
+    @property
+    def parallel(self) -> int:
+        """On about how many items at a time: it decides how finely work is cut, never a result."""
+
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the result of each item, in the order of the items.
 
@@ -79,6 +83,8 @@ class Mapper(Protocol):
 
 class SerialMapper:
     """Does all work here and now."""
+
+    parallel = 1
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the result of each item."""
