@@ -16,7 +16,7 @@ from pathlib import Path
 from pbdist.buckets.exact_flint import ExactBounds, exact_bounds
 from pbdist.buckets.exact_power import flint_module
 from pbdist.errors import InvalidInputError
-from pbdist.store import StoredStudy, check_coordinates, commit_record, is_committed, open_store, read_cell
+from pbdist.store import StoredStudy, check_skeleton, commit_record, is_committed, open_store, read_cell
 from pbdist.store.layout import BOUNDS
 from pbdist.types import Direction, JsonValue
 
@@ -221,7 +221,7 @@ def verify_store(path: str | Path, *, sample: int = 20, seed: int = 0, max_cells
     if sample:
         flint_module()
     stored = open_store(path)
-    check_coordinates(stored)
+    check_skeleton(stored)
     missing = [index for index in range(stored.batches) if commit_record(stored, index) is None]
     changed = [
         index for index in range(stored.batches) if index not in set(missing) and not is_committed(stored, index)
@@ -232,7 +232,7 @@ def verify_store(path: str | Path, *, sample: int = 20, seed: int = 0, max_cells
     points = math.prod(shape)
     chosen = sorted(random.Random(seed).sample(range(points), min(sample, points)))  # noqa: S311 -- no secret
     return Verification(
-        path=stored.path,
+        path=Path(stored.place.url),
         batches=stored.batches,
         cells=len(stored.study.cells),
         missing=tuple(missing),

@@ -76,7 +76,7 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
     for name, value in noise.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
-    columns = cell_columns(study)
+    columns = cell_columns(study.cells)
     found = list(range(len(study.cells)))
     wanted = {"mechanism": mechanism, **noise}
     for name in COLUMNS:

@@ -3,17 +3,15 @@
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
-from pbdist.store import StoredStudy, changed_arrays, commit_record, is_committed, open_store
-from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED, cell_columns
+from pbdist.store import StoredStudy, check_skeleton, commit_record, is_committed, open_store
+from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED
 from pbdist.study import StudySpec
-from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray
 
 __all__ = ["Study", "open_study"]
@@ -71,11 +69,8 @@ class Study:
         """
         try:
             # Before xarray looks: sound bytes under other metadata are other numbers.
-            changed = changed_arrays(self._stored)
-            if changed:
-                raise ValueError(f"the metadata of {', '.join(changed)} is not that of the study")
-            dataset = xr.open_zarr(self.path, consolidated=False, chunks=None)
-            self._check_grids(dataset)
+            check_skeleton(self._stored)
+            dataset = xr.open_zarr(self._stored.place.zarr_store(), consolidated=False, chunks=None)
             bounds: xr.Dataset = dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
             return bounds
         except (OSError, ValueError, RuntimeError, KeyError) as error:
@@ -198,21 +193,6 @@ class Study:
         return StoreDamagedError(
             f"{self.path}: {setting} was computed, but its files have changed or are missing: run the study again"
         )
-
-    def _check_grids(self, dataset: xr.Dataset) -> None:
-        expected: dict[str, Any] = {
-            COMPOSITIONS: np.array(self.spec.compositions),
-            EPSILON: np.array(self.spec.epsilon),
-            "exp_epsilon": np.array([exponential(value) for value in self.spec.epsilon]),
-            DIRECTION: np.array([direction.value for direction in Direction]),
-        }
-        for name, column in cell_columns(self.spec).items():
-            expected[name] = np.array(column)
-        for name, values in expected.items():
-            # By way of a list: a text's width is then what it needs, and nothing is cut off its end.
-            stored = np.array(dataset[name].values.tolist())
-            if not np.array_equal(stored, values, equal_nan=values.dtype.kind == "f"):
-                raise ValueError(f"the coordinate {name} is not that of the study")
 
 
 def open_study(path: str | Path) -> Study:

@@ -96,7 +96,7 @@ def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResu
     """Return which noise settings meet a target: the parameters in which they differ, the bounds, the verdict."""
     goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
     table = Table(pad_edge=False)
-    columns = cell_columns(study)
+    columns = cell_columns(study.cells)
     shown = [name for name in COLUMNS if name == "mechanism" or _tells_apart(columns, name)]
     for name in shown:
         text = name in TEXT_COLUMNS

@@ -90,7 +90,7 @@ def _run_batch(task: Task, batch: Batch) -> Receipt:
     study = stored.study
     if study.digest != task.digest:
         raise StoreMismatchError(f"{task.store}: expected study {task.digest[:12]}, got {study.digest[:12]}")
-    writer = BatchWriter(stored, batch.index)
+    writer = BatchWriter(stored, batch, study.cells[batch.start : batch.stop])
     computing, failures = 0.0, []
     for cell in range(batch.start, batch.stop):
         started = time.perf_counter()

@@ -1,6 +1,5 @@
 """The driver: finds out what is left of a study, has it computed, and tells what happens."""
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +9,7 @@ from pbdist.errors import InvalidInputError
 from pbdist.run.computing import Computing
 from pbdist.run.events import Listener
 from pbdist.run.executor import Executor
-from pbdist.store import StoredStudy, create_or_open, is_committed, remove_strays, restore_skeleton
+from pbdist.store import StoredStudy, create_or_open, hold, is_committed, remove_strays, restore_skeleton
 from pbdist.study import Plan, StudySpec, plan_study
 
 __all__ = ["run_study"]
@@ -50,8 +49,10 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         if new:
             # Workers that do not come up must not leave an empty store behind.
             workers.enter_context(_started(executor, plan))
-        stored = create_or_open(path, plan)
-        with _only_driver(stored):
+        with hold(path):
+            stored = create_or_open(path, plan)
+            if stored.cells_per_batch != plan.cells_per_batch:
+                plan = plan_study(study, stored.cells_per_batch)
             if not new:
                 restore_skeleton(stored, plan)
             computing = Computing([stored], study, listener)
@@ -78,17 +79,3 @@ def _started(executor: Executor, plan: Plan) -> Iterator[None]:
                 "start fewer workers or take fewer buckets"
             )
         yield
-
-
-@contextmanager
-def _only_driver(stored: StoredStudy) -> Iterator[None]:
-    """Hold a lock on the store; the system releases it when this process ends, however it ends."""
-    descriptor = os.open(stored.path / "zarr.json", os.O_RDWR)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise InvalidInputError(f"{stored.path}: expected a store at rest, got one that a run writes to") from error
-        yield
-    finally:
-        os.close(descriptor)

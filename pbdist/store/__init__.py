@@ -1,24 +1,47 @@
 """The store of a study's results: zarr v3, checksummed, committed batch by batch. The only writer of zarr."""
 
-from pbdist.store.commit import commit_record, is_committed, remove_strays
-from pbdist.store.create import changed_arrays, create_or_open, restore_skeleton
+from pbdist.store.check import StoreCheck, check_store
+from pbdist.store.columns import StoredCells
+from pbdist.store.commit import commit_record, failed_cells, is_committed
+from pbdist.store.create import create_or_open, extend
+from pbdist.store.hold import Held, Holder, hold, holder
 from pbdist.store.layout import STORE_FORMATS
-from pbdist.store.open import StoredStudy, open_store
-from pbdist.store.read import check_coordinates, read_cell
-from pbdist.store.write import BatchWriter, read_state
+from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_store
+from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
+from pbdist.store.read import changed_skeleton, check_skeleton, read_cell
+from pbdist.store.restore import remove_strays, restore_parts, restore_skeleton
+from pbdist.store.states import read_state
+from pbdist.store.write import BatchWriter
 
 __all__ = [
     "STORE_FORMATS",
     "BatchWriter",
+    "Held",
+    "Holder",
+    "LocalPlace",
+    "ObjectPlace",
+    "PartHead",
+    "Place",
+    "StoreCheck",
+    "StoredCells",
     "StoredStudy",
-    "changed_arrays",
-    "check_coordinates",
+    "changed_skeleton",
+    "check_skeleton",
+    "check_store",
     "commit_record",
     "create_or_open",
+    "extend",
+    "failed_cells",
+    "hold",
+    "holder",
     "is_committed",
+    "is_there",
+    "open_parts",
     "open_store",
+    "place_at",
     "read_cell",
     "read_state",
     "remove_strays",
+    "restore_parts",
     "restore_skeleton",
 ]

@@ -1,96 +1,156 @@
 """Commit records: what says that a batch is complete, and that its files are still what was written."""
 
-import hashlib
-import json
-import os
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
-from pbdist.store.create import write_attributes
-from pbdist.store.layout import BOUNDS, COMPUTED, batch_group, cell_group
-from pbdist.store.open import StoredStudy
+from pbdist.store.columns import FileDigest
+from pbdist.store.documents import digest_of, group_document, read_attributes, seal, unsealed
+from pbdist.store.layout import BOUNDS, COMPUTED, batch_group, cell_group, chunk_file
+from pbdist.store.open import PartHead, StoredStudy, read_or_none
+from pbdist.store.place import PARTIAL, Place
 from pbdist.store.provenance import provenance
 from pbdist.types import JsonValue
 
-__all__ = ["batch_files", "commit_batch", "commit_record", "is_committed", "remove_strays"]
+__all__ = [
+    "changed_file",
+    "changed_files",
+    "checked_content",
+    "commit_record",
+    "failed_cells",
+    "failures_of",
+    "is_committed",
+    "record_document",
+    "record_file",
+    "record_of",
+]
+
+_RECORD_SEAL = "record_sha256"
 
 
-def batch_files(stored: StoredStudy, index: int) -> tuple[Path, ...]:
-    """Return the files that hold the results of a batch, as far as they exist, in a fixed order."""
-    chunks = [stored.path / name / f"c/{index}/0/0/0" for name in BOUNDS]
-    chunks += [stored.path / name / f"c/{index}" for name in COMPUTED]
-    states: list[Path] = []
-    if stored.study.keep_states:
-        for cell in _cells(stored, index):
-            folder = stored.path / cell_group(cell)
-            states += sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".partial")
-    return (*chunks, *states)
+def record_file(index: int) -> str:
+    """Return the name of the file that holds the commit record of a batch."""
+    return f"{batch_group(index)}/zarr.json"
 
 
-def commit_batch(stored: StoredStudy, index: int) -> int:
-    """Write the commit record of a batch whose results are written; return the bytes that it covers.
+def record_document(head: PartHead, index: int, files: Mapping[str, FileDigest], failed: Mapping[int, str]) -> bytes:
+    """Return the commit record of a batch as the attributes of a zarr group.
 
-    The record is the attributes of the zarr group ``commits/batch-NNNNNN``, replaced in one step, and the results are
-    on the disk before it is.
+    Parameters
+    ----------
+    head
+        The part.
+    index
+        The batch.
+    files
+        Size and SHA-256 of each file of its results.
+    failed
+        Cells that could not be computed, and why.
     """
-    files: dict[str, JsonValue] = {}
-    total = 0
-    for path in batch_files(stored, index):
-        content_digest, size = _digest(path, to_disk=True)
-        files[path.relative_to(stored.path).as_posix()] = {"bytes": size, "sha256": content_digest}
-        total += size
-    cells = _cells(stored, index)
+    cells = head.cells_of(index)
     record = {"cells": [cells.start, cells.stop], "files": files, "provenance": provenance()}
-    write_attributes(stored.path / batch_group(index), {"commit": record})
-    return total
+    if head.format > 2:
+        record["study_digest"] = head.digest
+        if failed:
+            record["failed"] = {str(cell): cause for cell, cause in failed.items()}
+        record = seal(record, _RECORD_SEAL)
+    return group_document({"commit": record})
 
 
-def commit_record(stored: StoredStudy, index: int) -> dict[str, JsonValue] | None:
-    """Return the commit record of a batch, or None where there is none that can be read."""
-    try:
-        document = json.loads((stored.path / batch_group(index) / "zarr.json").read_bytes())
-        record = document["attributes"]["commit"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+def record_of(head: PartHead, index: int, data: bytes | None) -> dict[str, JsonValue] | None:
+    """Return the commit record in the content of its file, None where it is none of that batch."""
+    attributes = read_attributes(data, exact=head.format > 2)
+    record = (attributes or {}).get("commit")
+    if head.format > 2:
+        if set(attributes or {}) != {"commit"}:
+            return None
+        record = unsealed(record, _RECORD_SEAL)
+        cells = head.cells_of(index)
+        if record is not None and (record["cells"], record["study_digest"]) != ([cells.start, cells.stop], head.digest):
+            return None
     return record if isinstance(record, dict) else None
 
 
-def is_committed(stored: StoredStudy, index: int) -> bool:
-    """Whether a batch has a commit record, and every file that it names has the size and SHA-256 it had then."""
-    record = commit_record(stored, index)
-    try:
-        named = {
-            stored.path / name: (entry["sha256"], entry["bytes"]) for name, entry in (record or {})["files"].items()
-        }
-    except (KeyError, TypeError, AttributeError):
+def commit_record(stored: StoredStudy | PartHead, index: int) -> dict[str, JsonValue] | None:
+    """Return the commit record of a batch, or None where there is none that can be read; its files are not looked at.
+
+    Raises
+    ------
+    OSError
+        The store cannot be reached.
+    """
+    head = _head(stored)
+    return record_of(head, index, read_or_none(head.place, record_file(index)))
+
+
+def failed_cells(stored: StoredStudy | PartHead, index: int) -> dict[int, str]:
+    """Return the cells of a committed batch that could not be computed, and why; the files are not looked at."""
+    return failures_of(commit_record(stored, index))
+
+
+def failures_of(record: Mapping[str, JsonValue] | None) -> dict[int, str]:
+    """Return the cells that a commit record says could not be computed, and why."""
+    return {int(cell): str(cause) for cell, cause in (record or {}).get("failed", {}).items()}
+
+
+def is_committed(stored: StoredStudy | PartHead, index: int) -> bool:
+    """Whether a batch has a commit record, and every file that it names has the size and SHA-256 it had then.
+
+    Also where some of its cells could not be computed: `failed_cells` tells which.
+
+    Raises
+    ------
+    OSError
+        The store cannot be reached.
+    """
+    head = _head(stored)
+    record = commit_record(head, index)
+    if record is None or next(changed_files(head.place, index, record), None) is not None:
         return False
-    return set(named) >= set(batch_files(stored, index)) and _unchanged(named.items())
+    return head.format > 2 or set(record["files"]) >= set(_listing_files(head, index))
 
 
-def remove_strays(stored: StoredStudy) -> None:
-    """Remove the temporary files that killed workers left behind; for the one driver of a store, at the end."""
-    for path in stored.path.rglob("*.partial"):
-        path.unlink(missing_ok=True)
+def changed_files(place: Place, index: int, record: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+    """Yield the files of a batch that are not what its commit record says, and what is wrong with each."""
+    files = record.get("files")
+    if not isinstance(files, dict):
+        yield record_file(index), "names no files"
+        return
+    for name in (*BOUNDS, *COMPUTED):
+        if chunk_file(name, index) not in files:
+            yield chunk_file(name, index), "not in the commit record"
+    for name, entry in files.items():
+        problem = changed_file(place, name, entry)
+        if problem is not None:
+            yield name, problem
 
 
-def _unchanged(named: Iterable[tuple[Path, tuple[str, int]]]) -> bool:
-    for path, (digest, size) in named:
-        try:
-            if path.stat().st_size != size or _digest(path) != (digest, size):
-                return False
-        except OSError:
-            return False
-    return True
+def changed_file(place: Place, name: str, entry: JsonValue) -> str | None:
+    """Return in what a file differs from the size and the SHA-256 that it should have; None where in nothing."""
+    found = checked_content(place, name, entry)
+    return found if isinstance(found, str) else None
 
 
-def _cells(stored: StoredStudy, index: int) -> range:
-    start = index * stored.cells_per_batch
-    return range(start, min(start + stored.cells_per_batch, len(stored.study.cells)))
+def checked_content(place: Place, name: str, entry: JsonValue) -> bytes | str:
+    """Return the content of a file that has the size and the SHA-256 it should have; else what is wrong with it."""
+    if not isinstance(entry, dict) or {"bytes", "sha256"} - set(entry):
+        return "has no checksum"
+    try:
+        data = place.read(name)
+    except FileNotFoundError:
+        return "missing"
+    except IsADirectoryError:
+        return "a folder"
+    if len(data) != entry["bytes"]:
+        return f"{len(data)} bytes instead of {entry['bytes']}"
+    return data if digest_of(data) == entry["sha256"] else "other content"
 
 
-def _digest(path: Path, *, to_disk: bool = False) -> tuple[str, int]:
-    with path.open("rb") as file:
-        if to_disk:
-            os.fsync(file.fileno())
-        digest = hashlib.file_digest(file, "sha256")
-        return digest.hexdigest(), file.tell()
+def _listing_files(head: PartHead, index: int) -> Iterator[str]:
+    """Yield the files of a batch in a store of format 1 or 2, as far as they are there."""
+    for cell in head.cells_of(index) if head.settings.keep_states else ():
+        for name, _ in head.place.names(cell_group(cell)):
+            if not name.endswith(PARTIAL):
+                yield name
+
+
+def _head(stored: StoredStudy | PartHead) -> PartHead:
+    return stored if isinstance(stored, PartHead) else stored.head

@@ -2,18 +2,20 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pbdist.study import Cell, StudySpec
+from pbdist.study import Cell
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, JsonValue
 
 __all__ = [
     "BOUNDS",
     "CELL",
     "COLUMNS",
+    "COLUMN_CHUNK",
     "COMMITS",
     "COMPUTED",
+    "EXTENSIONS",
     "GRIDS",
     "STATES",
     "STORE_FORMATS",
@@ -22,15 +24,22 @@ __all__ = [
     "batch_group",
     "cell_columns",
     "cell_group",
-    "store_format",
+    "chunk_file",
+    "listing_format",
+    "part_name",
 ]
 
-#: The versions of the store's layout; a store of another version is refused. The first one holds privacy buckets.
-STORE_FORMATS = (1, 2)
+#: The versions of the store's layout; a store of another version is refused. The first one holds privacy buckets, the
+#: second the tight method; of both the root lists the cells. New stores are of the last one.
+STORE_FORMATS = (1, 2, 3)
 
 CELL = "cell"
 COMMITS = "commits"
+EXTENSIONS = "extensions"
 STATES = "states"
+
+#: The longest chunk of a column that describes cells: what is in memory at once of the cells of a large study.
+COLUMN_CHUNK = 65_536
 
 
 @dataclass(frozen=True)
@@ -93,9 +102,14 @@ _NOISE_OF_KIND = {"Laplace": "Laplace", "Gaussian": "Gaussian", "SubsampledGauss
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 
 
-def store_format(study: StudySpec) -> int:
-    """Return the oldest version of the layout that can hold a study."""
-    return 1 if study.method == "buckets" else 2
+def listing_format(method: str) -> int:
+    """Return the format of the stores of a method whose root lists the cells."""
+    return 1 if method == "buckets" else 2
+
+
+def part_name(number: int) -> str:
+    """Return the path of a part that extends a store; the first one is 1."""
+    return f"{EXTENSIONS}/{number:03d}"
 
 
 def batch_group(index: int) -> str:
@@ -108,12 +122,17 @@ def cell_group(index: int) -> str:
     return f"{STATES}/cell-{index:06d}"
 
 
-def cell_columns(study: StudySpec) -> dict[str, list[str | float]]:
+def chunk_file(name: str, index: int) -> str:
+    """Return the name of the file that holds the results of a batch in one array."""
+    return f"{name}/c/{index}" if name in COMPUTED else f"{name}/c/{index}/0/0/0"
+
+
+def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
     """Return the columns of `COLUMNS` and ``pair``, the canonical form as JSON, each with one value a cell.
 
     What a mechanism does not have is empty text or not a number.
     """
-    rows = [_row(cell) for cell in study.cells]
+    rows = [_row(cell) for cell in cells]
     return {name: [row[name] for row in rows] for name in (*COLUMNS, "pair")}
 
 

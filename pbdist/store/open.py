@@ -1,83 +1,300 @@
-"""Open a store: find out whether a path is one, of which format, and which study it holds."""
+"""Open a store: find out whether something is one, of which format, and which study it holds."""
 
-import json
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from pbdist.errors import NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
-from pbdist.store.layout import STORE_FORMATS, store_format
+from pbdist.errors import InvalidInputError, NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
+from pbdist.store.columns import FileDigest, StoredCells
+from pbdist.store.documents import read_attributes, unsealed
+from pbdist.store.layout import COMMITS, EXTENSIONS, STORE_FORMATS, listing_format
+from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.study import StudySpec
 from pbdist.types import JsonValue
 
-__all__ = ["StoredStudy", "open_store"]
+__all__ = [
+    "ATTRIBUTES_SEAL",
+    "COPY",
+    "PartHead",
+    "StoredStudy",
+    "extensions_of",
+    "is_there",
+    "listed_parts",
+    "open_parts",
+    "open_store",
+    "read_or_none",
+    "sealed_copy",
+    "sealed_root",
+    "stored_digest",
+]
+
+#: The key of the SHA-256 in the root attributes, and in those of the list of parts.
+ATTRIBUTES_SEAL = "attributes_sha256"
+#: The key of the root attributes in those of ``commits``, where a second copy of them is.
+COPY = "copy_of_root"
+_PART_ROOT = re.compile(rf"{EXTENSIONS}/[0-9]+/zarr\.json")
+
+
+@dataclass(frozen=True)
+class PartHead:
+    """What a process must know of a part of a store to write results into it. Small and picklable.
+
+    Attributes
+    ----------
+    place
+        Where the part lies.
+    part
+        Its path in the store; empty for the first one.
+    format
+        The version of the layout.
+    digest
+        SHA-256 of the study, as in the root attributes.
+    cells, cells_per_batch
+        The number of cells, and the length of a chunk along them.
+    settings
+        The study without its cells.
+    """
+
+    place: Place
+    part: str
+    format: int
+    digest: str
+    cells: int
+    cells_per_batch: int
+    settings: StudySpec
+
+    def cells_of(self, index: int) -> range:
+        """Return the cells of a batch."""
+        start = index * self.cells_per_batch
+        return range(start, min(start + self.cells_per_batch, self.cells))
 
 
 @dataclass(frozen=True)
 class StoredStudy:
-    """A store and the study that it holds.
+    """A part of a store and the study that it holds; most stores have one part.
 
     Attributes
     ----------
-    path
-        The folder of the store.
+    place
+        Where the part lies.
     study
-        The study, without its description and targets.
+        The study, without its description and targets. From format 3 on its cells are read when they are asked for.
     cells_per_batch
         The length of a chunk along the cells.
+    part
+        Its path in the store; empty for the first one.
+    format
+        The version of the layout.
+    root
+        The attributes of the root, without their SHA-256.
     """
 
-    path: Path
+    place: Place
     study: StudySpec
     cells_per_batch: int
+    part: str = ""
+    format: int = STORE_FORMATS[-1]
+    root: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def batches(self) -> int:
         """The number of batches, of which each has one commit record."""
         return -(-len(self.study.cells) // self.cells_per_batch)
 
+    @property
+    def where(self) -> str:
+        """The path or URL of the whole store."""
+        return self.place.url.removesuffix(f"/{self.part}") if self.part else self.place.url
 
-def open_store(path: str | Path) -> StoredStudy:
-    """Open the store at `path` for reading.
+    @property
+    def path(self) -> Path:
+        """The folder of the part.
+
+        Raises
+        ------
+        InvalidInputError
+            It lies in an object store.
+        """
+        if not isinstance(self.place, LocalPlace):
+            raise InvalidInputError(f"store: expected a folder, got {self.place.url}")
+        return Path(self.place.url)
+
+    @property
+    def files(self) -> Mapping[str, FileDigest]:
+        """Size and SHA-256 of every file that no result is in, root and commit records apart; empty before format 3."""
+        files: Mapping[str, FileDigest] = self.root.get("files", {})
+        return files
+
+    @cached_property
+    def head(self) -> PartHead:
+        """What a worker must know."""
+        study = self.study
+        settings = StudySpec(
+            study.name,
+            (),
+            study.method,
+            study.tolerance,
+            study.buckets,
+            study.compositions,
+            study.epsilon,
+            study.keep_states,
+        )
+        digest = str(self.root["study_digest"])
+        return PartHead(self.place, self.part, self.format, digest, len(study.cells), self.cells_per_batch, settings)
+
+
+def open_store(where: str | Path | Place) -> StoredStudy:
+    """Open the store at `where` for reading; of one that was extended, its first part.
 
     Raises
     ------
     NotAStoreError
-        There is nothing at `path`, or something that is not a pbdist store.
+        There is nothing at `where`, or something that is not a pbdist store.
     StoreFormatError
         The store was written in another format version.
     StoreDamagedError
         The study that the store holds cannot be read, or is not the one of its digest.
     """
-    path = Path(path)
-    attributes = _root_attributes(path)
+    return _open_part(place_at(where), "")
+
+
+def open_parts(where: str | Path | Place) -> tuple[StoredStudy, ...]:
+    """Open the store at `where`, all parts of it in the order in which they were added.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `open_store`, for any part.
+    """
+    place = place_at(where)
+    first = _open_part(place, "")
+    if first.format < 3:
+        return (first,)
+    return (first, *(_open_part(place.inner(part), part) for part in extensions_of(place)))
+
+
+def stored_digest(place: Place, part: str) -> str:
+    """Return the digest of the study in the root of a part.
+
+    Raises
+    ------
+    NotAStoreError
+        There is no store.
+    """
+    root = sealed_root(place, part) or sealed_copy(place, part) or _plain_root(place)
+    return str(root.get("study_digest"))
+
+
+def is_there(place: Place) -> bool:
+    """Whether there is anything at a place."""
+    if isinstance(place, LocalPlace):
+        # A file, an empty folder or a link that leads nowhere too.
+        return os.path.lexists(place.url)
+    return next(iter(place.names()), None) is not None
+
+
+def listed_parts(place: Place) -> dict[str, str] | None:
+    """Return the parts that the list of them names, with the digests of their studies; None where it cannot be read."""
+    content = unsealed(read_attributes(read_or_none(place, f"{EXTENSIONS}/zarr.json")), ATTRIBUTES_SEAL)
+    return None if content is None else dict(content["parts"])
+
+
+def extensions_of(place: Place) -> list[str]:
+    """Return the paths of the parts that extend a store; where no list names them, of those that are whole."""
+    listed = listed_parts(place)
+    if listed is not None:
+        return sorted(listed, key=_number)
+    # The root of a part is written last: one without it was never finished.
+    found = {name.removesuffix("/zarr.json") for name, _ in place.names(EXTENSIONS) if _PART_ROOT.fullmatch(name)}
+    return sorted((part for part in found if sealed_root(place.inner(part), part) is not None), key=_number)
+
+
+def read_or_none(place: Place, name: str) -> bytes | None:
+    """Return the content of a file, None where there is none."""
+    try:
+        return place.read(name)
+    except FileNotFoundError:
+        return None
+
+
+def sealed_root(place: Place, part: str) -> dict[str, JsonValue] | None:
+    """Return the root attributes of a part of format 3 on, without their SHA-256; None where they are damaged."""
+    return _of_part(read_attributes(read_or_none(place, "zarr.json")), part)
+
+
+def sealed_copy(place: Place, part: str) -> dict[str, JsonValue] | None:
+    """Return the second copy of the root attributes; None where it is damaged."""
+    attributes = read_attributes(read_or_none(place, f"{COMMITS}/zarr.json"))
+    return None if attributes is None or set(attributes) != {COPY} else _of_part(attributes[COPY], part)
+
+
+def _of_part(attributes: JsonValue, part: str) -> dict[str, JsonValue] | None:
+    content = unsealed(attributes, ATTRIBUTES_SEAL)
+    return content if content is not None and content.get("part") == part else None
+
+
+def _number(part: str) -> int:
+    return int(part.rpartition("/")[2])
+
+
+def _open_part(place: Place, part: str) -> StoredStudy:
+    # A damaged root is read from its copy, and put back when the study is run again.
+    root = sealed_root(place, part) or sealed_copy(place, part)
+    if root is None:
+        return _open_listing(place)
+    version = root["pbdist_format"]
+    if version != STORE_FORMATS[-1]:
+        raise _other_format(place, version)
+    try:
+        head = root["study"]
+        cells = StoredCells(place, root["files"], int(head["cells"]), str(head["cells_sha256"]))
+        study = StudySpec.from_head(head, cells, name=root["title"])
+        return StoredStudy(place, study, int(root["cells_per_batch"]), part, version, root)
+    except (KeyError, TypeError, ValueError, PbdistError) as error:
+        raise _damaged(place, error) from error
+
+
+def _open_listing(place: Place) -> StoredStudy:
+    """Open a store of format 1 or 2, whose root lists the cells."""
+    attributes = _plain_root(place)
     version = attributes["pbdist_format"]
     if type(version) is not int or version not in STORE_FORMATS:
-        known = " or ".join(map(str, STORE_FORMATS))
-        raise StoreFormatError(f"{path}: expected a store of format {known}, got format {version!r}")
+        raise _other_format(place, version)
     try:
         study = StudySpec.from_canonical(attributes["study"], name=attributes["title"])
         cells_per_batch = int(attributes["cells_per_batch"])
     except (KeyError, TypeError, ValueError, PbdistError) as error:
-        problem = " ".join(str(error).split())
-        raise StoreDamagedError(f"{path}: expected a study in the root attributes, got: {problem}") from error
+        raise _damaged(place, error) from error
     digest = attributes.get("study_digest")
-    if study.digest != digest or cells_per_batch < 1:
-        raise StoreDamagedError(f"{path}: expected a study of digest {digest!r}, got {study.digest!r}")
-    if version != store_format(study):
+    if study.listed_digest != digest or cells_per_batch < 1:
+        raise StoreDamagedError(f"{place.url}: expected a study of digest {digest!r}, got {study.listed_digest!r}")
+    if version != listing_format(study.method):
         raise StoreDamagedError(
-            f"{path}: expected format {store_format(study)} of a store of method {study.method}, got format {version}"
+            f"{place.url}: expected format {listing_format(study.method)} of a store of method {study.method} that"
+            f" lists its cells, got format {version}"
         )
-    return StoredStudy(path, study, cells_per_batch)
+    return StoredStudy(place, study, cells_per_batch, "", version, attributes)
 
 
-def _root_attributes(path: Path) -> dict[str, JsonValue]:
-    if not path.exists():
-        raise NotAStoreError(f"{path}: expected a pbdist store, got nothing at that path")
-    try:
-        metadata = json.loads((path / "zarr.json").read_bytes())
-    except (OSError, ValueError) as error:
-        raise NotAStoreError(f"{path}: expected a pbdist store, got something else") from error
-    attributes = metadata.get("attributes") if isinstance(metadata, dict) else None
-    if not isinstance(attributes, dict) or "pbdist_format" not in attributes:
-        raise NotAStoreError(f"{path}: expected a pbdist store, got another zarr group or array")
+def _plain_root(place: Place) -> dict[str, JsonValue]:
+    if not is_there(place):
+        raise NotAStoreError(f"{place.url}: expected a pbdist store, got nothing there")
+    attributes = read_attributes(read_or_none(place, "zarr.json"), exact=False)
+    if attributes is None:
+        raise NotAStoreError(f"{place.url}: expected a pbdist store, got something else")
+    if "pbdist_format" not in attributes:
+        raise NotAStoreError(f"{place.url}: expected a pbdist store, got another zarr group or array")
     return attributes
+
+
+def _damaged(place: Place, error: Exception) -> StoreDamagedError:
+    problem = " ".join(str(error).split())
+    return StoreDamagedError(f"{place.url}: expected a study in the root attributes, got: {problem}")
+
+
+def _other_format(place: Place, version: JsonValue) -> StoreFormatError:
+    known = " or ".join(map(str, STORE_FORMATS))
+    return StoreFormatError(f"{place.url}: expected a store of format {known}, got format {version!r}")

@@ -67,6 +67,9 @@ class Place(Protocol):
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield the name and the size in bytes of every file, those below the folder `under` alone if it is given."""
 
+    def inner(self, name: str) -> "Place":
+        """Return the place of a folder inside this one."""
+
     def zarr_store(self) -> zarr.abc.store.Store:
         """Return a zarr store that reads the same files, and writes none."""
 
@@ -142,6 +145,10 @@ class LocalPlace:
                     size = os.lstat(os.path.join(folder, file)).st_size
                     yield (file if inner == "." else f"{inner}/{file}"), size
 
+    def inner(self, name: str) -> "LocalPlace":
+        """Return the place of a folder inside this one."""
+        return LocalPlace(f"{self.url}/{name}")
+
     def zarr_store(self) -> zarr.abc.store.Store:
         """Return a zarr store that reads the same files."""
         return zarr.storage.LocalStore(self.url, read_only=True)
@@ -208,6 +215,10 @@ class ObjectPlace:
                 for item in found:
                     yield item["path"], item["size"]
 
+    def inner(self, name: str) -> "ObjectPlace":
+        """Return the place of a folder inside this one."""
+        return ObjectPlace(f"{self.url}/{name}")
+
     def zarr_store(self) -> zarr.abc.store.Store:
         """Return a zarr store that reads the same objects."""
         return zarr.storage.ObjectStore(self._objects, read_only=True)
@@ -252,7 +263,7 @@ def _objects(url: str) -> "S3Store":
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     return S3Store(
         bucket,
-        prefix=prefix,
+        prefix=prefix or None,
         region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
         # Only where the endpoint itself says so.
         client_options={"allow_http": endpoint.startswith("http://"), "connect_timeout": "20s", "timeout": "300s"},

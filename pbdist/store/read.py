@@ -1,18 +1,32 @@
 """Read stored bounds, and whether all that is no result is still what the study says."""
 
+import json
 from typing import Any
 
 import numpy as np
 import zarr
-from zarr.storage import MemoryStore
 
 from pbdist.errors import StoreDamagedError
-from pbdist.store.create import build_arrays, changed_arrays
+from pbdist.store.arrays import FilesStore, array_files
+from pbdist.store.commit import changed_file
 from pbdist.store.layout import BOUNDS, COMPUTED
-from pbdist.store.open import StoredStudy
-from pbdist.types import FloatArray
+from pbdist.store.open import StoredStudy, read_or_none
+from pbdist.store.skeleton import ROOT_FILE, root_files
+from pbdist.types import FloatArray, JsonValue
 
-__all__ = ["check_coordinates", "read_cell"]
+__all__ = ["changed_skeleton", "check_skeleton", "read_cell"]
+
+#: What of an array's metadata decides how its bytes become numbers.
+_DECISIVE = (
+    "node_type",
+    "shape",
+    "data_type",
+    "chunk_grid",
+    "chunk_key_encoding",
+    "fill_value",
+    "codecs",
+    "dimension_names",
+)
 
 
 def read_cell(stored: StoredStudy, cell: int) -> dict[str, FloatArray]:
@@ -23,19 +37,20 @@ def read_cell(stored: StoredStudy, cell: int) -> dict[str, FloatArray]:
     StoreDamagedError
         An array cannot be read.
     """
+    store = stored.place.zarr_store()
     try:
         return {
-            name: np.asarray(zarr.open_array(stored.path / name, mode="r")[cell], dtype=np.float64)
+            name: np.asarray(zarr.open_array(store, path=name, mode="r")[cell], dtype=np.float64)
             for name in (*BOUNDS, *COMPUTED)
         }
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise StoreDamagedError(
-            f"{stored.path}: expected readable bounds, got: {error}: run the study again"
+            f"{stored.place.url}: expected readable bounds, got: {error}: run the study again"
         ) from error
 
 
-def check_coordinates(stored: StoredStudy) -> None:
-    """Compare metadata and coordinates with those that follow from the study.
+def check_skeleton(stored: StoredStudy) -> None:
+    """Compare root, metadata and coordinates with what they were when the part was created.
 
     Raises
     ------
@@ -43,22 +58,63 @@ def check_coordinates(stored: StoredStudy) -> None:
         One of them is missing or changed, so that sound bytes would be read as other numbers, or as those of another
         point.
     """
-    changed = changed_arrays(stored)
-    if not changed:
-        fresh = zarr.open_group(MemoryStore(), mode="w", zarr_format=3)
-        build_arrays(fresh, stored.study, stored.cells_per_batch)
-        coordinates = {name: array for name, array in fresh.arrays() if name not in {*BOUNDS, *COMPUTED}}
-        changed = [name for name in sorted(coordinates) if not _equal(stored, name, coordinates[name][...])]
+    changed = changed_skeleton(stored)
     if changed:
+        more = ", .." if len(changed) > 5 else ""
         raise StoreDamagedError(
-            f"{stored.path}: expected the metadata and coordinates of the study, got others in {', '.join(changed)}: "
-            "run the study again"
+            f"{stored.place.url}: expected the metadata and coordinates of the study, got others in"
+            f" {', '.join(list(changed)[:5])}{more}: run the study again"
         )
 
 
-def _equal(stored: StoredStudy, name: str, expected: Any) -> bool:
+def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
+    """Return the files without results that are missing or changed, and what is wrong with each.
+
+    From format 3 on by their checksums, the second copy of the root included. Before, those whose content would be
+    read as something else: the metadata and the coordinates of the arrays.
+    """
+    if stored.format < 3:
+        return {f"{name}/zarr.json": "other content" for name in _changed_listing(stored)}
+    changed = {}
+    for name, data in root_files(stored.root).items():
+        found = read_or_none(stored.place, name)
+        if found != data:
+            changed[name] = "missing" if found is None else "other content"
+    for name, entry in stored.files.items():
+        problem = changed_file(stored.place, name, entry)
+        if problem is not None:
+            changed[name] = problem
+    return changed
+
+
+def _changed_listing(stored: StoredStudy) -> list[str]:
+    """Return the arrays of a store of format 1 or 2 whose metadata or coordinates would be read as something else."""
+    fresh = array_files(stored.study, stored.cells_per_batch, stored.format)
+    fresh_store, store = FilesStore(fresh).store, stored.place.zarr_store()
+    names = sorted({name.split("/", maxsplit=1)[0] for name in fresh} - {ROOT_FILE})
+    changed = []
+    for name in names:
+        file = f"{name}/zarr.json"
+        if _decisive(fresh[file]) != _decisive(read_or_none(stored.place, file)):
+            changed.append(name)
+        elif name not in {*BOUNDS, *COMPUTED}:
+            expected = np.asarray(zarr.open_array(fresh_store, path=name, mode="r")[...])
+            if not _equal(store, name, expected):
+                changed.append(name)
+    return changed
+
+
+def _decisive(data: bytes | None) -> list[JsonValue]:
     try:
-        found = np.asarray(zarr.open_array(stored.path / name, mode="r")[...])
+        document = json.loads(data or b"")
+        return [document.get(key) for key in _DECISIVE]
+    except (ValueError, AttributeError):
+        return []
+
+
+def _equal(store: Any, name: str, expected: Any) -> bool:
+    try:
+        found = np.asarray(zarr.open_array(store, path=name, mode="r")[...])
     except (OSError, ValueError, RuntimeError, KeyError):
         return False
     return np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")

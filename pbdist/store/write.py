@@ -1,43 +1,100 @@
 """Write the results of one batch: whole chunks, then the commit record."""
 
-import shutil
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-import zarr
 
-from pbdist.buckets.state import BucketState
 from pbdist.buckets.table import BoundsTable
-from pbdist.buckets.tight import TiltedMasses
-from pbdist.errors import BatchError
-from pbdist.store.commit import commit_batch
-from pbdist.store.layout import BOUNDS, COMPUTED, cell_group
-from pbdist.store.open import StoredStudy
-from pbdist.store.states import read_state_group, write_state_group
-from pbdist.types import Direction, FloatArray
+from pbdist.errors import BatchError, StoreMismatchError
+from pbdist.store.arrays import decode, encode_chunk
+from pbdist.store.columns import FileDigest
+from pbdist.store.commit import (
+    changed_files,
+    commit_record,
+    failures_of,
+    record_document,
+    record_file,
+)
+from pbdist.store.documents import digest_of
+from pbdist.store.layout import BOUNDS, COMPUTED, cell_group, chunk_file
+from pbdist.store.open import PartHead, StoredStudy, stored_digest
+from pbdist.store.states import state_files
+from pbdist.study import Batch, Cell
+from pbdist.types import Direction, FloatArray, JsonValue
 
-__all__ = ["BatchWriter", "read_state", "state_group"]
+__all__ = ["BatchWriter"]
 
 
 class BatchWriter:
-    """Takes the tables of a batch's cells in order, and writes them as one chunk of each array.
+    """Takes what became of a batch's cells in order, and writes them as one chunk of each array.
 
     Two writers of different batches never touch the same file. A batch that is written again after a kill gives
-    the same bytes.
+    the same bytes. The next cell is told by exactly one of `add`, `keep` and `fail`.
 
     Parameters
     ----------
     stored
-        The store.
-    index
+        The part of the store, or its head.
+    batch
         The batch.
+    cells
+        Its cells.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `open_store`.
+    StoreMismatchError
+        The store is of another study, or the cells are not as many as the batch has.
     """
 
-    def __init__(self, stored: StoredStudy, index: int) -> None:
-        self._stored = stored
-        self._index = index
-        self._start = index * stored.cells_per_batch
+    def __init__(self, stored: StoredStudy | PartHead, batch: Batch, cells: Sequence[Cell]) -> None:
+        self._head = stored if isinstance(stored, PartHead) else stored.head
+        self._index, self._cells = batch.index, cells
+        self._start = self._head.cells_of(batch.index).start
+        found = stored_digest(self._head.place, self._head.part)
+        if found != self._head.digest:
+            raise StoreMismatchError(
+                f"{self._head.place.url}: expected study {self._head.digest[:12]}, got {found[:12]}"
+            )
+        expected = self._head.cells_of(batch.index)
+        if (batch.start, batch.stop) != (expected.start, expected.stop) or len(cells) != len(expected):
+            raise StoreMismatchError(
+                f"{self._head.place.url}: expected batch {batch.index} with cells {expected.start} to {expected.stop},"
+                f" got {batch.start} to {batch.stop}"
+            )
+        settings = self._head.settings
+        self._shape = (len(Direction), len(settings.compositions), len(settings.epsilon))
         self._columns: dict[str, list[FloatArray]] = {name: [] for name in (*BOUNDS, *COMPUTED)}
+        self._files: dict[str, FileDigest] = {}
+        self._failed: dict[int, str] = {}
+        self._written = 0
+        self._earlier: dict[str, FloatArray] = {}
+        self._earlier_record = self._sound_record()
+
+    def kept(self, position: int) -> bool:
+        """Whether a cell is there from an earlier attempt, in which others of the batch could not be computed."""
+        record = self._earlier_record
+        return record is not None and self._start + position not in failures_of(record)
+
+    def keep(self) -> None:
+        """Take the next cell as the earlier attempt has left it; `kept` says whether there is such a one.
+
+        Raises
+        ------
+        BatchError
+            There is none.
+        """
+        position = self._next
+        record = self._earlier_record
+        if record is None or not self.kept(position):
+            raise BatchError(f"{self._cells[position].describe()}: expected an earlier result, got none")
+        if not self._earlier:
+            self._earlier = {name: self._chunk(name) for name in self._columns}
+        for name, values in self._earlier.items():
+            self._columns[name].append(values[position])
+        folder = f"{cell_group(self._start + position)}/"
+        self._files.update({name: entry for name, entry in record["files"].items() if name.startswith(folder)})
 
     def add(self, table: BoundsTable) -> None:
         """Take the table of the next cell; its states are written at once, so that none piles up.
@@ -46,61 +103,71 @@ class BatchWriter:
         ------
         BatchError
             A bound is not a number, which in a store stands for what is not computed.
+        OSError
+            The states cannot be written.
         """
-        cell = self._start + len(self._columns["loss_width"])
+        position = self._next
         for name in BOUNDS:
             if np.isnan(getattr(table, name)).any():
-                raise BatchError(f"{self._stored.study.cells[cell].describe()}: expected numbers in {name}, got nan")
+                raise BatchError(f"{self._cells[position].describe()}: expected numbers in {name}, got nan")
+        if self._head.settings.keep_states:
+            for name, data in state_files(self._start + position, table):
+                self._write(name, data)
         for name in BOUNDS:
             self._columns[name].append(np.asarray(getattr(table, name), dtype=np.float64))
         self._columns["factor_used"].append(np.array(table.factor))
         self._columns["loss_width"].append(np.array(table.loss_width))
-        if self._stored.study.keep_states:
-            self._write_states(cell, table)
+
+    def fail(self, cause: str) -> None:
+        """Take note that the next cell could not be computed, and why: nothing of it is stored but that."""
+        self._failed[self._start + self._next] = " ".join(cause.split())
+        for name in BOUNDS:
+            self._columns[name].append(np.full(self._shape, np.nan))
+        for name in COMPUTED:
+            self._columns[name].append(np.array(np.nan))
 
     def commit(self) -> int:
-        """Write the chunks and the commit record; return the bytes written."""
-        stop = self._start + len(self._columns["loss_width"])
-        for name, values in self._columns.items():
-            # A chunk of nothing but the fill value is a result like any other.
-            array = zarr.open_array(self._stored.path / name, mode="r+", config={"write_empty_chunks": True})
-            array[self._start : stop] = np.stack(values)
-        return commit_batch(self._stored, self._index)
+        """Write the chunks and the commit record; return the bytes written.
 
-    def _write_states(self, cell: int, table: BoundsTable) -> None:
-        folder = self._stored.path / cell_group(cell)
-        # What an interrupted attempt left must not mix with this one.
-        shutil.rmtree(folder, ignore_errors=True)
-        zarr.open_group(folder, mode="w-", zarr_format=3)
-        for direction, compositions, state in _distinct(table):
-            of_direction = folder / direction.name
-            if not of_direction.exists():
-                zarr.open_group(of_direction, mode="w-", zarr_format=3)
-            write_state_group(of_direction / f"r-{compositions}", state)
+        Raises
+        ------
+        BatchError
+            A cell is missing; or one has failed, and the store is of a format that has no place for that.
+        OSError
+            They cannot be written.
+        """
+        if self._next != len(self._cells):
+            raise BatchError(f"expected {len(self._cells)} cells, got {self._next}")
+        if self._failed and self._head.format < 3:
+            raise BatchError("; ".join(dict.fromkeys(self._failed.values())))
+        head = self._head
+        values = {name: np.stack(column) for name, column in self._columns.items()}
+        for name, data in encode_chunk(head.settings, head.cells, head.cells_per_batch, self._index, values):
+            self._write(name, data)
+        head.place.write(record_file(self._index), record_document(head, self._index, self._files, self._failed))
+        return self._written
 
+    @property
+    def _next(self) -> int:
+        return len(self._columns["loss_width"])
 
-def state_group(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> Path:
-    """Return the folder of the zarr group of a kept state."""
-    return stored.path / cell_group(cell) / direction.name / f"r-{compositions}"
+    def _write(self, name: str, data: bytes) -> None:
+        self._head.place.write(name, data)
+        # Of the bytes in memory: what the disk makes of them is found out when they are read.
+        self._files[name] = {"bytes": len(data), "sha256": digest_of(data)}
+        self._written += len(data)
 
+    def _sound_record(self) -> Mapping[str, JsonValue] | None:
+        """Return the record of an earlier attempt in which cells failed, if what it names is unchanged."""
+        head, index = self._head, self._index
+        record = commit_record(head, index) if head.format > 2 else None
+        if not failures_of(record) or record is None or any(changed_files(head.place, index, record)):
+            return None
+        return record
 
-def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState | TiltedMasses:
-    """Read a kept state; of a symmetric pair, whose directions are the same, only A||B is stored.
-
-    Raises
-    ------
-    FileNotFoundError
-        The state is not in the store.
-    """
-    return read_state_group(state_group(stored, cell, direction, compositions))
-
-
-def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | TiltedMasses]]:
-    """Return the states in a fixed order; where both directions share theirs, A||B stands for both."""
-    first = {r: state for (direction, r), state in table.states.items() if direction is Direction.A_TO_B}
-    kept = [
-        (direction, r, state)
-        for (direction, r), state in table.states.items()
-        if direction is Direction.A_TO_B or state is not first[r]
-    ]
-    return sorted(kept, key=lambda item: (item[0].value, item[1]))
+    def _chunk(self, name: str) -> FloatArray:
+        head = self._head
+        names = (f"{name}/zarr.json", chunk_file(name, self._index))
+        files = {file: head.place.read(file) for file in names}
+        values = decode(files, name, slice(self._start, self._start + len(self._cells)))
+        return np.asarray(values, dtype=np.float64)

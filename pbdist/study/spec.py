@@ -3,7 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -12,12 +13,17 @@ from pbdist.mechanisms import pair_from_canonical
 from pbdist.mechanisms.pair import Pair
 from pbdist.types import JsonValue
 
-__all__ = ["CANONICAL_FORMATS", "STUDY_FORMAT", "Cell", "StudySpec", "Target", "exponential"]
+__all__ = ["CANONICAL_FORMATS", "STUDY_FORMAT", "Cell", "KnownCells", "StudySpec", "Target", "exponential"]
 
 #: The version of the study file's format.
 STUDY_FORMAT = 1
-#: The versions of the canonical form. The first one knows no method but privacy buckets, and says nothing of it.
+#: The versions of the canonical form that lists the cells. The first one knows no method but privacy buckets, and says
+#: nothing of it.
 CANONICAL_FORMATS = (1, 2)
+#: The version of the canonical form that has the number and the SHA-256 of the cells in their place.
+_HEAD_FORMAT = 3
+#: Canonical JSON: one text for equal values.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -38,10 +44,24 @@ class Cell:
     pair: Pair
     factor: float | None
 
+    def canonical(self) -> dict[str, JsonValue]:
+        """Return label, pair and factor as JSON takes them; the factor in hexadecimal."""
+        factor = None if self.factor is None else self.factor.hex()
+        return {"label": self.label, "pair": self.pair.canonical(), "factor": factor}
+
     def describe(self) -> str:
         """Return a short text on one line: the label and the canonical parameters, without what is unset."""
         factor = "" if self.factor is None else f" factor={self.factor:g}"
         return f"{self.label}{_parameters(self.pair.canonical())}{factor}"
+
+
+class KnownCells(Sequence[Cell]):
+    """Cells that are read when they are asked for, and whose `StudySpec.cells_sha256` is known without reading them."""
+
+    @property
+    @abstractmethod
+    def sha256(self) -> str:
+        """As `StudySpec.cells_sha256`."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +108,7 @@ class StudySpec:
     """
 
     name: str
-    cells: tuple[Cell, ...]
+    cells: Sequence[Cell]
     method: str
     tolerance: float | None
     buckets: int | None
@@ -109,15 +129,31 @@ class StudySpec:
             "compositions": list(self.compositions),
             "epsilon": [value.hex() for value in self.epsilon],
             "keep_states": self.keep_states,
-            "cells": [
-                {
-                    "label": cell.label,
-                    "pair": cell.pair.canonical(),
-                    "factor": None if cell.factor is None else cell.factor.hex(),
-                }
-                for cell in self.cells
-            ],
+            "cells": [cell.canonical() for cell in self.cells],
         }
+
+    def head(self) -> dict[str, JsonValue]:
+        """Return everything that decides the result, as JSON takes it, of the cells their number and SHA-256 alone."""
+        return {
+            "format": _HEAD_FORMAT,
+            **self._precision(),
+            "buckets": self.buckets,
+            "compositions": list(self.compositions),
+            "epsilon": [value.hex() for value in self.epsilon],
+            "keep_states": self.keep_states,
+            "cells": len(self.cells),
+            "cells_sha256": self.cells_sha256,
+        }
+
+    @cached_property
+    def cells_sha256(self) -> str:
+        """SHA-256 of the canonical JSON of the cells, a line each."""
+        if isinstance(self.cells, KnownCells):
+            return self.cells.sha256
+        digest = hashlib.sha256()
+        for cell in self.cells:
+            digest.update(f"{_ENCODER.encode(cell.canonical())}\n".encode())
+        return digest.hexdigest()
 
     def _precision(self) -> dict[str, JsonValue]:
         return {"method": self.method, "tolerance": None if self.tolerance is None else self.tolerance.hex()}
@@ -128,9 +164,35 @@ class StudySpec:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the canonical form: equal for two studies if and only if they compute the same."""
-        text = json.dumps(self.canonical(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return hashlib.sha256(text.encode()).hexdigest()
+        """SHA-256 of the head: equal for two studies if and only if they compute the same."""
+        return hashlib.sha256(_ENCODER.encode(self.head()).encode()).hexdigest()
+
+    @cached_property
+    def listed_digest(self) -> str:
+        """SHA-256 of the canonical form that lists the cells, which stores of formats 1 and 2 are known by."""
+        return hashlib.sha256(_ENCODER.encode(self.canonical()).encode()).hexdigest()
+
+    @classmethod
+    def from_head(cls, head: Mapping[str, JsonValue], cells: Sequence[Cell], *, name: str) -> Self:
+        """Return the study of a head and its cells, without description and targets.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            `head` is not one.
+        """
+        if head["format"] != _HEAD_FORMAT:
+            raise ValueError(f"expected study format {_HEAD_FORMAT}, got {head['format']!r}")
+        return cls(
+            name=name,
+            cells=cells,
+            method=head["method"],
+            tolerance=None if head["tolerance"] is None else float.fromhex(head["tolerance"]),
+            buckets=head["buckets"],
+            compositions=tuple(head["compositions"]),
+            epsilon=tuple(float.fromhex(value) for value in head["epsilon"]),
+            keep_states=head["keep_states"],
+        )
 
     @classmethod
     def from_canonical(cls, form: Mapping[str, JsonValue], *, name: str) -> Self:

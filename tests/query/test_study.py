@@ -203,7 +203,7 @@ def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
     array = zarr.open_array(copy / column, mode="r+")
     array[...] = array[...][::-1]
     study = open_study(copy)
-    with pytest.raises(StoreDamagedError, match=f"the coordinate {column} is not that of the study"):
+    with pytest.raises(StoreDamagedError, match=rf"got others in {column}/"):
         _ = study.bounds
     with pytest.raises(StoreDamagedError):
         study.lookup("Laplace", compositions=4, epsilon=0.0, scale=3.0, factor="auto")
@@ -212,13 +212,13 @@ def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
 def test_a_text_with_more_at_its_end_is_another_one(copy: Path) -> None:
     array = zarr.open_array(copy / "mechanism", mode="r+")
     array[...] = np.array([f"{label}s" for label in array[...]], dtype=np.dtypes.StringDType())
-    with pytest.raises(StoreDamagedError, match="the coordinate mechanism is not that of the study"):
+    with pytest.raises(StoreDamagedError, match="got others in mechanism/"):
         _ = open_study(copy).bounds
 
 
 def test_altered_values_of_exp_epsilon_are_noticed(copy: Path) -> None:
     shutil.copy(copy / "epsilon/c/0", copy / "exp_epsilon/c/0")
-    with pytest.raises(StoreDamagedError, match="the coordinate exp_epsilon is not that of the study"):
+    with pytest.raises(StoreDamagedError, match="got others in exp_epsilon/"):
         _ = open_study(copy).bounds
 
 
@@ -238,10 +238,10 @@ def test_altered_metadata_is_noticed(copy: Path, old: str, new: str) -> None:
     text = metadata.read_text()
     assert old in text
     metadata.write_text(text.replace(old, new))
-    with pytest.raises(StoreDamagedError, match="the metadata of delta_upper is not that of the study"):
+    with pytest.raises(StoreDamagedError, match=r"got others in delta_upper/zarr\.json"):
         open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
     metadata.unlink()
-    with pytest.raises(StoreDamagedError, match="the metadata of delta_upper is not that of the study"):
+    with pytest.raises(StoreDamagedError, match=r"got others in delta_upper/zarr\.json"):
         open_study(copy).lookup("Laplace", compositions=4, epsilon=0.0, scale=2.0, factor="auto")
 
 

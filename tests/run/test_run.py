@@ -1,7 +1,6 @@
 """Real runs: serial, real Dask clusters, killed and interrupted processes."""
 
 import dataclasses
-import fcntl
 import io
 import os
 import shutil
@@ -24,7 +23,7 @@ from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
 from pbdist.run.profile import LocalProfile
 from pbdist.run.progress import ProgressDisplay
-from pbdist.store import create_or_open
+from pbdist.store import create_or_open, hold
 from pbdist.study import StudySpec, load_study, plan_study
 from tests.studies import TINY, results_of, write_study
 
@@ -163,10 +162,8 @@ def test_a_batch_that_fails_does_not_stop_the_others(tiny: StudySpec, tmp_path: 
 
 def test_one_driver_at_a_time(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    with (stored.path / "zarr.json").open("r+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(InvalidInputError, match="a run writes to"):
-            run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
+    with hold(stored.path), pytest.raises(InvalidInputError, match=rf"a run writes to: process {os.getpid()} on "):
+        run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
     assert committed(stored.path) == 0
 
 

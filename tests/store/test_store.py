@@ -25,17 +25,18 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.store import (
     BatchWriter,
     StoredStudy,
-    commit_record,
     create_or_open,
     is_committed,
     open_store,
     read_state,
     remove_strays,
 )
-from pbdist.store.create import write_attributes
-from pbdist.study import Plan, load_study, plan_study
+from pbdist.store.commit import record_document, record_file
+from pbdist.study import Batch, Plan, load_study, plan_study
 from pbdist.types import Direction
 from tests.studies import TIGHT, TINY, files_of, write_study
+
+FORMAT_1 = Path(__file__).parent / "format-1"
 
 
 def plan_of(tmp_path: Path, text: str = TINY, cells_per_batch: int | None = None) -> Plan:
@@ -45,8 +46,10 @@ def plan_of(tmp_path: Path, text: str = TINY, cells_per_batch: int | None = None
 
 def write_batch(stored: StoredStudy, index: int) -> None:
     study = stored.study
-    writer = BatchWriter(stored, index)
-    for cell in study.cells[index * stored.cells_per_batch :][: stored.cells_per_batch]:
+    numbers = stored.head.cells_of(index)
+    cells = study.cells[numbers.start : numbers.stop]
+    writer = BatchWriter(stored, Batch(index, numbers.start, numbers.stop, 0.0), cells)
+    for cell in cells:
         writer.add(
             bounds_table(
                 [(cell.pair, 1)],
@@ -79,8 +82,10 @@ def test_a_new_store_opens_in_xarray_and_zarr_without_a_warning(tmp_path: Path) 
     for name in dataset.variables:
         assert dataset[name].attrs["long_name"]
     # Commit records and states are zarr groups, so that no walk over the store stumbles upon them.
+    write_batch(stored, 5)
     members = dict(zarr.open_group(stored.path, mode="r").members(max_depth=None))
     assert "commits/batch-000005" in members
+    assert "commits/batch-000004" not in members
     assert dataset.attrs["study_digest"] == plan.study.digest
     assert set(dataset.attrs["provenance"]) == {"pbdist", "numpy", "scipy", "zarr", "python", "git_revision"}
 
@@ -154,11 +159,11 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
     with pytest.raises(StoreMismatchError, match="digest"):
         create_or_open(path, plan_of(tmp_path, TINY.replace("[2, 3, 5]", "[2, 3, 6]")))
     assert files_of(path) == before
-    with pytest.raises(StoreMismatchError, match="cells_per_batch: expected a store with 4 cells in a batch, got one"):
-        create_or_open(path, replace(plan, cells_per_batch=4))
+    assert create_or_open(path, replace(plan, cells_per_batch=4)).cells_per_batch == plan.cells_per_batch
     assert files_of(path) == before
+    old = tmp_path / "old.zarr"
     for attributes, error in (
-        ({"pbdist_format": 3}, StoreFormatError),
+        ({"pbdist_format": 4}, StoreFormatError),
         ({"pbdist_format": True}, StoreFormatError),
         ({"pbdist_format": 2}, StoreDamagedError),
         ({"pbdist_format": 1, "study_digest": "0" * 64}, StoreDamagedError),
@@ -166,6 +171,8 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
         ({"study": {"format": 9}}, StoreDamagedError),
         ({"study": None}, StoreDamagedError),
     ):
+        shutil.rmtree(old, ignore_errors=True)
+        path = Path(shutil.copytree(FORMAT_1 / "old.zarr", old))
         change_root(path, **attributes)
         changed = files_of(path)
         with pytest.raises(error) as caught:
@@ -176,11 +183,10 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
 
 def test_a_store_of_format_1_opens_is_queried_and_goes_on(tmp_path: Path) -> None:
     """The fixture was written before there was any method but privacy buckets, by ``pbdist run`` of its study.yaml."""
-    old = Path(__file__).parent / "format-1"
-    plan = plan_study(load_study(old / "study.yaml"))
+    plan = plan_study(load_study(FORMAT_1 / "study.yaml"))
     assert plan.study.method == "buckets"
     path = tmp_path / "s.zarr"
-    shutil.copytree(old / "old.zarr", path)
+    shutil.copytree(FORMAT_1 / "old.zarr", path)
     before = files_of(path)
     stored = open_store(path)
     assert (stored.study.method, stored.study.tolerance, stored.study.buckets) == ("buckets", None, 40)
@@ -241,16 +247,14 @@ def test_a_bound_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
     upper[1, 0, 0] = np.nan
     words = r"Laplace\(scale=2, sensitivity=1\): expected numbers in delta_upper, got nan"
     with pytest.raises(BatchError, match=words):
-        BatchWriter(stored, 0).add(replace(table, delta_upper=upper))
+        BatchWriter(stored, Batch(0, 0, 1, 0.0), study.cells[:1]).add(replace(table, delta_upper=upper))
 
 
 def test_a_record_that_names_no_files_is_none(tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path))
     write_batch(stored, 0)
     assert is_committed(stored, 0)
-    record = commit_record(stored, 0)
-    assert record is not None
-    write_attributes(stored.path / "commits/batch-000000", {"commit": {**record, "files": {}}})
+    stored.place.write(record_file(0), record_document(stored.head, 0, {}, {}))
     assert not is_committed(stored, 0)
 
 

@@ -1,0 +1,138 @@
+"""Check a store without computing anything: every file against the checksum that some other file has of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pbdist.store.commit import changed_files, failures_of, is_committed, record_file, record_of
+from pbdist.store.documents import read_attributes
+from pbdist.store.layout import BOUNDS, COMPUTED, EXTENSIONS, STATES, cell_group, chunk_file
+from pbdist.store.open import StoredStudy, listed_parts, open_parts, read_or_none
+from pbdist.store.place import Place, place_at
+from pbdist.store.read import changed_skeleton
+from pbdist.store.restore import unfinished_folders
+from pbdist.store.skeleton import COPY_FILE, ROOT_FILE, listing_skeleton
+
+__all__ = ["StoreCheck", "check_store"]
+
+_RESULTS = (*BOUNDS, *COMPUTED)
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """What was found in a store.
+
+    Attributes
+    ----------
+    batches, committed
+        How many batches there are, and how many of them have a sound commit record and all files it names.
+    cells
+        How many cells there are in all parts.
+    missing
+        Batches without a commit record: the path of the part, empty for the first one, and the number.
+    damaged
+        Files that are missing or changed, and what is wrong with each.
+    failed
+        Cells that could not be computed: the path of the part, the number of the cell, and the cause.
+    strays
+        Files that belong to nothing: left behind by killed processes, or put there by somebody else. No harm.
+    """
+
+    batches: int
+    committed: int
+    cells: int
+    missing: tuple[tuple[str, int], ...]
+    damaged: tuple[tuple[str, str], ...]
+    failed: tuple[tuple[str, int, str], ...]
+    strays: tuple[str, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether the store is complete, and every file what it was when it was written."""
+        return not (self.missing or self.damaged or self.failed)
+
+
+def check_store(where: str | Path | Place) -> StoreCheck:
+    """Check every file of a store: roots, metadata, coordinates, commit records, results and states.
+
+    Nothing is computed, nothing is written, and each file is read once but for a few small ones. From format 3 on
+    every change of any one file is found. Before that no checksum covers the provenance and the commit records.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `open_parts`: what is there cannot be recognised as a store.
+    OSError
+        The store cannot be reached.
+    """
+    place = place_at(where)
+    parts = open_parts(place)
+    checks = [_Part(stored) for stored in parts]
+    lists: set[str] = set()
+    damaged = {name: what for check in checks for name, what in check.damaged.items()}
+    if len(parts) > 1:
+        lists.add(f"{EXTENSIONS}/zarr.json")
+        if listed_parts(place) != {stored.part: stored.study.digest for stored in parts[1:]}:
+            damaged[f"{EXTENSIONS}/zarr.json"] = "missing or other content"
+    strays = [name for name, _ in place.names() if name not in lists and not any(check.owns(name) for check in checks)]
+    strays += [f"../{folder.name}" for folder in unfinished_folders(place)]
+    return StoreCheck(
+        batches=sum(stored.batches for stored in parts),
+        committed=sum(check.committed for check in checks),
+        cells=sum(len(stored.study.cells) for stored in parts),
+        missing=tuple(item for check in checks for item in check.missing),
+        damaged=tuple(sorted(damaged.items())),
+        failed=tuple(item for check in checks for item in check.failed),
+        strays=tuple(strays),
+    )
+
+
+class _Part:
+    """What was found in one part; file names are those in the store."""
+
+    def __init__(self, stored: StoredStudy) -> None:
+        self._stored, self._head = stored, stored.head
+        self._prefix = f"{stored.part}/" if stored.part else ""
+        self.damaged = self._named(changed_skeleton(stored))
+        self.missing: list[tuple[str, int]] = []
+        self.failed: list[tuple[str, int, str]] = []
+        self.committed = 0
+        skeleton = stored.files if stored.format > 2 else listing_skeleton(stored.study, stored.cells_per_batch)
+        self.known = set(self._named(dict.fromkeys((*skeleton, ROOT_FILE, COPY_FILE), "")))
+        #: Folders of states of batches that are to be computed: what is in them will be written again.
+        self._open_states: set[str] = set()
+        for index in range(stored.batches):
+            self._check_batch(index)
+
+    def owns(self, name: str) -> bool:
+        """Whether a file belongs to the part, or to a batch of it that is not complete."""
+        if name in self.known:
+            return True
+        folder = name.removeprefix(self._prefix).split("/")[:2]
+        return name.startswith(self._prefix) and folder[0] == STATES and "/".join(folder) in self._open_states
+
+    def _check_batch(self, index: int) -> None:
+        place, file = self._stored.place, record_file(index)
+        data = read_or_none(place, file)
+        record = record_of(self._head, index, data)
+        changed: dict[str, str] = {}
+        if record is not None:
+            self.known.update(self._named(dict.fromkeys(record["files"], "")))
+            changed = dict(changed_files(place, index, record))
+            if not changed and self._stored.format < 3 and not is_committed(self._stored, index):
+                changed[file] = "does not name all files of the batch"
+        elif data is None or (self._stored.format < 3 and read_attributes(data) == {}):
+            self.missing.append((self._stored.part, index))
+        else:
+            changed[file] = "other content"
+        self.damaged.update(self._named(changed))
+        if record is not None and not changed:
+            self.committed += 1
+            failed = failures_of(record).items()
+            self.failed += [(self._stored.part, cell, cause) for cell, cause in failed]
+        else:
+            self._open_states.update(map(cell_group, self._head.cells_of(index)))
+        self.known.update(self._named(dict.fromkeys((file, *(chunk_file(name, index) for name in _RESULTS)), "")))
+
+    def _named(self, found: Mapping[str, str]) -> dict[str, str]:
+        return {f"{self._prefix}{name}": what for name, what in found.items()}

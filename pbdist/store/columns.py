@@ -1,0 +1,130 @@
+"""The cells of a study as columns of a store: written in chunks, read when they are asked for."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, overload
+
+from pbdist.errors import PbdistError, StoreDamagedError
+from pbdist.mechanisms import pair_from_canonical
+from pbdist.store.arrays import decode
+from pbdist.store.documents import digest_of
+from pbdist.store.layout import COLUMN_CHUNK
+from pbdist.store.place import Place
+from pbdist.study import Cell
+from pbdist.study.spec import KnownCells
+from pbdist.types import JsonValue
+
+__all__ = ["FileDigest", "StoredCells"]
+
+#: Size and SHA-256 of a file, as the root and the commit records have it.
+FileDigest = Mapping[str, JsonValue]
+#: The columns that a cell is made of.
+_OF_CELL = ("mechanism", "pair", "factor")
+#: How many chunks are kept that have been read.
+_MOST_CHUNKS = 4
+
+
+class StoredCells(KnownCells):
+    """The cells of a part of a store, read and checked chunk by chunk.
+
+    Parameters
+    ----------
+    place
+        The part.
+    files
+        Size and SHA-256 of the files that no result is in.
+    count
+        The number of cells.
+    sha256
+        As `StudySpec.cells_sha256`.
+    """
+
+    def __init__(self, place: Place, files: Mapping[str, FileDigest], count: int, sha256: str) -> None:
+        self._place, self._count, self._sha256 = place, count, sha256
+        self._read: dict[int, tuple[Any, ...]] = {}
+        self._files = {name: entry for name, entry in files.items() if name.split("/", maxsplit=1)[0] in _OF_CELL}
+
+    @property
+    def sha256(self) -> str:
+        """As `StudySpec.cells_sha256`."""
+        return self._sha256
+
+    def __len__(self) -> int:
+        """Return the number of cells."""
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> Cell: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Cell, ...]: ...
+    def __getitem__(self, index: int | slice) -> Cell | tuple[Cell, ...]:
+        """Return a cell, or several as a tuple.
+
+        Raises
+        ------
+        StoreDamagedError
+            The columns are not what they were when the store was created.
+        """
+        if isinstance(index, slice):
+            return tuple(self._cell(position) for position in range(self._count)[index])
+        return self._cell(range(self._count)[index])
+
+    def __iter__(self) -> Iterator[Cell]:
+        """Yield the cells in order."""
+        return map(self._cell, range(self._count))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other sequence has the same cells."""
+        if isinstance(other, KnownCells):
+            return self._sha256 == other.sha256
+        if not isinstance(other, Sequence) or len(other) != self._count:
+            return False
+        return all(mine == its for mine, its in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        """Return the hash of the equal tuple."""
+        return hash(tuple(self))
+
+    def _cell(self, position: int) -> Cell:
+        chunk, row = divmod(position, COLUMN_CHUNK)
+        labels, pairs, factors = self._columns(chunk)
+        try:
+            factor = float(factors[row])
+            return Cell(
+                label=str(labels[row]),
+                pair=pair_from_canonical(json.loads(pairs[row])),
+                factor=None if math.isnan(factor) else factor,
+            )
+        except (ValueError, PbdistError) as error:
+            raise self._damaged(str(error)) from error
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: nothing that was read."""
+        return {**self.__dict__, "_read": {}}
+
+    def _columns(self, chunk: int) -> tuple[Any, ...]:
+        """Return labels, canonical pairs as JSON, and factors of one chunk."""
+        if chunk not in self._read:
+            while len(self._read) >= _MOST_CHUNKS:
+                del self._read[next(iter(self._read))]
+            count = min(COLUMN_CHUNK, self._count - chunk * COLUMN_CHUNK)
+            self._read[chunk] = tuple(self._column(name, chunk, count) for name in _OF_CELL)
+        return self._read[chunk]
+
+    def _column(self, name: str, chunk: int, count: int) -> Any:
+        names = (f"{name}/zarr.json", f"{name}/c/{chunk}")
+        try:
+            files = {file: self._place.read(file) for file in names}
+        except FileNotFoundError as error:
+            raise self._damaged(f"no file {' or '.join(names)}") from error
+        for file, data in files.items():
+            if self._files.get(file, {}).get("sha256") != digest_of(data):
+                raise self._damaged(f"another file {file}")
+        start = chunk * COLUMN_CHUNK
+        values = decode(files, name, slice(start, start + count))
+        return values.tolist()
+
+    def _damaged(self, problem: str) -> StoreDamagedError:
+        text = " ".join(problem.split())
+        return StoreDamagedError(f"{self._place.url}: expected the cells of the study, got {text}: run the study again")

@@ -1,0 +1,286 @@
+"""One driver at a time: a lock beside a local store, a lease beside one in an object store."""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pbdist.errors import InvalidInputError
+from pbdist.store.open import read_or_none
+from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
+
+__all__ = ["REFRESH_SECONDS", "STALE_SECONDS", "Held", "Holder", "hold", "holder"]
+
+#: How often the holder shows that it is alive, and for how long without that it is taken to be.
+REFRESH_SECONDS, STALE_SECONDS = 15.0, 90.0
+#: Bytes of a lock.
+_LENGTH = 640
+#: How often a lease is tried that changes hands meanwhile.
+_ATTEMPTS = 5
+#: What a file system answers that has no such locks.
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+@dataclass(frozen=True)
+class Holder:
+    """The process that writes to a store.
+
+    Attributes
+    ----------
+    host, process
+        Where it runs, and its number there.
+    since
+        When it has begun, in UTC.
+    machine, started
+        What tells the system that counts its processes from others, and the process from a later one of that number;
+        empty where that is not known.
+    alive
+        When it was last seen alive, in seconds since 1970 by its own clock.
+    """
+
+    host: str
+    process: int
+    since: str
+    machine: str
+    started: str
+    alive: float
+
+    def describe(self) -> str:
+        """Return where it runs and since when."""
+        return f"process {self.process} on {self.host} since {self.since}"
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is certain that the process has ended."""
+        return bool(self.machine) and self.machine == _machine() and _started(self.process) != self.started
+
+    @property
+    def stale(self) -> bool:
+        """Whether it has not shown for long that it is alive, if the clocks agree."""
+        return abs(time.time() - self.alive) > STALE_SECONDS
+
+    def encoded(self) -> bytes:
+        """Return it as JSON, of a length that stays."""
+        return json.dumps(asdict(self), sort_keys=True).encode().ljust(_LENGTH)
+
+
+class Held:
+    """That this process holds a store.
+
+    Attributes
+    ----------
+    holder
+        This process.
+    """
+
+    def __init__(self, holder: Holder) -> None:
+        self.holder = holder
+        self._lost = threading.Event()
+
+    @property
+    def lost(self) -> bool:
+        """Whether another process has taken over, because this one could not show for long that it is alive."""
+        return self._lost.is_set()
+
+    def lose(self) -> None:
+        """Take note of that."""
+        self._lost.set()
+
+
+@contextmanager
+def hold(where: str | Path | Place, *, refresh: float = REFRESH_SECONDS) -> Iterator[Held]:
+    """Be the one driver of a store, which need not be there yet, for as long as the context lasts.
+
+    In a folder the lock is `flock` on a hidden file beside the store: the system releases it when the process ends,
+    however it ends. In an object store, and where the file system has no such locks, it is a lease beside the store:
+    refreshed while the process runs; taken over at once where it is certain that its holder has ended, else when it
+    was not refreshed for `STALE_SECONDS`, nor while this process looked on.
+
+    Parameters
+    ----------
+    where
+        The store.
+    refresh
+        How often this process shows that it is alive, in seconds.
+
+    Raises
+    ------
+    InvalidInputError
+        Another process holds the store; the text names it.
+    OSError
+        The lock cannot be written.
+    """
+    store = place_at(where)
+    place, name = _lock_of(store)
+    held = Held(_myself())
+    if isinstance(place, LocalPlace):
+        path = Path(place.url, name)
+        try:
+            descriptor = _flock(path, store.url)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        else:
+            try:
+                os.pwrite(descriptor, held.holder.encoded(), 0)
+                with _refreshing(lambda: os.pwrite(descriptor, _now(held), 0), refresh):
+                    yield held
+            finally:
+                path.unlink(missing_ok=True)
+                os.close(descriptor)
+            return
+    _take_lease(place, name, held, store.url, refresh)
+    try:
+        with _refreshing(lambda: _refresh_lease(place, name, held), refresh):
+            yield held
+    finally:
+        with suppress(OSError):
+            if not held.lost:
+                place.remove(name)
+
+
+def holder(where: str | Path | Place) -> Holder | None:
+    """Return the process that writes to a store, None where there is none; only looks, and never takes the lock.
+
+    Raises
+    ------
+    OSError
+        The object store cannot be reached.
+    """
+    place, name = _lock_of(place_at(where))
+    found = _decoded(read_or_none(place, name))
+    return None if found is None or found.gone or found.stale else found
+
+
+def _lock_of(place: Place) -> tuple[Place, str]:
+    """Return where the lock of a store is: a hidden file or object beside it."""
+    url = os.path.realpath(place.url) if isinstance(place, LocalPlace) else place.url
+    folder, _, name = url.rpartition("/")
+    return (LocalPlace(folder or "/") if isinstance(place, LocalPlace) else ObjectPlace(folder)), f".{name}.lock"
+
+
+def _flock(path: Path, store: str) -> int:
+    """Return the descriptor of the lock file, locked.
+
+    Raises
+    ------
+    InvalidInputError
+        Another process has locked it.
+    OSError
+        There are no locks here.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it before may have removed the file that was opened here.
+            if os.path.lexists(path) and os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                return descriptor
+        except BlockingIOError as error:
+            found = _decoded(os.pread(descriptor, _LENGTH, 0))
+            os.close(descriptor)
+            raise _refusal(store, found) from error
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float) -> None:
+    for _ in range(_ATTEMPTS):
+        if place.create(name, held.holder.encoded()):
+            return
+        content = read_or_none(place, name)
+        if content is None:
+            continue
+        found = _decoded(content)
+        if found is not None and not found.gone and not found.stale:
+            raise _refusal(store, found)
+        if found is not None and not found.gone:
+            # By its clock or by this one it is stale: a holder that is alive shows it now.
+            time.sleep(1.5 * refresh)
+        if place.exchange(name, content, held.holder.encoded()):
+            return
+    raise _refusal(store, _decoded(read_or_none(place, name)))
+
+
+def _refresh_lease(place: Place, name: str, held: Held) -> None:
+    before = held.holder.encoded()
+    if held.lost or place.exchange(name, before, _now(held)):
+        return
+    found = _decoded(read_or_none(place, name))
+    if found is None or replace(found, alive=0.0) != replace(held.holder, alive=0.0):
+        held.lose()
+    else:
+        # The answer to an earlier request was lost, so that it is not known here which was the last that was done.
+        held.holder = found
+
+
+def _now(held: Held) -> bytes:
+    held.holder = replace(held.holder, alive=time.time())
+    return held.holder.encoded()
+
+
+@contextmanager
+def _refreshing(show: Callable[[], object], seconds: float) -> Iterator[None]:
+    """Call `show` again and again in a thread."""
+    over = threading.Event()
+
+    def loop() -> None:
+        while not over.wait(seconds):
+            # What cannot be reached now may be in a moment.
+            with suppress(OSError):
+                show()
+
+    thread = threading.Thread(target=loop, name="pbdist-hold", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _refusal(store: str, found: Holder | None) -> InvalidInputError:
+    by = "another process" if found is None else found.describe()
+    return InvalidInputError(f"{store}: expected a store at rest, got one that a run writes to: {by}")
+
+
+def _decoded(content: bytes | None) -> Holder | None:
+    try:
+        return Holder(**json.loads(content or b""))
+    except (ValueError, TypeError):
+        return None
+
+
+def _myself() -> Holder:
+    now = time.time()
+    since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    process = os.getpid()
+    return Holder(socket.gethostname(), process, since, _machine(), _started(process), now)
+
+
+def _machine() -> str:
+    """Return what tells the system that counts this process from others: the boot, and the space of process numbers."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _started(process: int) -> str:
+    """Return when a process has started, in ticks since the system has; empty where there is no such process."""
+    try:
+        # The name, in brackets, may hold blanks.
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""

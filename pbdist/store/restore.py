@@ -1,0 +1,148 @@
+"""Put back what is damaged of all that is no result, and remove what killed processes have left behind."""
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pbdist.errors import StoreDamagedError
+from pbdist.store.documents import digest_of, read_attributes
+from pbdist.store.open import StoredStudy, listed_parts, read_or_none
+from pbdist.store.place import PARTIAL, LocalPlace, Place
+from pbdist.store.read import changed_skeleton
+from pbdist.store.skeleton import listing_skeleton, new_skeleton, root_files, write_extensions
+from pbdist.study import Cell, Plan, StudySpec
+
+__all__ = ["remove_strays", "restore_parts", "restore_skeleton", "unfinished_folders"]
+
+
+def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[StoredStudy, ...]:
+    """Put back every file of a store that is missing or changed, results and commit records apart.
+
+    For the one driver of a store. Nothing is written where nothing is damaged.
+
+    Parameters
+    ----------
+    parts
+        All parts of the store.
+    wanted
+        The study that is to be run. Where the list of a part's cells is damaged, it is taken from there, or from
+        another part with the same cells.
+
+    Returns
+    -------
+    tuple of StoredStudy
+        The parts; one that holds `wanted` itself has it as its study, so that its cells are not read again.
+
+    Raises
+    ------
+    StoreDamagedError
+        The cells of a part cannot be read, and neither `wanted` nor another part has them.
+    OSError
+        The files cannot be written.
+    """
+    restored = []
+    for stored in parts:
+        whole = wanted if stored.study.digest == wanted.digest else None
+        if changed_skeleton(stored):
+            _restore(stored, whole or replace(stored.study, cells=_readable_cells(stored, parts, wanted)))
+        restored.append(stored if whole is None else replace(stored, study=whole))
+    first = parts[0]
+    if len(parts) > 1:
+        listed = {stored.part: stored.study.digest for stored in parts[1:]}
+        if listed_parts(first.place) != listed:
+            write_extensions(first.place, listed)
+    return tuple(restored)
+
+
+def restore_skeleton(stored: StoredStudy, plan: Plan) -> None:
+    """Put back every file of one part that is missing or changed, results and commit records apart.
+
+    For the one driver of a store. All that is not a result follows from the plan's study, so that it is built anew
+    and compared; nothing is written where nothing is damaged.
+
+    Raises
+    ------
+    OSError
+        The files cannot be written.
+    """
+    if changed_skeleton(stored) or stored.format < 3:
+        _restore(stored, plan.study)
+
+
+def remove_strays(stored: StoredStudy) -> None:
+    """Remove the temporary files that killed processes left behind; for the one driver of a store, at the end."""
+    for name, _ in list(stored.place.names()):
+        if name.endswith(PARTIAL):
+            stored.place.remove(name)
+    for folder in unfinished_folders(stored.place):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def unfinished_folders(place: Place) -> Iterator[Path]:
+    """Yield the hidden folders beside a local store in which one was being created."""
+    if isinstance(place, LocalPlace):
+        path = Path(place.url)
+        pattern = re.compile(rf"\\.{re.escape(path.name)}\\.[0-9a-f]{{32}}{re.escape(PARTIAL)}")
+        yield from (folder for folder in path.parent.iterdir() if pattern.fullmatch(folder.name) and folder.is_dir())
+
+
+def _restore(stored: StoredStudy, study: StudySpec) -> None:
+    if stored.format < 3:
+        _restore_listing(stored, study)
+        return
+    new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part)
+    root = stored.root
+    if any(digest_of(fresh[name]) != root["files"].get(name, {}).get("sha256") for name in fresh):
+        # Another version of zarr writes the same content in other bytes: all of it then, and the root that says so.
+        root = {**root, "files": new_root["files"]}
+    for name, data in {**fresh, **root_files(root)}.items():
+        if _content(stored.place, name) != data:
+            stored.place.write(name, data)
+
+
+def _restore_listing(stored: StoredStudy, study: StudySpec) -> None:
+    """As `_restore` in a store of format 1 or 2: its root was checked when it was opened."""
+    for name, data in listing_skeleton(study, stored.cells_per_batch).items():
+        found = _content(stored.place, name)
+        # The text of a group's metadata varies with the version of zarr; a commit record is checked against its files.
+        is_group = read_attributes(data) == {} and read_attributes(found, exact=False) is not None
+        if found != data and not is_group:
+            stored.place.write(name, data)
+
+
+def _content(place: Place, name: str) -> bytes | None:
+    try:
+        return read_or_none(place, name)
+    except IsADirectoryError:
+        return None
+
+
+def _readable_cells(stored: StoredStudy, parts: Sequence[StoredStudy], wanted: StudySpec) -> Sequence[Cell]:
+    """Return the cells of a part from wherever they are, known by their SHA-256."""
+    for study in _candidates(stored, parts, wanted):
+        try:
+            if study.cells_sha256 == stored.study.cells_sha256:
+                return tuple(study.cells)
+        except StoreDamagedError:
+            continue
+    raise StoreDamagedError(
+        f"{stored.place.url}: expected a study with the cells of the store, some of which cannot be read any more:"
+        " run the study file that it was made from"
+    )
+
+
+def _candidates(stored: StoredStudy, parts: Sequence[StoredStudy], wanted: StudySpec) -> Iterator[StudySpec]:
+    """Yield studies that may have the cells of a part: itself, `wanted`, other parts, what of `wanted` these lack."""
+    yield from (stored.study, wanted)
+    others = [part.study for part in parts if part.part != stored.part]
+    yield from others
+    known: set[Cell] = set()
+    for study in others:
+        try:
+            known.update(study.cells)
+        except StoreDamagedError:
+            continue
+    yield replace(wanted, cells=tuple(cell for cell in wanted.cells if cell not in known))
+    yield replace(wanted, cells=tuple(wanted.cells[: len(stored.study.cells)]))
