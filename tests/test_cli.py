@@ -1,22 +1,40 @@
-"""The command line as a user meets it: real processes."""
+"""The command line: in this process where nothing but its answer counts, else as a user meets it."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 
 from pbdist.cli import main
-from tests.studies import TIGHT, TINY, files_of, write_study
+from tests.studies import TIGHT, TINY, files_of, results_of, write_study
+
+Called: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def pbdist(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-m", "pbdist", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=cwd)
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+    """Calls the command line in this process, in a folder."""
+
+    def call(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patched:
+            patched.chdir(cwd)
+            code = main([str(argument) for argument in arguments])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return call
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +87,8 @@ def test_plan_tells_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureF
     assert files_of(tmp_path).keys() == {"study.yaml"}
 
 
-def test_run_ends_with_the_targets(folder: Path) -> None:
-    done = pbdist("run", "study.yaml", "--serial", cwd=folder)
+def test_run_ends_with_the_targets(folder: Path, called: Called) -> None:
+    done = called("run", "study.yaml", "--serial", cwd=folder)
     assert done.returncode == 0
     assert "6 of 6 cells are in the store" in done.stderr
     assert "e^ε = 2, δ <= 0.2 after 4 compositions" in done.stdout
@@ -79,13 +97,13 @@ def test_run_ends_with_the_targets(folder: Path) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-def test_query_prints_both_directions_and_their_maximum(folder: Path) -> None:
+def test_query_prints_both_directions_and_their_maximum(folder: Path, called: Called) -> None:
     point = ["data/tiny.zarr", "--mechanism", "Laplace", "--scale", "3", "--compositions", "4", "--exp-epsilon", "2"]
-    done = pbdist("query", *point, cwd=folder)
+    done = called("query", *point, cwd=folder)
     assert done.returncode == 0, done.stderr
     for words in ("A||B", "B||A", "maximum", "r = 4", "e^ε = 2.0"):
         assert words in done.stdout
-    as_json = pbdist("query", *point, "--json", cwd=folder)
+    as_json = called("query", *point, "--json", cwd=folder)
     answer = json.loads(as_json.stdout)
     assert answer["compositions"] == 4
     assert 0 < answer["bounds"]["A||B"]["delta_lower"] <= answer["bounds"]["maximum"]["delta_upper"] < 1
@@ -94,23 +112,23 @@ def test_query_prints_both_directions_and_their_maximum(folder: Path) -> None:
     )
 
 
-def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path) -> None:
+def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path, called: Called) -> None:
     write_study(tmp_path, TIGHT)
-    done = pbdist("run", "study.yaml", "--serial", cwd=tmp_path)
+    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     # P_A - e^ε P_B of an outcome of randomized response is 0 there: no lower bound is above it.
     assert done.stdout.splitlines()[-2].startswith(
         "upper / lower - 1 > 0.01 at 1 of 72 (noise setting, r, ε), at worst infinite:"
         " RandomizedResponse(p=0.6), r = 1, ε = 0.405465, δ from 0 to "
     )
-    assert "tight, tolerance 0.01" in pbdist("plan", "study.yaml", cwd=tmp_path).stdout
+    assert "tight, tolerance 0.01" in called("plan", "study.yaml", cwd=tmp_path).stdout
     write_study(tmp_path, TIGHT.replace("p: [0.6, 0.7]", "p: 0.7"))
-    again = pbdist("run", "study.yaml", "--serial", "--store", "other.zarr", cwd=tmp_path)
+    again = called("run", "study.yaml", "--serial", "--store", "other.zarr", cwd=tmp_path)
     assert again.stdout.splitlines()[-2:] == [
         "upper / lower - 1 <= 0.01 at all 60 (noise setting, r, ε)",
         "store: other.zarr",
     ]
-    verified = pbdist("verify", "other.zarr", "--sample", "5", cwd=tmp_path)
+    verified = called("verify", "other.zarr", "--sample", "5", cwd=tmp_path)
     assert verified.returncode == 0, verified.stderr
     assert "5 of 120 stored points recomputed (seed 0), on grids of at most 100,000 cells:" in verified.stdout
 
@@ -157,19 +175,81 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
         (("run", "study.yaml", "--store", "study.yaml", "--serial"), "study.yaml: expected a pbdist store"),
         (("run", "study.yaml", "--store", "study.yaml/x", "--serial"), "expected a path to create a store at"),
         (("run", "study.yaml", "--workers", "0"), "--workers: expected an integer from 1 to 4096, got 0"),
+        (("run", "study.yaml", "--serial", "--report", "r.html"), "--report: expected a run on Dask workers, got"),
+        (("run", "study.yaml", "--serial", "--log", "data/tiny.zarr/x"), "--log: expected a path outside the store"),
+        (("run", "study.yaml", "--report", "data/../data/tiny.zarr"), "--report: expected a path outside the store"),
+        (("run", "study.yaml", "--serial", "--log", "absent/x"), "--log: expected the path of a file to append to"),
+        (("run", "study.yaml", "--store", "x.zarr", "--scheduler-file", "absent"), "--scheduler-file: expected"),
+        (("run", "study.yaml", "--scheduler-file", "f", "--cluster", "f"), "--cluster: expected a run that starts w"),
         (("run", "study.yaml", "--serial", "--cluster", "study.yaml"), "--cluster: expected"),
-        (("run", "study.yaml", "--cluster", "study.yaml"), "study.yaml:1: kind: expected local, got nothing"),
+        (("run", "study.yaml", "--cluster", "study.yaml"), "study.yaml:1: kind: expected one of local, ssh, slurm"),
     ],
 )
-def test_what_is_wrong_is_one_line_and_exit_code_2(folder: Path, arguments: tuple[str, ...], words: str) -> None:
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    folder: Path,
+    arguments: tuple[str, ...],
+    words: str,
+    called: Called,
+) -> None:
     before = files_of(folder)
-    done = pbdist(*arguments, cwd=folder)
+    done = called(*arguments, cwd=folder)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith("pbdist: error: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
     assert files_of(folder) == before
+
+
+def test_the_exit_code_of_the_process_is_that_of_the_command(folder: Path) -> None:
+    done = pbdist("query", *CLIPPED, "3", "--epsilon", "0", cwd=folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("pbdist: error: compositions: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_log_has_the_run_and_the_store_nothing_of_it(folder: Path, tmp_path: Path, called: Called) -> None:
+    log, store = tmp_path / "run.jsonl", tmp_path / "logged.zarr"
+    for _ in range(2):
+        done = called("run", folder / "study.yaml", "--serial", "--store", store, "--log", log, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    batches = [line for line in lines if line["event"] == "batch_finished"]
+    # The second run finds nothing left to compute.
+    assert [line["event"] for line in lines if line not in batches] == ["run_started", "run_finished", "run_finished"]
+    assert lines[0]["store"] == str(store)
+    assert "Laplace(scale=2, sensitivity=1)" in {setting for line in batches for setting in line["settings"]}
+    assert sum(line["stop"] - line["first"] for line in batches) == 6
+    assert results_of(store) == results_of(folder / "data/tiny.zarr")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_run_that_is_ended_stops_in_good_order_and_goes_on_later(tmp_path: Path, number: signal.Signals) -> None:
+    study = write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 100000").replace("[2, 3, 5]", "[2, 3, 5, 7]"))
+    log = tmp_path / "run.jsonl"
+    arguments = ["run", str(study), "--serial", "--store", str(tmp_path / "s.zarr"), "--log", str(log)]
+    with subprocess.Popen([sys.executable, "-m", "pbdist", *arguments], stderr=subprocess.PIPE, text=True) as driver:
+        deadline = time.monotonic() + 60
+        while not log.exists() or "run_started" not in log.read_text():
+            assert driver.poll() is None, driver.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        driver.send_signal(number)
+        _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 130, told
+    assert told.endswith("pbdist: interrupted: the same command goes on where this one stopped\n")
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert (last["event"], last["cause"]) == ("run_stopped", "KeyboardInterrupt")
+
+
+def test_exit_codes_are_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["run", "--help"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        told = capsys.readouterr().out
+        for code in ("  0  ", "  1  ", "  2  ", "130  "):
+            assert f"\n  {code}" in told
 
 
 def test_output_that_cannot_be_written(folder: Path) -> None:
@@ -186,22 +266,22 @@ def test_output_that_cannot_be_written(folder: Path) -> None:
     assert "maximum" in done.stdout
 
 
-def test_another_study_is_refused_and_the_store_stays(folder: Path, tmp_path: Path) -> None:
+def test_another_study_is_refused_and_the_store_stays(folder: Path, tmp_path: Path, called: Called) -> None:
     other = write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 402"))
     before = files_of(folder)
-    done = pbdist("run", other, "--serial", "--store", folder / "data/tiny.zarr")
+    done = called("run", other, "--serial", "--store", folder / "data/tiny.zarr", cwd=tmp_path)
     assert done.returncode == 2
     assert "digest" in done.stderr
     assert files_of(folder) == before
 
 
-def test_failed_batches_are_exit_code_1(tmp_path: Path) -> None:
+def test_failed_batches_are_exit_code_1(tmp_path: Path, called: Called) -> None:
     write_study(tmp_path)
-    assert pbdist("run", "study.yaml", "--serial", cwd=tmp_path).returncode == 0
+    assert called("run", "study.yaml", "--serial", cwd=tmp_path).returncode == 0
     chunk = tmp_path / "data/tiny.zarr/delta_lower/c/0/0/0/0"
     chunk.unlink()
     chunk.mkdir()
-    done = pbdist("run", "study.yaml", "--serial", cwd=tmp_path)
+    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
     assert done.returncode == 1
     assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=2, sensitivity=1):" in done.stderr
     assert "Traceback" not in done.stderr
@@ -221,10 +301,11 @@ def test_a_reader_that_leaves_is_no_trouble(folder: Path) -> None:
 def test_the_quickstart_on_dask(tmp_path: Path) -> None:
     study = Path(__file__).parents[1] / "pipelines" / "quickstart.yaml"
     began = time.monotonic()
-    done = pbdist("run", study, "--workers", "2", cwd=tmp_path)
+    done = pbdist("run", study, "--workers", "2", "--report", "report.html", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - began < 60
     assert "dashboard at http://" in done.stderr
+    assert "Performance Report" in (tmp_path / "report.html").read_text()
     point = ("--mechanism", "Laplace", "--scale", "200", "--compositions", "512", "--epsilon", "0.1")
     answer = json.loads(pbdist("query", "data/quickstart.zarr", *point, "--json", cwd=tmp_path).stdout)
     low, high = (answer["bounds"]["maximum"][name] for name in ("delta_lower", "delta_upper"))

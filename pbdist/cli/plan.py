@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pbdist.cli.output import duration, page, size
+from pbdist.cli.output import page
 
 if TYPE_CHECKING:
     from pbdist.study import StudySpec
@@ -23,6 +23,7 @@ def _plan(options: argparse.Namespace) -> int:
     from rich.table import Table
 
     from pbdist.study import load_study, plan_study
+    from pbdist.study.amounts import duration, size
 
     plan = plan_study(load_study(options.study))
     study = plan.study

@@ -1,16 +1,24 @@
 """``pbdist run``: compute a study, or what is left of it, into a store."""
 
 import argparse
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pbdist.cli.exits import EXIT_CODES
 from pbdist.cli.output import page
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, PbdistError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pbdist.run import Executor
+    from pbdist.run.events import Event
+    from pbdist.run.log import RunLog
     from pbdist.study import StudySpec
 
 __all__ = ["add_to"]
@@ -18,14 +26,22 @@ __all__ = ["add_to"]
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("run", help="compute a study, or what is left of it, into a store")
+    parser = commands.add_parser(
+        "run",
+        help="compute a study, or what is left of it, into a store",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("study", metavar="FILE", type=Path, help="a study file")
-    parser.add_argument("--store", metavar="STORE", help="the store: a path (default: data/NAME.zarr)")
+    parser.add_argument("--store", help="the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one a core)")
     where.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of a running Dask scheduler")
+    where.add_argument("--scheduler-file", metavar="PATH", type=Path, help="the file with that scheduler's address")
     where.add_argument("--serial", action="store_true", help="compute in this process, without Dask")
     parser.add_argument("--cluster", metavar="FILE", type=Path, help="a cluster profile, such as cluster/local.yaml")
+    parser.add_argument("--log", metavar="PATH", type=Path, help="append what happens, one JSON object a line")
+    parser.add_argument("--report", metavar="PATH.html", type=Path, help="save Dask's performance report")
     parser.set_defaults(action=_run)
 
 
@@ -33,15 +49,25 @@ def _run(options: argparse.Namespace) -> int:
     from pbdist.study import load_study
 
     study = load_study(options.study)
+    store = options.store or f"data/{study.name}.zarr"
+    for option in ("log", "report"):
+        _check_outside(store, f"--{option}", getattr(options, option))
     executor = _executor(options)
     from rich.console import Console
 
     from pbdist.run import run_study
+    from pbdist.run.log import RunLog
     from pbdist.run.progress import ProgressDisplay
 
-    store = options.store or f"data/{study.name}.zarr"
-    with ProgressDisplay(Console(stderr=True)) as display:
-        run_study(study, store, executor, display)
+    with ExitStack() as stack:
+        listeners: list[Callable[[Event], None]] = []
+        if options.log is not None:
+            log = stack.enter_context(RunLog(options.log))
+            stack.callback(_tell_of_log, log)
+            listeners.append(log)
+        listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
+        stack.enter_context(_ended_like_an_interrupt())
+        run_study(study, store, executor, lambda event: _tell(listeners, event))
     console = page()
     _print_targets(console, study, store)
     _print_precision(console, study, store)
@@ -49,12 +75,54 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _tell(listeners: "list[Callable[[Event], None]]", event: "Event") -> None:
+    for listener in listeners:
+        listener(event)
+
+
+def _tell_of_log(log: "RunLog") -> None:
+    if log.problem:
+        print(f"pbdist: warning: {PbdistError(log.problem)}", file=sys.stderr)
+
+
+@contextmanager
+def _ended_like_an_interrupt() -> Iterator[None]:
+    """Stop in good order, as on Ctrl-C, when a scheduler ends the job or a terminal is closed.
+
+    A signal that is ignored, as under nohup, stays ignored.
+    """
+    ours = []
+    if threading.current_thread() is threading.main_thread():
+        ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _check_outside(store: str, option: str, path: Path | None) -> None:
+    """Refuse a file in the store: none but its own belong there."""
+    if path is not None and "://" not in store and path.resolve().is_relative_to(Path(store).resolve()):
+        raise InvalidInputError(f"{option}: expected a path outside the store, got {path}")
+
+
 def _executor(options: argparse.Namespace) -> "Executor":
     """Return the executor that the options ask for; nothing is started yet."""
-    if options.cluster is not None and (options.serial or options.scheduler):
-        raise InvalidInputError("--cluster: expected a run that starts workers, got --serial or --scheduler too")
+    elsewhere = options.serial or options.scheduler or options.scheduler_file
+    if options.cluster is not None and elsewhere:
+        got = "--serial" if options.serial else "--scheduler" if options.scheduler else "--scheduler-file"
+        raise InvalidInputError(f"--cluster: expected a run that starts workers, got {got} too")
     if options.workers is not None and not 1 <= options.workers <= 4096:
         raise InvalidInputError(f"--workers: expected an integer from 1 to 4096, got {options.workers}")
+    if options.serial and options.report is not None:
+        raise InvalidInputError("--report: expected a run on Dask workers, got --serial too")
     if options.serial:
         from pbdist.run import SerialExecutor
 
@@ -63,10 +131,12 @@ def _executor(options: argparse.Namespace) -> "Executor":
 
     profile = LocalProfile() if options.cluster is None else load_profile(options.cluster)
     if options.workers is not None:
+        if "workers" not in type(profile).model_fields:
+            raise InvalidInputError(f"--workers: expected a profile that has workers, got one of kind {profile.kind}")
         profile = profile.model_copy(update={"workers": options.workers})
     from pbdist.run.dask_executor import DaskExecutor
 
-    return DaskExecutor(profile, options.scheduler)
+    return DaskExecutor(profile, options.scheduler, options.scheduler_file, options.report)
 
 
 def _print_targets(console: "Console", study: "StudySpec", store: str) -> None:

@@ -1,0 +1,123 @@
+"""What the display tells, event by event, on a clock of its own."""
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from pbdist.run.events import BatchFailed, BatchFinished, CellFailed, RunFinished, RunStarted
+from pbdist.run.progress import ProgressDisplay
+
+
+class Watched:
+    """A display, what it has written, and the clock that it looks at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, terminal: bool = False) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("pbdist.run.progress.time", SimpleNamespace(monotonic=lambda: self.now))
+        self.file = io.StringIO()
+        self.show = ProgressDisplay(Console(file=self.file, force_terminal=terminal, width=120))
+
+    def finished(self, now: float, cells: int, projected: float, failed: int = 0) -> None:
+        self.now = now
+        settings = ("Laplace(scale=2)", "Laplace(scale=3)")
+        self.show(BatchFinished("", 0, 0, cells, settings, 3.0, 2.5, projected, 2**20, failed, "worker"))
+
+    @property
+    def lines(self) -> list[str]:
+        return self.file.getvalue().splitlines()
+
+
+def started(cells: int = 100, before: int = 0, seconds: float = 100.0) -> RunStarted:
+    return RunStarted(cells, before, 10, "4 workers on this machine", "http://here/status", "/s.zarr", seconds)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+def test_the_beginning_and_the_end(watched: Watched) -> None:
+    with watched.show as show:
+        show(started(1200, before=200, seconds=7300.0))
+        show(RunFinished(1200, 3, 3725.0, 1000.0, 874.0, 5 * 2**30))
+    assert watched.lines == [
+        "computing on 4 workers on this machine, dashboard at http://here/status",
+        "200 of 1,200 cells are in the store already",
+        "to compute: 1,000 cells in 10 batches, projected: 2.03 h on one core",
+        "1,197 of 1,200 cells are in the store, 3 failed, 62.1 min, kernels 87% of worker time, 5 GiB written",
+    ]
+
+
+def test_a_run_that_finds_everything_done_says_one_line(watched: Watched) -> None:
+    with watched.show as show:
+        show(RunFinished(6, 0, 0.1, 0.0, 0.0, 0))
+    assert watched.lines == ["6 of 6 cells are in the store"]
+
+
+def test_the_time_left_follows_the_projection_of_what_is_left_and_the_clock(watched: Watched) -> None:
+    # A tenth of the cells is nine tenths of the work, and takes twice as long as projected on one core.
+    with watched.show as show:
+        show(started(100, seconds=100.0))
+        watched.finished(1180.0, 10, 90.0)
+        watched.finished(1190.0, 45, 5.0)
+    assert watched.lines[-2:] == [
+        "10 of 100 cells, 0.056 cells/s, about 20 s left, 1 MiB",
+        "55 of 100 cells, 0.29 cells/s, about 10 s left, 2 MiB",
+    ]
+
+
+def test_without_a_projection_the_cells_count(watched: Watched) -> None:
+    with watched.show as show:
+        show(started(100, before=50, seconds=0.0))
+        watched.finished(1010.0, 10, 0.0)
+    assert watched.lines[-1] == "60 of 100 cells, 1 cells/s, about 40 s left, 1 MiB"
+
+
+def test_lines_are_five_seconds_apart(watched: Watched) -> None:
+    with watched.show as show:
+        show(started())
+        for tenth in range(1, 100):
+            watched.finished(1000.0 + tenth / 10, 1, 1.0)
+    assert sum(" of 100 cells, " in line for line in watched.lines) == 1
+
+
+def test_failures_are_counted_and_each_cause_is_told_once(watched: Watched) -> None:
+    with watched.show as show:
+        show(started())
+        show(CellFailed("", 0, "Laplace(scale=2)", "ValueError: no", "Traceback .."))
+        show(CellFailed("", 1, "Laplace(scale=3)", "ValueError: no", "Traceback .."))
+        watched.finished(1010.0, 10, 10.0, failed=2)
+        watched.now = 1020.0
+        show(BatchFailed("", 1, 10, "OSError: No space left"))
+    assert watched.lines[2:] == [
+        "failed: Laplace(scale=2): ValueError: no",
+        "10 of 100 cells, 1 cells/s, about 90 s left, 2 failed, 1 MiB",
+        "failed: OSError: No space left",
+        # What failed takes its part of the projection with it: 80 s of 90 are left.
+        "20 of 100 cells, 1 cells/s, about 2.67 min left, 12 failed, 1 MiB",
+    ]
+
+
+def test_ever_new_causes_do_not_fill_the_screen(watched: Watched) -> None:
+    with watched.show as show:
+        show(started())
+        for cell in range(100):
+            show(CellFailed("", cell, f"Laplace(scale={cell})", f"ValueError: {cell}", ""))
+    assert len(watched.lines) == 2 + 10 + 1
+    assert watched.lines[-1] == "failed: for still more causes"
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch, terminal=True)
+    with watched.show as show:
+        show(started())
+        show(CellFailed("", 0, "Laplace(scale=2)", "ValueError: no", ""))
+        watched.finished(1010.0, 50, 50.0, failed=1)
+    text = watched.file.getvalue()
+    assert "50/100" in text
+    assert "5 cells/s, about 10 s left, 1 failed, 1 MiB" in text
+    assert "━" in text
+    # The bar stands for the lines.
+    assert "50 of 100" not in text
