@@ -1,0 +1,128 @@
+"""What a study has that stored ones lack, as studies of their own; and the study that several make up. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pbdist.errors import StoreMismatchError
+from pbdist.study.spec import Cell, StudySpec
+
+__all__ = ["missing_parts", "union_of"]
+
+#: What all parts of a store have in common: it decides the bounds at a point, or what is kept of it.
+_COMMON = ("method", "tolerance", "buckets", "keep_states")
+#: Points of one noise setting: for each missing r its missing ε.
+_Missing = tuple[tuple[int, tuple[float, ...]], ...]
+
+
+def union_of(studies: Sequence[StudySpec]) -> StudySpec:
+    """Return the smallest study that contains all of `studies`: what a store with these parts holds.
+
+    Its cells are in the order of their first appearance; description and targets are those of the first one.
+    """
+    first = studies[0]
+    if len(studies) == 1:
+        return first
+    cells: dict[Cell, None] = {}
+    for study in studies:
+        cells.update(dict.fromkeys(study.cells))
+    return replace(
+        first,
+        cells=tuple(cells),
+        compositions=tuple(sorted({r for study in studies for r in study.compositions})),
+        epsilon=tuple(sorted({epsilon for study in studies for epsilon in study.epsilon})),
+    )
+
+
+def missing_parts(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
+    """Return studies that together have exactly the points (cell, r, ε) of `wanted` that none of `studies` has.
+
+    Few, as noise settings and r that lack the same are taken together, and disjoint. None where `wanted` is contained
+    in the stored ones. They have no targets.
+
+    Parameters
+    ----------
+    studies
+        The studies that are stored, at least one.
+    wanted
+        The study that is asked for.
+
+    Raises
+    ------
+    StoreMismatchError
+        Something else than noise settings and grids differs; or something is missing, and the stored studies have
+        what `wanted` does not have.
+    """
+    stored = studies[0]
+    for name in _COMMON:
+        if getattr(stored, name) != getattr(wanted, name):
+            raise StoreMismatchError(
+                f"{name}: expected {getattr(stored, name)!r} as in the store, got {getattr(wanted, name)!r}"
+            )
+    if any(study.digest == wanted.digest for study in studies):
+        return ()
+    found = _missing_points(studies, wanted)
+    by_points: dict[_Missing, list[Cell]] = {}
+    for cell, missing in zip(wanted.cells, found, strict=True):
+        if missing:
+            by_points.setdefault(missing, []).append(cell)
+    if by_points:
+        _check_contained(studies, wanted)
+    bare = replace(wanted, description=None, targets=())
+    return tuple(
+        replace(bare, cells=tuple(cells), compositions=tuple(compositions), epsilon=epsilon)
+        for missing, cells in by_points.items()
+        for epsilon, compositions in _by_epsilon(missing).items()
+    )
+
+
+def _missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> list[_Missing]:
+    """Return for each cell of `wanted` the points that no stored study has."""
+    having: dict[Cell, tuple[int, ...]] = {}
+    for number, study in enumerate(studies):
+        for cell in study.cells:
+            having[cell] = (*having.get(cell, ()), number)
+    known: dict[tuple[int, ...], _Missing] = {}
+    result = []
+    for cell in wanted.cells:
+        numbers = having.get(cell, ())
+        if numbers not in known:
+            known[numbers] = _missing_of([studies[number] for number in numbers], wanted)
+        result.append(known[numbers])
+    return result
+
+
+def _missing_of(studies: Sequence[StudySpec], wanted: StudySpec) -> _Missing:
+    """Return the points of a cell of `wanted` that are in none of `studies`, all of which have that cell."""
+    rows = []
+    for r in wanted.compositions:
+        stored = {epsilon for study in studies if r in study.compositions for epsilon in study.epsilon}
+        epsilon = tuple(value for value in wanted.epsilon if value not in stored)
+        if epsilon:
+            rows.append((r, epsilon))
+    return tuple(rows)
+
+
+def _by_epsilon(missing: _Missing) -> dict[tuple[float, ...], list[int]]:
+    """Return the missing r of each list of missing ε."""
+    found: dict[tuple[float, ...], list[int]] = {}
+    for r, epsilon in missing:
+        found.setdefault(epsilon, []).append(r)
+    return found
+
+
+def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
+    """Refuse a study that lacks what is stored: the store would hold what neither study file says."""
+    cells = set(wanted.cells)
+    for study in studies:
+        lacking = {
+            "noise setting": [cell.describe() for cell in study.cells if cell not in cells],
+            "compositions": [str(r) for r in study.compositions if r not in wanted.compositions],
+            "epsilon": [f"{value:.10g}" for value in study.epsilon if value not in wanted.epsilon],
+        }
+        for name, values in lacking.items():
+            if values:
+                more = f" and {len(values) - 1} more" if len(values) > 1 else ""
+                raise StoreMismatchError(
+                    f"{name}: expected a study with all that the store holds, or with nothing else, got one without"
+                    f" {values[0]}{more}"
+                )
