@@ -12,6 +12,8 @@ __all__ = ["Batch", "Batches", "batch_length"]
 
 #: A batch is to take about this long, in seconds: long against a task's overhead, short against a lost worker.
 _BATCH_SECONDS = 5.0
+#: Batches that take longer than this are to hold no more than this share of the work, but for cells that do so alone.
+_LONG_SECONDS, _LONG_SHARE = 10.0, 0.1
 #: No batch is to hold more than this share of a study, so that several workers finish together.
 _SMALLEST_SHARE = 16
 #: Bytes of a chunk of bounds, which a worker holds some copies of.
@@ -107,14 +109,17 @@ def batch_length(cell_seconds: FloatArray, cell_bytes: int) -> int:
     Returns
     -------
     int
-        The largest with which a second of work is, on an average, in a batch of at most 5 s: a few long cells among
-        many short ones do not make all batches small.
+        The largest with which a second of work is, on an average, in a batch of at most 5 s, and hardly any in one of
+        more than 10 s: a few long cells among many short ones do not make all batches small.
     """
     most = max(1, min(cell_seconds.size // _SMALLEST_SHARE, _CHUNK_BYTES // cell_bytes))
     length = 1 << (most.bit_length() - 1)
+    total = float(cell_seconds.sum())
+    long_work = float(cell_seconds[cell_seconds > _LONG_SECONDS].sum()) + _LONG_SHARE * total
     while length > 1:
         seconds = np.add.reduceat(cell_seconds, np.arange(0, cell_seconds.size, length))
-        if float(seconds @ seconds) <= _BATCH_SECONDS * float(seconds.sum()):
+        typical = float(seconds @ seconds) / total
+        if typical <= _BATCH_SECONDS and float(seconds[seconds > _LONG_SECONDS].sum()) <= long_work:
             break
         length //= 2
     return length

@@ -257,7 +257,7 @@ def outside_weight(group: Group, tolerance: float) -> float:
 def _lost(group: Group, tolerance: float) -> float:
     """P_B mass that every leaf may lose to infinity: it adds e^ε times as much to δ, which hardly shows."""
     return min(
-        0.2 * tolerance / point.leaves * math.exp(max(point.log_delta - point.epsilon, -600.0))
+        0.2 * tolerance / point.leaves * math.exp(min(max(point.log_delta - point.epsilon, -600.0), 0.0))
         for point in group.points
     )
 

@@ -1,0 +1,70 @@
+"""Seconds and memory of loading and planning a study of many cells: ``python -m tests.benchmarks.planning [CELLS]``."""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+__all__ = ["in_own_process", "many_cells", "measure"]
+
+_TEXT = """\
+format: 1
+name: many
+mechanisms:
+  - {{kind: Laplace, scale: {{geomspace: [10, 1000, {side}]}}, sensitivity: {{linspace: [1, 2, {side}]}}}}
+  - {{kind: Gaussian, scale: {{geomspace: [10, 1000, {side}]}}, sensitivity: {{linspace: [1, 2, {side}]}}}}
+  - {{kind: SubsampledGaussian, scale: {{geomspace: [1, 100, {side}]}}, rate: {{geomspace: [1e-4, 0.5, {side}]}}}}
+  - {{kind: RandomizedResponse, p: {{linspace: [0.5001, 0.99, {count}]}}}}
+  - {{kind: NoisyCount, noise: {{kind: Laplace, scale: {{linspace: [5, 50, {side}]}}}},
+     mean: {{linspace: [80, 280, {side}]}}, shift: 2}}
+compositions: {{powers_of_two: [0, 16]}}
+epsilon: {{linspace: [0.1, 2, 20]}}
+"""
+
+
+def many_cells(cells: int) -> str:
+    """Return the text of a study of about so many cells, of five kinds."""
+    side = round((cells / 5) ** 0.5)
+    return _TEXT.format(side=side, count=max(cells - 4 * side * side, 2))
+
+
+def measure(path: Path) -> dict[str, float]:
+    """Load, digest and plan the study at `path` in this process; seconds, and MiB of the process at its largest."""
+    from pbdist.study import load_study, plan_study
+
+    moments = [time.perf_counter()]
+    study = load_study(path)
+    moments.append(time.perf_counter())
+    digest = study.digest
+    moments.append(time.perf_counter())
+    plan = plan_study(study)
+    moments.append(time.perf_counter())
+    load, digested, planned = (after - before for before, after in pairwise(moments))
+    return {
+        "cells": len(study.cells),
+        "batches": len(plan.batches),
+        "load, s": load,
+        "digest, s": digested * bool(digest),
+        "plan, s": planned,
+        "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def in_own_process(cells: int) -> dict[str, float]:
+    """Measure in a fresh process, whose memory is nobody else's."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "many.yaml"
+        path.write_text(many_cells(cells), encoding="utf-8")
+        call = "import json, pathlib, sys; from tests.benchmarks.planning import measure; "
+        call += "print(json.dumps(measure(pathlib.Path(sys.argv[1]))))"
+        done = subprocess.run([sys.executable, "-c", call, str(path)], capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{in_own_process(int(sys.argv[1]) if sys.argv[1:] else 1_000_000)}\n")
