@@ -29,6 +29,8 @@ workers=$((SLURM_NTASKS > 1 ? SLURM_NTASKS - 1 : 1))
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 export MALLOC_TRIM_THRESHOLD_=268435456 MALLOC_MMAP_THRESHOLD_=268435456
 
+# What scheduler and workers say of themselves, apart from the driver's progress.
+log="$PWD/slurm-$SLURM_JOB_ID-workers.out"
 # All nodes must see it; it goes with the job.
 folder=$(mktemp -d "$PWD/.pbdist-$SLURM_JOB_ID-XXXXXX")
 driver="" scheduler="" srun=""
@@ -40,16 +42,21 @@ finish() {
   rm -rf "$folder"
 }
 trap finish EXIT
-# SLURM asks two minutes before the time is over, and on scancel: the driver then stops in good order.
+# SLURM asks two minutes before the time is over: the driver then stops in good order.
 trap '[[ -z $driver ]] || kill -INT "$driver" 2>/dev/null || true' TERM INT
 
-"$python" -m distributed.cli.dask_scheduler --scheduler-file "$folder/scheduler.json" --port 0 --dashboard-address :0 &
+"$python" -m distributed.cli.dask_scheduler --scheduler-file "$folder/scheduler.json" --port 0 --dashboard-address :0 >>"$log" 2>&1 &
 scheduler=$!
-srun --ntasks="$workers" --kill-on-bad-exit=0 --export=ALL --overlap \
+srun --ntasks="$workers" --kill-on-bad-exit=0 --export=ALL --overlap --open-mode=append --output="$log" \
   "$python" -m distributed.cli.dask_worker --scheduler-file "$folder/scheduler.json" \
   --nthreads 1 --memory-limit "$memory" --nanny --no-dashboard --death-timeout 300 &
 srun=$!
 
+for _ in {1..600}; do
+  [[ -s $folder/scheduler.json ]] && break
+  kill -0 "$scheduler" 2>/dev/null || { tail -n 3 "$log" >&2; exit 1; }
+  sleep 0.2
+done
 # With job control, which lets it hear SIGINT.
 set -m
 "$python" -m pbdist run "$@" --scheduler-file "$folder/scheduler.json" &

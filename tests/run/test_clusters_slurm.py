@@ -22,8 +22,8 @@ STUDY = """\
 format: 1
 name: jobs
 mechanisms:
-  - {kind: Laplace, scale: {linspace: [2, 41, 40]}}
-  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 41, 40]}}, mean: 60, shift: 2}
+  - {kind: Laplace, scale: {linspace: [2, 41, 20]}}
+  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 41, 20]}}, mean: 60, shift: 2}
 method: buckets
 buckets: 40000
 keep_states: false
