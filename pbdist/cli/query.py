@@ -29,7 +29,7 @@ _TEXTS = {
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("query", help="look up the bounds at a stored point")
-    parser.add_argument("store", metavar="STORE", help="a store: a path")
+    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
     parser.add_argument("--mechanism", metavar="LABEL", required=True, help="the label of the mechanism in the study")
     parser.add_argument("--compositions", metavar="R", type=int, required=True, help="number of compositions")
     point = parser.add_mutually_exclusive_group(required=True)

@@ -11,7 +11,7 @@ __all__ = ["add_to"]
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
     parser = commands.add_parser("verify", help="check a store: complete, unchanged, and right at sampled points")
-    parser.add_argument("store", metavar="STORE", help="a store: a path")
+    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
     parser.add_argument("--sample", metavar="K", type=int, default=20, help="points to recompute (default: 20)")
     parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the choice of points (default: 0)")
     parser.add_argument("--cells", metavar="N", type=int, help="cells of the exact arithmetic (default: 100,000)")

@@ -1,0 +1,98 @@
+"""``pbdist status``: how far a store is, and whether it is sound."""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from pbdist.cli.exits import EXIT_CODES, FAILED
+from pbdist.errors import PbdistError, StoreDamagedError
+
+if TYPE_CHECKING:
+    from pbdist.query.status import StoreStatus
+
+__all__ = ["add_to"]
+
+_MOST_TOLD = 20
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "status",
+        help="show how far a store is, also while a run goes on; --check reads every file",
+        description="Exit code 0 if the store is complete (with --check: and every file sound), else 1.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
+    parser.add_argument("--check", action="store_true", help="read every file and compare it with its checksum")
+    parser.add_argument("--json", action="store_true", help="print JSON, with lists of any length")
+    parser.set_defaults(action=_status)
+
+
+def _status(options: argparse.Namespace) -> int:
+    from pbdist.query.status import store_status
+
+    try:
+        found = store_status(options.store, check=options.check)
+    except StoreDamagedError as error:
+        # A store it is, if one that cannot be read: no mistake in what was typed.
+        print(json.dumps({"healthy": False, "problem": str(error)}, indent=2) if options.json else f"damaged: {error}")
+        return FAILED
+    if options.json:
+        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+    else:
+        # A cause or the name of a file may hold line breaks and a terminal's control characters.
+        print(*(PbdistError(line) for line in _lines(found)), sep="\n")
+    return 0 if found.passed else FAILED
+
+
+def _lines(found: "StoreStatus") -> Iterator[str]:
+    from pbdist.study.amounts import size
+
+    first = found.parts[0].stored
+    committed = found.cells - found.cells_missing - found.cells_failed
+    yield f"store: {found.store}, format {first.format}, {size(found.size)} in {found.files:,} files"
+    yield f"study: {first.study.name}, digest {first.head.digest[:16]}"
+    if len(found.parts) > 1:
+        yield f"parts: {len(found.parts)}, the first one and what extended it"
+        for part in found.parts:
+            grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
+            yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
+    yield (
+        f"cells: {committed:,} of {found.cells:,} committed, {found.cells_missing:,} missing,"
+        f" {found.cells_failed:,} failed"
+    )
+    yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
+    yield f"driver: {found.driver.describe() if found.driver else 'none at work'}"
+    failed = [(part, item) for part in found.parts for item in part.failed]
+    for part, cell in failed[:_MOST_TOLD]:
+        yield f"failed: {part.setting(cell.cell)}{_of(part.stored.part)}: {cell.cause}"
+    yield from _more(failed, "failed cells")
+    missing = [(part, item) for part in found.parts for item in part.missing]
+    for part, batch in missing[:_MOST_TOLD]:
+        last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
+        yield f"missing: batch {batch.batch}{_of(part.stored.part)}, {part.setting(batch.first)}{last}"
+    yield from _more(missing, "missing batches")
+    if found.check is None:
+        return
+    for name, what in found.check.damaged[:_MOST_TOLD]:
+        yield f"damaged: {name}: {what}"
+    yield from _more(found.check.damaged, "damaged files")
+    for name in found.check.strays[:_MOST_TOLD]:
+        yield f"stray, no harm: {name}"
+    yield from _more(found.check.strays, "strays")
+    if found.check.damaged:
+        yield f"checked: {len(found.check.damaged):,} files are damaged: run the study again to compute them anew"
+    else:
+        yield "checked: every file that was written is what it was then"
+
+
+def _of(part: str) -> str:
+    return f" ({part})" if part else ""
+
+
+def _more(found: Sequence[object], what: str) -> Iterator[str]:
+    if len(found) > _MOST_TOLD:
+        yield f"and {len(found) - _MOST_TOLD:,} more {what}: --json has all"

@@ -1,0 +1,261 @@
+"""How far a store is: what is committed, what is missing, what failed, and whether a driver is at work."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from pbdist.errors import StoreDamagedError
+from pbdist.store import (
+    Holder,
+    StoreCheck,
+    StoredStudy,
+    check_store,
+    commit_record,
+    holder,
+    open_parts,
+    place_at,
+)
+from pbdist.store.commit import failures_of, record_file
+from pbdist.types import JsonValue
+
+__all__ = ["FailedCell", "MissingBatch", "PartStatus", "StoreStatus", "store_status"]
+
+#: Commit records that are read at the same time: an object store takes milliseconds for each.
+_READERS = 16
+
+
+@dataclass(frozen=True)
+class MissingBatch:
+    """A batch without a sound commit record: its number, its first cell, and the one after its last."""
+
+    batch: int
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class FailedCell:
+    """A cell that could not be computed, and why, on one line."""
+
+    cell: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class PartStatus:
+    """One part of a store.
+
+    Attributes
+    ----------
+    stored
+        The part.
+    missing
+        Batches without a sound commit record.
+    failed
+        Cells that could not be computed.
+    """
+
+    stored: StoredStudy
+    missing: tuple[MissingBatch, ...]
+    failed: tuple[FailedCell, ...]
+
+    @property
+    def cells(self) -> int:
+        """All cells of the part."""
+        return len(self.stored.study.cells)
+
+    @property
+    def cells_missing(self) -> int:
+        """Cells of the missing batches."""
+        return sum(batch.stop - batch.first for batch in self.missing)
+
+    def setting(self, cell: int) -> str:
+        """Return the noise setting of a cell as text; what is damaged has none."""
+        try:
+            return self.stored.study.cells[cell].describe()
+        except StoreDamagedError:
+            return "a noise setting that cannot be read"
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the part, without its failed cells and missing batches, in the types of JSON."""
+        study = self.stored.study
+        return {
+            "part": self.stored.part,
+            "digest": self.stored.head.digest,
+            "cells": self.cells,
+            "compositions": len(study.compositions),
+            "epsilon": len(study.epsilon),
+            "batches": self.stored.batches,
+            "cells_per_batch": self.stored.cells_per_batch,
+        }
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """What was found.
+
+    Attributes
+    ----------
+    store
+        The path or URL.
+    parts
+        In the order in which they were added.
+    files, size
+        Number and bytes of all files.
+    driver
+        The process that writes to the store, or None.
+    check
+        What reading every file has found; None where that was not asked for.
+    """
+
+    store: str
+    parts: tuple[PartStatus, ...]
+    files: int
+    size: int
+    driver: Holder | None
+    check: StoreCheck | None
+
+    @property
+    def cells(self) -> int:
+        """Cells of all parts."""
+        return sum(part.cells for part in self.parts)
+
+    @property
+    def cells_missing(self) -> int:
+        """Cells of the missing batches."""
+        return sum(part.cells_missing for part in self.parts)
+
+    @property
+    def cells_failed(self) -> int:
+        """Cells that could not be computed."""
+        return sum(len(part.failed) for part in self.parts)
+
+    @property
+    def batches(self) -> int:
+        """Batches of all parts."""
+        return sum(part.stored.batches for part in self.parts)
+
+    @property
+    def batches_missing(self) -> int:
+        """Batches without a sound commit record."""
+        return sum(len(part.missing) for part in self.parts)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every cell is committed, as far as the commit records tell."""
+        return self.cells_missing == self.cells_failed == 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether the store is complete and, where its files were read, each is what it was when it was written."""
+        return self.complete and (self.check is None or self.check.healthy)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return everything in the types of JSON."""
+        first = self.parts[0].stored
+        failed = [(part, item) for part in self.parts for item in part.failed]
+        missing = [(part, item) for part in self.parts for item in part.missing]
+        committed = self.cells - self.cells_missing - self.cells_failed
+        return {
+            "store": self.store,
+            "study": first.study.name,
+            "digest": first.head.digest,
+            "format": first.format,
+            "complete": self.complete,
+            "healthy": None if self.check is None else self.check.healthy,
+            "driver": _driver(self.driver),
+            "cells": {
+                "all": self.cells,
+                "committed": committed,
+                "missing": self.cells_missing,
+                "failed": self.cells_failed,
+            },
+            "batches": {"all": self.batches, "missing": self.batches_missing},
+            "files": self.files,
+            "bytes": self.size,
+            "parts": [part.as_json() for part in self.parts],
+            "failed": [
+                {
+                    "part": part.stored.part,
+                    "cell": item.cell,
+                    "setting": part.setting(item.cell),
+                    "cause": item.cause,
+                }
+                for part, item in failed
+            ],
+            "missing": [
+                {
+                    "part": part.stored.part,
+                    "batch": item.batch,
+                    "first": item.first,
+                    "stop": item.stop,
+                    "settings": [part.setting(item.first), part.setting(item.stop - 1)],
+                }
+                for part, item in missing
+            ],
+            "damaged": [{"file": name, "problem": what} for name, what in (self.check.damaged if self.check else ())],
+            "strays": list(self.check.strays if self.check else ()),
+        }
+
+
+def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
+    """Look how far a store is. Nothing is computed or written, and a driver that is at work is not disturbed.
+
+    Parameters
+    ----------
+    where
+        The path or URL of the store.
+    check
+        Whether to read every file too and compare it with its checksum. While a driver is at work, files that it is
+        just writing may look like strays.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `open_parts`.
+    OSError
+        The store cannot be reached.
+    """
+    place = place_at(where)
+    parts = open_parts(place)
+    sizes = dict(place.names())
+    return StoreStatus(
+        store=place.url,
+        parts=tuple(_part_status(stored, sizes) for stored in parts),
+        files=len(sizes),
+        size=sum(sizes.values()),
+        driver=holder(place),
+        check=check_store(place) if check else None,
+    )
+
+
+def _part_status(stored: StoredStudy, sizes: dict[str, int]) -> PartStatus:
+    prefix = f"{stored.part}/" if stored.part else ""
+    # What the listing does not have was not there a moment ago, and is not asked for one by one.
+    there = [index for index in range(stored.batches) if f"{prefix}{record_file(index)}" in sizes]
+    records = dict(_records(stored, there))
+    missing, failed = [], []
+    for index in range(stored.batches):
+        record = records.get(index)
+        if record is None:
+            cells = stored.head.cells_of(index)
+            missing.append(MissingBatch(index, cells.start, cells.stop))
+        else:
+            failed += [FailedCell(cell, cause) for cell, cause in sorted(record.items())]
+    return PartStatus(stored, tuple(missing), tuple(failed))
+
+
+def _records(stored: StoredStudy, indices: Sequence[int]) -> Iterator[tuple[int, dict[int, str] | None]]:
+    """Yield for each batch the cells that failed, None where its commit record is not sound."""
+
+    def read(index: int) -> tuple[int, dict[int, str] | None]:
+        record = commit_record(stored, index)
+        return index, None if record is None else failures_of(record)
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        yield from readers.map(read, indices)
+
+
+def _driver(found: Holder | None) -> JsonValue:
+    return None if found is None else {"host": found.host, "process": found.process, "since": found.since}

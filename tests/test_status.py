@@ -1,0 +1,234 @@
+"""`pbdist status`: stores in every condition, looked at by the command line."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbdist.buckets import bounds_table
+from pbdist.cli import main
+from pbdist.query.status import store_status
+from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend, hold, open_parts
+from pbdist.store.layout import batch_group, chunk_file
+from pbdist.study import StudySpec, load_study, plan_study
+from tests.studies import TINY, files_of, write_study
+
+Asked = Callable[..., tuple[int, str]]
+
+
+def compute(stored: StoredStudy, *, batches: set[int], failing: set[int] | None = None) -> None:
+    """Commit some batches of two cells; some cells fail."""
+    study = stored.study
+    for batch in plan_study(study, stored.cells_per_batch).batches:
+        if batch.index not in batches:
+            continue
+        writer = BatchWriter(stored, batch, study.cells[batch.start : batch.stop])
+        for cell in range(batch.start, batch.stop):
+            if cell in (failing or set()):
+                writer.fail(f"ValueError: no\x1b[31m bounds of cell {cell}")
+            else:
+                writer.add(
+                    bounds_table(
+                        [(study.cells[cell].pair, 1)],
+                        compositions=study.compositions,
+                        epsilon=study.epsilon,
+                        method=study.method,
+                        tolerance=study.tolerance,
+                        buckets=study.buckets,
+                        factor=None,
+                        keep_states=False,
+                        strict=False,
+                    )
+                )
+        writer.commit()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> StudySpec:
+    return load_study(write_study(tmp_path))
+
+
+@pytest.fixture
+def stored(tmp_path: Path, study: StudySpec) -> StoredStudy:
+    """A store of three batches of two cells, none of them computed."""
+    return create_or_open(tmp_path / "tiny.zarr", plan_study(study, 2))
+
+
+@pytest.fixture
+def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
+    """Calls ``pbdist status`` and returns its exit code and what it prints; it never writes."""
+
+    def ask(stored: StoredStudy, *options: str) -> tuple[int, str]:
+        before = files_of(stored.path.parent)
+        code = main(["status", str(stored.where), *options])
+        assert files_of(stored.path.parent) == before
+        out, err = capsys.readouterr()
+        assert err == ""
+        return code, out
+
+    return ask
+
+
+def as_json(asked: Asked, stored: StoredStudy, *options: str) -> tuple[int, dict[str, Any]]:
+    code, out = asked(stored, "--json", *options)
+    return code, json.loads(out)
+
+
+def test_a_complete_store(stored: StoredStudy, asked: Asked) -> None:
+    compute(stored, batches={0, 1, 2})
+    code, out = asked(stored)
+    assert code == 0
+    assert "cells: 6 of 6 committed, 0 missing, 0 failed\nbatches: 3 of 3 committed\ndriver: none at work\n" in out
+    assert f"study: tiny, digest {stored.study.digest[:16]}\n" in out
+    assert "checked" not in out
+    code, out = asked(stored, "--check")
+    assert code == 0
+    assert out.endswith("checked: every file that was written is what it was then\n")
+    code, found = as_json(asked, stored, "--check")
+    assert code == 0
+    assert (found["complete"], found["healthy"], found["driver"]) == (True, True, None)
+    assert found["bytes"] == sum(path.stat().st_size for path in stored.path.rglob("*") if path.is_file())
+    assert found["files"] == len(files_of(stored.path))
+    assert found["failed"] == found["missing"] == found["damaged"] == found["strays"] == []
+
+
+@pytest.mark.parametrize("options", [(), ("--check",)])
+def test_what_is_missing_and_what_failed_is_named(stored: StoredStudy, asked: Asked, options: tuple[str, ...]) -> None:
+    compute(stored, batches={0, 2}, failing={1})
+    code, out = asked(stored, *options)
+    assert code == 1
+    assert "cells: 3 of 6 committed, 2 missing, 1 failed\nbatches: 2 of 3 committed\n" in out
+    # No control character reaches the terminal.
+    assert "failed: Laplace(scale=3, sensitivity=1): ValueError: no [31m bounds of cell 1\n" in out
+    assert "missing: batch 1, Laplace(scale=5, sensitivity=1) to RandomizedResponse(p=0.6)\n" in out
+    code, found = as_json(asked, stored, *options)
+    assert code == 1
+    assert found["complete"] is False
+    assert found["healthy"] is (False if options else None)
+    assert found["cells"] == {"all": 6, "committed": 3, "missing": 2, "failed": 1}
+    assert [(item["cell"], item["setting"]) for item in found["failed"]] == [(1, "Laplace(scale=3, sensitivity=1)")]
+    assert [(item["batch"], item["first"], item["stop"]) for item in found["missing"]] == [(1, 2, 4)]
+
+
+def test_cells_that_failed_alone_are_not_a_complete_store(stored: StoredStudy, asked: Asked) -> None:
+    compute(stored, batches={0, 1, 2}, failing={5})
+    assert asked(stored)[0] == asked(stored, "--check")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "file"),
+    [
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), chunk_file("delta_upper", 1)),
+        (lambda path: path.unlink(), chunk_file("log_delta_lower", 2)),
+        (lambda path: path.write_bytes(path.read_bytes().replace(b"1", b"2", 1)), f"{batch_group(0)}/zarr.json"),
+        (lambda path: path.write_bytes(b"{}"), "zarr.json"),
+        (lambda path: path.unlink(), "epsilon/zarr.json"),
+        (lambda path: path.write_bytes(path.read_bytes()[::-1]), "pair/c/0"),
+    ],
+)
+def test_check_names_what_is_damaged(
+    stored: StoredStudy, asked: Asked, damage: Callable[[Path], None], file: str
+) -> None:
+    compute(stored, batches={0, 1, 2})
+    damage(stored.path / file)
+    code, out = asked(stored, "--check")
+    assert code == 1
+    assert f"damaged: {file}: " in out
+    assert "checked: 1 files are damaged: run the study again" in out
+    code, found = as_json(asked, stored, "--check")
+    assert code == 1
+    assert (found["healthy"], [item["file"] for item in found["damaged"]]) == (False, [file])
+
+
+def test_the_settings_of_a_store_whose_cells_cannot_be_read(stored: StoredStudy, asked: Asked) -> None:
+    (stored.path / "pair/c/0").write_bytes(b"")
+    code, out = asked(stored)
+    assert code == 1
+    assert "missing: batch 0, a noise setting that cannot be read" in out
+
+
+def test_strays_are_told_and_do_no_harm(stored: StoredStudy, asked: Asked) -> None:
+    compute(stored, batches={0, 1, 2})
+    (stored.path / "delta_lower/c/0/0/0/0.1234.partial").touch()
+    code, out = asked(stored, "--check")
+    assert code == 0
+    assert "stray, no harm: delta_lower/c/0/0/0/0.1234.partial\n" in out
+
+
+def test_long_lists_are_cut_with_a_count_and_json_has_all(tmp_path: Path, asked: Asked) -> None:
+    text = TINY.replace("scale: [2, 3, 5]", "scale: {linspace: [2, 61, 60]}")
+    stored = create_or_open(tmp_path / "long.zarr", plan_study(load_study(write_study(tmp_path, text)), 2))
+    code, out = asked(stored)
+    assert code == 1
+    assert out.count("missing: batch") == 20
+    assert "and 12 more missing batches: --json has all\n" in out
+    assert len(as_json(asked, stored)[1]["missing"]) == 32
+
+
+def test_the_parts_of_an_extended_store(tmp_path: Path, stored: StoredStudy, asked: Asked) -> None:
+    compute(stored, batches={0, 1, 2})
+    more = load_study(
+        write_study(
+            tmp_path,
+            TINY.replace("[1, 2, 4, 7]", "[8, 9]").replace("compositions: 4}", "compositions: 8}"),
+            "more.yaml",
+        )
+    )
+    extend([stored], [plan_study(more, 2)])
+    code, out = asked(stored)
+    assert code == 1
+    assert "parts: 2, the first one and what extended it\n  first: 6 cells, 4 r, 3 ε, 0 missing\n" in out
+    assert "  extensions/001: 6 cells, 2 r, 3 ε, 6 missing\n" in out
+    assert "cells: 6 of 12 committed" in out
+    assert "missing: batch 0 (extensions/001), Laplace(scale=2, sensitivity=1) to Laplace" in out
+    compute(open_parts(stored.where)[1], batches={0, 1, 2}, failing={0})
+    code, found = as_json(asked, stored, "--check")
+    assert code == 1
+    assert [part["part"] for part in found["parts"]] == ["", "extensions/001"]
+    assert [(item["part"], item["cell"]) for item in found["failed"]] == [("extensions/001", 0)]
+    assert found["damaged"] == []
+
+
+def test_the_driver_that_is_at_work_is_named_and_not_disturbed(stored: StoredStudy, asked: Asked) -> None:
+    with hold(stored.where) as held:
+        code, out = asked(stored)
+        assert code == 1
+        assert f"driver: process {os.getpid()} on {held.holder.host} since {held.holder.since}\n" in out
+        driver = as_json(asked, stored)[1]["driver"]
+        assert driver == {"host": held.holder.host, "process": os.getpid(), "since": held.holder.since}
+        assert not held.lost
+    assert "driver: none at work" in asked(stored)[1]
+
+
+def test_a_store_of_format_1() -> None:
+    fixture = Path(__file__).parent / "store" / "format-1"
+    found = next(path.parent for path in fixture.rglob("zarr.json") if b"pbdist_format" in path.read_bytes())
+    status = store_status(found, check=True)
+    assert status.passed
+    assert status.parts[0].stored.format == 1
+
+
+@pytest.mark.parametrize("name", ["absent", "study.yaml", "."])
+def test_what_is_no_store_is_exit_code_2(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_study(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for options in ([], ["--check"], ["--json"]):
+        assert main(["status", name, *options]) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.startswith("pbdist: error: ")
+        assert err.count("\n") == 1
+
+
+def test_the_process_answers_as_the_function(stored: StoredStudy) -> None:
+    command = [sys.executable, "-W", "error", "-m", "pbdist", "status", str(stored.where)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "0 of 6 committed, 6 missing" in done.stdout
