@@ -6,14 +6,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
+from pbdist.buckets.table import BoundsTable
 from pbdist.cli import main
+from pbdist.mechanisms import Laplace
+from pbdist.mechanisms.pair import Pair
+from pbdist.run import batch
 from tests.studies import TIGHT, TINY, files_of, results_of, write_study
 
 Called: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
@@ -64,7 +68,7 @@ def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
     assert time.monotonic() - began < 3.0
 
 
-@pytest.mark.parametrize("command", ["plan", "run", "query", "verify"])
+@pytest.mark.parametrize("command", ["plan", "run", "status", "query", "verify"])
 def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
@@ -285,6 +289,37 @@ def test_failed_batches_are_exit_code_1(tmp_path: Path, called: Called) -> None:
     assert done.returncode == 1
     assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=2, sensitivity=1):" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_cell_that_fails_is_told_by_exit_code_log_and_status(
+    tmp_path: Path, called: Called, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_study(tmp_path)
+    run = ("run", "study.yaml", "--serial", "--log", "run.jsonl")
+    computed = batch.bounds_table
+
+    def fails(pairs: Sequence[tuple[Pair, int]], **options: Any) -> BoundsTable:
+        if pairs[0][0] == Laplace(scale=3.0):
+            raise ArithmeticError("not this one")
+        return computed(pairs, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch, "bounds_table", fails)
+        done = called(*run, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "failed: Laplace(scale=3, sensitivity=1): ArithmeticError: not this one\n" in done.stderr
+    assert "5 of 6 cells are in the store, 1 failed" in done.stderr
+    assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=3, sensitivity=1):" in done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    (failed,) = (line for line in lines if line["event"] == "cell_failed")
+    assert failed["setting"] == "Laplace(scale=3, sensitivity=1)"
+    assert 'raise ArithmeticError("not this one")' in failed["traceback"]
+    assert lines[-1]["event"] == "run_finished"
+    status = called("status", "data/tiny.zarr", "--check", cwd=tmp_path)
+    assert status.returncode == 1
+    assert "failed: Laplace(scale=3, sensitivity=1): ArithmeticError: not this one\n" in status.stdout
+    assert called(*run, cwd=tmp_path).returncode == 0
+    assert called("status", "data/tiny.zarr", "--check", cwd=tmp_path).returncode == 0
 
 
 def test_a_reader_that_leaves_is_no_trouble(folder: Path) -> None:
