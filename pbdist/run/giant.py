@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from pbdist.buckets.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets.blocked import BlockedEngine, Layout, Mapper, blocked_table, layout_within
@@ -63,7 +64,8 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
     """
     if study.method != "buckets":
         raise InvalidInputError(f"giant cell: expected method buckets, got {study.method}")
-    engine = BlockedEngine(scratch, mapper, layout_of(study, worker_bytes))
+    # What a worker of an earlier run may still write gets in nobody's way.
+    engine = BlockedEngine(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
     scratch.clear()
     try:
         return blocked_table(

@@ -64,13 +64,16 @@ class BlockedEngine:
         Who works.
     layout : Layout
         The sizes of blocks and tasks.
+    name : str, optional
+        What all names in the store begin with. No array is written twice with another content, so that a task which is
+        done once more, however late, does no harm; where several engines may use one store, each needs its own name.
     """
 
-    def __init__(self, store: VectorStore, mapper: Mapper, layout: Layout) -> None:
+    def __init__(self, store: VectorStore, mapper: Mapper, layout: Layout, name: str = "state") -> None:
         self._store = store
         self._mapper = mapper
         self._layout = layout
-        self._names = (f"state-{number:04d}" for number in count())
+        self._names = (f"{name}-{number:04d}" for number in count())
 
     def leaf(self, pair: ElementaryPair, grid: Grid, direction: Direction) -> BlockedState:
         """Return the list of one round of one pair.
@@ -136,12 +139,11 @@ class BlockedEngine:
             )
             below = rounded_total(self._sums(convolution, 0, n + 1), n + 1, rounding)
             beyond[name] = rounded_total(self._sums(convolution, 3 * n + 1, n), n, rounding)
-            parts = self._folded(convolution, vectors[name], name, first.grid)
-            convolution.remove()
             if name == "a_lower":
                 corner = corner_mass(below, first.grid)
-            parts[0] = _with_first(vectors[name], corner if name == "b_real_lower" else below)
-            summaries[name] = Summary.joined(parts)
+            lowest = corner if name == "b_real_lower" else below
+            summaries[name] = self._folded(convolution, vectors[name], name, first.grid, lowest)
+            convolution.remove()
         totals = {
             name: [rounded_total(state.summaries[name].sums, 2 * n + 1, ROUNDINGS[name]) for state in (first, second)]
             for name in AT_INFINITY
@@ -218,12 +220,10 @@ class BlockedEngine:
         tasks = [(convolution, offset, part[0][0], part[-1][1]) for part in self._groups(size)]
         return [value for part in self._mapper.map(summed_part, tasks) for value in part]
 
-    def _folded(self, convolution: Convolution, vector: BlockedVector, name: str, grid: Grid) -> list[Summary]:
-        tasks = [
-            Folded(convolution, grid.half_width, vector, name, grid, tuple(blocks))
-            for blocks in self._groups(vector.size)
-        ]
-        return [part for found in self._mapper.map(write_folded, tasks) for part in found]
+    def _folded(self, convolution: Convolution, vector: BlockedVector, name: str, grid: Grid, lowest: float) -> Summary:
+        """Write a vector of a composition, with that mass in its first bucket."""
+        tasks = [Folded(convolution, vector, name, grid, tuple(blocks), lowest) for blocks in self._groups(vector.size)]
+        return Summary.joined(part for found in self._mapper.map(write_folded, tasks) for part in found)
 
     def _new_vectors(self, size: int) -> dict[str, BlockedVector]:
         name = next(self._names)
@@ -246,11 +246,3 @@ class BlockedEngine:
     ) -> BlockedState:
         known = {name: replace(vector, largest=summaries[name].largest) for name, vector in vectors.items()}
         return BlockedState(grid=grid, vectors=known, summaries=summaries, **scalars)
-
-
-def _with_first(vector: BlockedVector, mass: float) -> Summary:
-    """Write another mass into the first bucket; return the summary of its block."""
-    start, stop = vector.blocks()[0]
-    values = np.array(vector[start:stop])
-    values[0] = mass
-    return vector.write_block(start, values)

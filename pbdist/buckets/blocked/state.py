@@ -108,26 +108,24 @@ def _written(vector: BlockedVector, name: str, start: int, values: FloatArray, g
 
 @dataclass(frozen=True, eq=False)
 class Folded:
-    """Consecutive blocks of a composition to be read off its convolution.
-
-    Attributes
-    ----------
-    offset
-        The position in the convolution of the vector's first element.
-    """
+    """Consecutive blocks of a composition to be read off its convolution, and the mass of the very first bucket."""
 
     convolution: Convolution
-    offset: int
     vector: BlockedVector
     name: str
     grid: Grid
     blocks: tuple[tuple[int, int], ...]
+    lowest: float
 
 
 def write_folded(task: Folded) -> list[Summary]:
     """Write the blocks; return their summaries."""
     first, last = task.blocks[0][0], task.blocks[-1][1]
-    values = task.convolution.read(task.offset + first, task.offset + last)
+    # The convolution's indices are -2n .. 2n.
+    n = task.grid.half_width
+    values = task.convolution.read(n + first, n + last)
+    if first == 0:
+        values[0] = task.lowest
     return [
         _written(task.vector, task.name, start, values[start - first : stop - first], task.grid)
         for start, stop in task.blocks

@@ -52,6 +52,7 @@ PAIRS = [
     ApproximateDP(0.5, 1e-5),
     Histogram((0.5, 0.3, 0.2, 0.0), (0.1, 0.3, 0.4, 0.2)),
 ]
+NAMES = [f"{type(pair).__name__}-{number}" for number, pair in enumerate(PAIRS)]
 SMALL = Layout(block=PIECE, task=2 * PIECE, spectra=1 << 12)
 LAYOUTS = [SMALL, Layout(block=2 * PIECE, task=2 * PIECE, spectra=1 << 16), Layout()]
 
@@ -97,7 +98,7 @@ def _assert_same_tables(pair, engine, **arguments):
 
 
 @pytest.mark.usefixtures("short_leaf_blocks")
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{type(pair).__name__}{hash(pair) % 1000}")
+@pytest.mark.parametrize("pair", PAIRS, ids=NAMES)
 def test_tables_are_the_same_bits(pair):
     for layout, parallel, buckets in ((SMALL, 3, 50_000), (Layout(), 1, 400)):
         store = MemoryVectors()
@@ -191,7 +192,7 @@ def test_a_part_of_a_step_gives_the_bits_of_the_whole():
 
 
 @pytest.mark.parametrize("direction", list(Direction))
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: f"{type(pair).__name__}{hash(pair) % 1000}")
+@pytest.mark.parametrize("pair", PAIRS, ids=NAMES)
 @pytest.mark.parametrize("width", [1e-5, 1e-3])
 def test_a_leaf_in_blocks_is_the_leaf(pair, direction, width, monkeypatch):
     grid = Grid(width, 20_000)

@@ -1,0 +1,160 @@
+"""Giant cells over real workers, and the files that their arrays lie in."""
+
+import os
+import re
+import signal
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pbdist.buckets import bounds_table
+from pbdist.buckets.blocked import Layout, SerialMapper
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import Gaussian, Laplace, Pair
+from pbdist.run import giant
+from pbdist.run.scratch import FolderScratch, PlaceScratch, scratch_at
+from pbdist.store.place import place_at
+from pbdist.study.spec import Cell, StudySpec
+
+
+def _study(
+    buckets: int, pair: Pair, method: str = "buckets", *, largest: int = 3, keep_states: bool = False
+) -> StudySpec:
+    return StudySpec(
+        name="giant",
+        cells=(Cell("one", pair, None),),
+        method=method,
+        tolerance=None,
+        buckets=buckets,
+        compositions=tuple(range(1, largest + 1)),
+        epsilon=(0.1, 0.5, 1.0),
+        keep_states=keep_states,
+    )
+
+
+def _assert_as_in_memory(study: StudySpec, table) -> None:
+    cell = study.cells[0]
+    whole = bounds_table(
+        [(cell.pair, 1)],
+        compositions=study.compositions,
+        epsilon=study.epsilon,
+        method="buckets",
+        buckets=study.buckets,
+        keep_states=study.keep_states,
+    )
+    for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
+        assert getattr(table, name).tobytes() == getattr(whole, name).tobytes()
+    assert table.states.keys() == whole.states.keys()
+
+
+@pytest.mark.parametrize("keep_states", [False, True])
+def test_a_cell_is_that_of_the_ordinary_way_and_leaves_nothing(tmp_path, keep_states):
+    study = _study(300_000, Laplace(2.0), keep_states=keep_states)
+    scratch = scratch_at(str(tmp_path / "scratch"))
+    scratch.write("left/behind", np.zeros(3))
+    _assert_as_in_memory(study, giant.compute(study, study.cells[0], SerialMapper(), scratch, 1 << 30))
+    assert not (tmp_path / "scratch").exists()
+
+
+def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path):
+    study = _study(1 << 25, Gaussian(3.0))
+    assert giant.projected_bytes(study, 1 << 30) <= 0.8 * (1 << 30)
+    assert giant.layout_of(study, 1 << 30) == Layout()
+    assert giant.scratch_bytes(study) < 32 << 30
+    scratch = scratch_at(str(tmp_path))
+    with pytest.raises(InvalidInputError, match=r"need \d+ MiB for each task, got \d+ MiB"):
+        giant.compute(study, study.cells[0], SerialMapper(), scratch, 400 << 20)
+    with pytest.raises(InvalidInputError, match="expected method buckets, got tight"):
+        giant.compute(_study(400, Gaussian(3.0), "tight"), study.cells[0], SerialMapper(), scratch, 1 << 30)
+
+
+@pytest.mark.parametrize("kind", ["folder", "place"])
+def test_arrays_come_back_and_damage_is_found(tmp_path, kind):
+    scratch = FolderScratch(str(tmp_path)) if kind == "folder" else PlaceScratch(place_at(tmp_path))
+    random = np.random.default_rng(0)
+    arrays = [
+        random.random(7),
+        random.random((3, 5)) + 1j * random.random((3, 5)),
+        np.asfortranarray(random.random((2, 9))),
+        np.zeros(0),
+        np.zeros((0, 4), dtype=complex),
+    ]
+    for number, array in enumerate(arrays):
+        scratch.write(f"some/{number}", array)
+        scratch.write(f"some/{number}", array)
+        back = scratch.read(f"some/{number}")
+        assert back.dtype == array.dtype
+        assert back.shape == array.shape
+        np.testing.assert_array_equal(back, array)
+    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == ["0", "1", "2", "3", "4"]
+    path = tmp_path / "some" / "1"
+    content = path.read_bytes()
+    for position in range(len(content)):
+        path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
+        with pytest.raises(OSError, match="some/1: expected an array of a giant cell, got a damaged file"):
+            scratch.read("some/1")
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(OSError, match="damaged"):
+            scratch.read("some/1")
+    with pytest.raises(ValueError, match="float64 or complex128"):
+        scratch.write("other", np.zeros(3, dtype=np.int64))
+    scratch.remove("some/0")
+    scratch.remove("some/0")
+    with pytest.raises(FileNotFoundError):
+        scratch.read("some/0")
+    scratch.clear()
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def _resident(field: str) -> int:
+    found = re.search(field + r":\s*(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
+    return 1024 * int(found[1]) if found else 0
+
+
+def _half_way() -> None:
+    raise ZeroDivisionError("half way")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
+def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp_path):
+    from distributed import Client, LocalCluster
+
+    study = _study(1 << 18, Gaussian(20.0), largest=2)
+    limit = 700 << 20
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        mapper = giant.ClientMapper(client)
+        assert mapper.parallel == 2
+        with pytest.raises(ZeroDivisionError):
+            list(mapper.map(lambda _: _half_way(), [1, 2]))
+        peaks = []
+        stopped = threading.Event()
+
+        def kill_now_and_then():
+            for _ in range(2):
+                if stopped.wait(2.0):
+                    return
+                # A worker that is just being started answers nothing.
+                peaks.extend(client.run(_resident, "VmHWM", on_error="ignore").values())
+                processes = client.run(os.getpid, on_error="ignore")
+                for process in list(processes.values())[:1]:
+                    os.kill(process, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill_now_and_then)
+        killer.start()
+        try:
+            table = giant.compute(study, study.cells[0], mapper, scratch_at(str(tmp_path / "scratch")), limit)
+        finally:
+            stopped.set()
+            killer.join()
+        client.wait_for_workers(2, timeout=60)
+        peaks.extend(client.run(_resident, "VmHWM").values())
+    _assert_as_in_memory(study, table)
+    assert max(peaks) <= giant.projected_bytes(study, limit)
+    assert not (tmp_path / "scratch").exists()
