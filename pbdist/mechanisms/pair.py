@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,9 @@ class Pair(ABC):
         added later gets a default, and a name is never given a new meaning, so that a stored form stays readable.
         """
         form: dict[str, JsonValue] = {"mechanism": type(self).__name__}
-        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
-            form[field.name] = _plain(getattr(self, field.name))
+        for name in _field_names(type(self)):
+            value = getattr(self, name)
+            form[name] = value if type(value) is float else _plain(value)
         return form
 
 
@@ -149,6 +151,11 @@ class ElementaryPair(Pair):
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         """Masses of (A, B) as `scaled_loss_masses` returns them; without factors where no mechanism knows better."""
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
+
+
+@cache
+def _field_names(kind: type[Pair]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))  # type: ignore[arg-type]  # every subclass is a dataclass
 
 
 def _plain(value: Any) -> JsonValue:
