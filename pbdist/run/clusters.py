@@ -164,6 +164,11 @@ def start_cluster(profile: Profile) -> ClusterHandle:
         raise
     except Exception as error:  # whatever a batch system's client raises, it is the profile that does not start
         problem = " ".join(f"{type(error).__name__}: {error}".split())
+        root: BaseException = error
+        while root.__cause__ is not None:
+            root = root.__cause__
+        if str(root) not in problem:
+            problem = f"{problem}: {' '.join(str(root).split())}"
         raise InvalidInputError(f"cluster: expected a profile that starts, got {problem}") from error
 
 

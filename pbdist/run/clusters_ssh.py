@@ -1,6 +1,7 @@
 """Workers on hosts that are reached by SSH, through asyncssh."""
 
 import asyncio
+import os
 import shlex
 import sys
 from collections import deque
@@ -18,19 +19,21 @@ __all__ = ["start_ssh"]
 
 _LAST_LINES = 3
 _CLOSE_SECONDS = 5
+#: Variables that name files, which each host has its own of.
+_OWN_FILES = frozenset({"AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"})
 
 
 class _Host(WorkerGroup):
     """The workers of one host, which end with the connection's process."""
 
     def __init__(
-        self, scheduler: str, address: str, command: str, connection: dict[str, Any], name: str | None = None
+        self, scheduler: str, address: str, words: list[str], connection: dict[str, Any], name: str | None = None
     ) -> None:
         super().__init__(scheduler=scheduler, name=name)
         self.name = name
         self._scheduler = scheduler
         self._host = address
-        self._command = command
+        self._words = words
         self._options = connection
         self._connection: asyncssh.SSHClientConnection | None = None
         self._process: asyncssh.SSHClientProcess[str] | None = None
@@ -40,8 +43,13 @@ class _Host(WorkerGroup):
         """Connect, and start the workers; they tell the scheduler themselves that they are there."""
         try:
             self._connection = await asyncssh.connect(self._host, **self._options)
-            command = f"{self._command} {shlex.quote(self._scheduler)} --name {shlex.quote(str(self.name))}"
-            self._process = await self._connection.create_process(command, stderr=asyncssh.STDOUT, errors="replace")
+            # Not as the remote command, which every user of the host could read: it may hold credentials.
+            self._process = await self._connection.create_process(
+                "exec sh -s", stderr=asyncssh.STDOUT, errors="replace"
+            )
+            words = shlex.join(["exec", *self._words, self._scheduler, "--name", str(self.name)])
+            self._process.stdin.write(f"{_exports()}{words} </dev/null\n")
+            self._process.stdin.write_eof()
         except (OSError, asyncssh.Error) as error:
             text = " ".join(str(error).split()) or type(error).__name__
             self.note(f"{self._host}: {text}")
@@ -71,17 +79,23 @@ class _Host(WorkerGroup):
         await super().close()
 
 
-def _command(profile: SshProfile) -> str:
+def _exports() -> str:
+    """Return lines of shell that set what a worker needs to find in its environment."""
+    stores = {name: value for name, value in os.environ.items() if name.startswith("AWS_") and name not in _OWN_FILES}
+    variables = {**stores, **WORKER_ENVIRONMENT}
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def _command(profile: SshProfile) -> list[str]:
     """Return the command that starts the workers of a host, but for the scheduler's address and the name."""
-    environment = [f"{name}={value}" for name, value in WORKER_ENVIRONMENT.items()]
-    words = ["exec", "env", *environment, profile.python or sys.executable, "-m", "distributed.cli.dask_worker"]
+    words = [profile.python or sys.executable, "-m", "distributed.cli.dask_worker"]
     words += ["--nthreads", "1", "--memory-limit", str(profile.memory), "--nanny", "--no-dashboard"]
     words += ["--nworkers", str(profile.workers_per_host), "--death-timeout", f"{profile.start_timeout:g}"]
     if profile.worker_resources:
         words += ["--resources", ",".join(f"{name}={amount:g}" for name, amount in profile.worker_resources.items())]
     if profile.local_directory is not None:
         words += ["--local-directory", profile.local_directory]
-    return shlex.join(words)
+    return words
 
 
 def start_ssh(profile: SshProfile) -> ReplacedStarted:
@@ -104,7 +118,7 @@ def start_ssh(profile: SshProfile) -> ReplacedStarted:
     hosts = {
         f"{host}-{position}": {
             "cls": _Host,
-            "options": {"address": host, "command": _command(profile), "connection": connection},
+            "options": {"address": host, "words": _command(profile), "connection": connection},
             "group": suffixes,
         }
         for position, host in enumerate(profile.hosts)

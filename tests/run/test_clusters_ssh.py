@@ -1,7 +1,6 @@
 """A study on hosts reached by SSH: a real sshd on the loopback interface."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from tests.run.ssh_server import SshServer, started_sshd
 from tests.run.test_clusters_slurm import STUDY, commits, pbdist_run, wait_until
 from tests.studies import results_of, write_study
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SHIPPED = Path(__file__).parents[2] / "cluster" / "ssh.yaml"
 
@@ -40,7 +39,7 @@ def test_a_host_that_is_lost_in_mid_run_comes_back(server: SshServer, tmp_path: 
         nanny = next(process for process in psutil.process_iter() if is_nanny(process, "127.0.0.1-0"))
         for process in (*nanny.children(recursive=True), nanny):
             process.kill()
-        _, errors = driver.communicate(timeout=240)
+        _, errors = driver.communicate(timeout=500)
     assert driver.returncode == 0, errors
     subprocess.run([*pbdist_run(path, tmp_path / "serial.zarr"), "--serial"], capture_output=True, check=True)
     assert results_of(store) == results_of(tmp_path / "serial.zarr")
@@ -52,13 +51,13 @@ def is_nanny(process: psutil.Process, name: str) -> bool:
         words = process.cmdline()
     except psutil.Error:
         return False
-    return "distributed.cli.dask_worker" in words and words[-2:] == ["--name", name] and words[0] == sys.executable
+    return "distributed.cli.dask_worker" in words and words[-2:] == ["--name", name]
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"python": "/none/such"}, "localhost: ended with exit code 127: env: '/none/such': No such file"),
+        ({"python": "/none/such"}, "/none/such: not found"),
         ({"port": 1}, "localhost: [Errno 111] Connect call failed"),
         ({"known_hosts": "/dev/null"}, "localhost: Host key is not trusted for host localhost"),
         ({"user": "nobody"}, "localhost: Permission denied for user nobody"),
