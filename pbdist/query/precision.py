@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.query.study import Study
+from pbdist.store import failed_cells, read_values
 from pbdist.study import Cell
 from pbdist.types import FloatArray
 
@@ -70,12 +71,13 @@ def reached_precision(study: Study) -> Precision:
     points = missed = 0
     widest: WidestBracket | None = None
     tolerance = math.inf if spec.tolerance is None else spec.tolerance
-    for cells in study.committed_batches():
-        sought = [cell for cell in cells if spec.seeks_tolerance(spec.cells[cell])]
+    for stored, cells in study.committed_batches():
+        part, failed = stored.study, failed_cells(stored, cells.start // stored.cells_per_batch)
+        sought = [cell for cell in cells if cell not in failed and spec.seeks_tolerance(part.cells[cell])]
         if not sought:
             continue
-        rows = np.array(sought) - cells.start
-        lower, upper = (study.values_of(name, cells)[rows] for name in ("log_delta_lower", "log_delta_upper"))
+        rows, whole = np.array(sought) - cells.start, slice(cells.start, cells.stop)
+        lower, upper = (read_values(stored, name, whole)[rows] for name in ("log_delta_lower", "log_delta_upper"))
         ratio = _ratio(lower, upper)
         points += ratio[:, 0].size
         missed += int(np.count_nonzero((ratio > tolerance).any(axis=1)))
@@ -83,12 +85,12 @@ def reached_precision(study: Study) -> Precision:
         if ratio[largest] > (tolerance if widest is None else widest.ratio):
             row, _, r, e = (int(place) for place in largest)
             widest = WidestBracket(
-                cell=spec.cells[sought[row]],
-                compositions=spec.compositions[r],
-                epsilon=spec.epsilon[e],
+                cell=part.cells[sought[row]],
+                compositions=part.compositions[r],
+                epsilon=part.epsilon[e],
                 ratio=float(ratio[largest]),
-                delta_lower=float(study.values_of("delta_lower", cells)[rows][largest]),
-                delta_upper=float(study.values_of("delta_upper", cells)[rows][largest]),
+                delta_lower=float(read_values(stored, "delta_lower", whole)[rows][largest]),
+                delta_upper=float(read_values(stored, "delta_upper", whole)[rows][largest]),
             )
     return Precision(points, missed, widest)
 

@@ -1,4 +1,4 @@
-"""An opened study: its bounds as a lazily loaded Dataset, and exact look-ups."""
+"""An opened study: its bounds as a Dataset, and exact look-ups."""
 
 from collections.abc import Iterator
 from functools import cached_property
@@ -9,49 +9,66 @@ import xarray as xr
 
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
-from pbdist.store import StoredStudy, check_skeleton, commit_record, is_committed, open_store
-from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED
+from pbdist.query.union import Union, assembled
+from pbdist.store import (
+    Place,
+    StoredStudy,
+    check_skeleton,
+    commit_record,
+    failed_cells,
+    is_committed,
+    open_parts,
+    read_values,
+)
+from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED
 from pbdist.study import StudySpec
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray
+from pbdist.study.extension import missing_parts
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["Study", "open_study"]
 
 
 class Study:
-    """A study in a store. Made by `open_study`.
+    """A study in a store; of one that was extended, all of it. Made by `open_study`.
 
     Attributes
     ----------
-    path
-        The folder of the store.
+    where
+        The path or URL of the store.
     """
 
-    def __init__(self, stored: StoredStudy) -> None:
-        self._stored = stored
-        self.path = stored.path
-        self._checked_batches: dict[int, bool] = {}
+    def __init__(self, parts: tuple[StoredStudy, ...]) -> None:
+        self._parts = parts
+        self.where = parts[0].where
+        self._committed: dict[tuple[str, int], bool] = {}
+        self._checked = False
 
     def __repr__(self) -> str:
-        """Return the name, the size and the path."""
+        """Return the name, the size and where it is."""
         spec = self.spec
         return (
             f"<Study {spec.name!r}: {len(spec.cells)} cells, {len(spec.compositions)} compositions, "
-            f"{len(spec.epsilon)} epsilon, at {self.path}>"
+            f"{len(spec.epsilon)} epsilon, at {self.where}>"
         )
 
     @property
     def spec(self) -> StudySpec:
         """What the study computes, without description and targets."""
-        return self._stored.study
+        return self._union.study
 
     @cached_property
     def complete(self) -> bool:
-        """Whether every batch has a commit record."""
-        return all(commit_record(self._stored, index) is not None for index in range(self._stored.batches))
+        """Whether every batch has a commit record, and no cell has failed."""
+        committed = all(
+            commit_record(stored, index) is not None and not failed_cells(stored, index)
+            for stored in self._parts
+            for index in range(stored.batches)
+        )
+        return committed and not missing_parts([stored.study for stored in self._parts], self.spec)
 
     @cached_property
     def bounds(self) -> xr.Dataset:
-        """The bounds, loaded chunk by chunk when their values are used.
+        """The bounds, loaded chunk by chunk when their values are used; those of an extended store at once.
 
         ``delta_lower``, ``delta_upper``, ``log_delta_lower`` and ``log_delta_upper`` over the dimensions ``cell``,
         ``direction``, ``compositions`` and ``epsilon``, with ``factor_used`` and ``loss_width`` over ``cell``. The
@@ -65,16 +82,19 @@ class Study:
         Raises
         ------
         StoreDamagedError
-            The metadata or the coordinates in the store are not those of the study.
+            The metadata or the coordinates in the store are not those of the study, or the values cannot be read.
         """
+        # Before xarray looks: sound bytes under other metadata are other numbers.
+        self._check()
         try:
-            # Before xarray looks: sound bytes under other metadata are other numbers.
-            check_skeleton(self._stored)
-            dataset = xr.open_zarr(self._stored.place.zarr_store(), consolidated=False, chunks=None)
+            if len(self._parts) > 1:
+                dataset = assembled(self._union)
+            else:
+                dataset = xr.open_zarr(self._parts[0].place.zarr_store(), consolidated=False, chunks=None)
             bounds: xr.Dataset = dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
             return bounds
         except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise _damaged(self.path, error) from error
+            raise _damaged(self.where, error) from error
 
     def lookup(
         self,
@@ -111,11 +131,14 @@ class Study:
         cell = find_cell(self.spec, mechanism, noise)
         r = find_composition(self.spec, compositions)
         e = find_epsilon(self.spec, epsilon, exp_epsilon)
-        if not self._committed(cell):
-            raise self._missing(cell)
-        values = {name: self._values(name, cell, r, e) for name in BOUNDS}
+        self._check()
+        stored, place = self._union.find(cell, r, e)
+        if stored is None or not self._is_committed(stored, place[0]):
+            raise self._missing(cell, stored, place[0])
+        row, column, point = place
+        values = {name: read_values(stored, name, (row, slice(None), column, point)) for name in BOUNDS}
         if any(np.isnan(value).any() for value in values.values()):
-            raise self._missing(cell)
+            raise self._missing(cell, stored, row)
         return Bounds(
             setting=self.spec.cells[cell].describe(),
             compositions=self.spec.compositions[r],
@@ -137,81 +160,78 @@ class Study:
         lower, upper : ndarray, shape (cells,)
             NaN where a cell is not committed, or its files are not those of its commit record.
         """
-        point = {COMPOSITIONS: compositions, EPSILON: epsilon}
-        committed = np.array([self._committed(cell) for cell in range(len(self.spec.cells))])
-        try:
-            # NaN in any direction is NaN in the maximum: what is not known of both is not known.
-            lower, upper = (
-                np.asarray(self.bounds[name].isel(point).max(DIRECTION, skipna=False).values, dtype=np.float64)
-                for name in ("delta_lower", "delta_upper")
-            )
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise _damaged(self.path, error) from error
-        return np.where(committed, lower, np.nan), np.where(committed, upper, np.nan)
+        self._check()
+        found = {name: np.full(len(self.spec.cells), np.nan) for name in ("delta_lower", "delta_upper")}
+        for stored, cells in self.committed_batches():
+            place = self._union.grid_place(stored, compositions, epsilon)
+            if place is None:
+                continue
+            for name, maxima in found.items():
+                values = read_values(stored, name, (slice(cells.start, cells.stop), slice(None), *place))
+                # NaN in any direction is NaN in the maximum: what is not known of both is not known.
+                maxima[self._union.rows(stored, cells)] = values.max(axis=1)
+        return found["delta_lower"], found["delta_upper"]
 
-    def committed_batches(self) -> Iterator[range]:
-        """Yield the cells of each batch that is committed, and whose files are those of its commit record."""
-        length = self._stored.cells_per_batch
-        for start in range(0, len(self.spec.cells), length):
-            if self._committed(start):
-                yield range(start, min(start + length, len(self.spec.cells)))
+    def committed_batches(self) -> Iterator[tuple[StoredStudy, range]]:
+        """Yield part and cells of each batch that is committed, and whose files are those of its commit record.
 
-    def values_of(self, name: str, cells: range) -> FloatArray:
-        """Return consecutive cells of one of the bounds, over cell, direction, compositions and ε.
-
-        Raises
-        ------
-        StoreDamagedError
-            The stored values cannot be read.
+        A cell that could not be computed has no numbers.
         """
-        try:
-            part = self.bounds[name].isel({CELL: slice(cells.start, cells.stop)})
-            return np.asarray(part.transpose(CELL, DIRECTION, COMPOSITIONS, EPSILON).values, dtype=np.float64)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise _damaged(self.path, error) from error
+        for stored in self._parts:
+            for index in range(stored.batches):
+                cells = stored.head.cells_of(index)
+                if self._is_committed(stored, cells.start):
+                    yield stored, cells
 
-    def _committed(self, cell: int) -> bool:
-        """Whether the batch of a cell is committed, and its files are those of the commit record."""
-        batch = cell // self._stored.cells_per_batch
-        if batch not in self._checked_batches:
-            self._checked_batches[batch] = is_committed(self._stored, batch)
-        return self._checked_batches[batch]
+    @cached_property
+    def _union(self) -> Union:
+        return Union(self._parts)
 
-    def _values(self, name: str, cell: int, r: int, e: int) -> FloatArray:
-        """Return one array's value for both directions."""
-        point = {CELL: cell, COMPOSITIONS: r, EPSILON: e}
-        try:
-            return np.asarray(self.bounds[name].isel(point).transpose(DIRECTION).values, dtype=np.float64)
-        except (OSError, ValueError, RuntimeError, KeyError) as error:
-            raise _damaged(self.path, error) from error
+    def _check(self) -> None:
+        """Compare metadata and coordinates with those of the study, once."""
+        if not self._checked:
+            for stored in self._parts:
+                check_skeleton(stored)
+            self._checked = True
 
-    def _missing(self, cell: int) -> OffGridError | StoreDamagedError:
-        batch = cell // self._stored.cells_per_batch
+    def _is_committed(self, stored: StoredStudy, cell: int) -> bool:
+        """Whether the batch of a cell of a part is committed, and its files are those of the commit record."""
+        key = stored.part, cell // stored.cells_per_batch
+        if key not in self._committed:
+            self._committed[key] = is_committed(stored, key[1])
+        return self._committed[key]
+
+    def _missing(self, cell: int, stored: StoredStudy | None, row: int) -> OffGridError | StoreDamagedError:
+        """Return the error that tells why a point has no bounds."""
         setting = self.spec.cells[cell].describe()
-        if commit_record(self._stored, batch) is None:
-            return OffGridError(f"{self.path}: {setting} is not computed yet: run the study again")
+        batch = 0 if stored is None else row // stored.cells_per_batch
+        if stored is None or commit_record(stored, batch) is None:
+            return OffGridError(f"{self.where}: {setting} is not computed yet: run the study again")
+        cause = failed_cells(stored, batch).get(row)
+        if cause is not None:
+            return OffGridError(f"{self.where}: {setting} could not be computed: {cause}")
         return StoreDamagedError(
-            f"{self.path}: {setting} was computed, but its files have changed or are missing: run the study again"
+            f"{self.where}: {setting} was computed, but its files have changed or are missing: run the study again"
         )
 
 
-def open_study(path: str | Path) -> Study:
-    """Open the store of a study for reading.
+def open_study(where: str | Path | Place) -> Study:
+    """Open the store of a study for reading: a path, or a URL ``s3://BUCKET/PREFIX``.
 
     Raises
     ------
     NotAStoreError
-        `path` is not a pbdist store.
+        `where` is not a pbdist store.
     StoreFormatError
         It was written in another format version.
     StoreDamagedError
         The study in it cannot be read.
     """
-    return Study(open_store(path))
+    return Study(open_parts(where))
 
 
-def _damaged(path: Path, error: Exception) -> StoreDamagedError:
+def _damaged(where: str, error: Exception) -> StoreDamagedError:
     if isinstance(error, StoreDamagedError):
         return error
     text = " ".join(str(error).split())[:200]
-    return StoreDamagedError(f"{path}: expected readable bounds, got: {text}: run the study again")
+    return StoreDamagedError(f"{where}: expected readable bounds, got: {text}: run the study again")

@@ -4,11 +4,11 @@ from pbdist.store.check import StoreCheck, check_store
 from pbdist.store.columns import StoredCells
 from pbdist.store.commit import commit_record, failed_cells, is_committed
 from pbdist.store.create import create_or_open, extend
-from pbdist.store.hold import Held, Holder, hold, holder
 from pbdist.store.layout import STORE_FORMATS
+from pbdist.store.lock import Held, Holder, hold, holder
 from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_store
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
-from pbdist.store.read import changed_skeleton, check_skeleton, read_cell
+from pbdist.store.read import changed_skeleton, check_skeleton, read_cell, read_values
 from pbdist.store.restore import remove_strays, restore_parts, restore_skeleton
 from pbdist.store.states import read_state
 from pbdist.store.write import BatchWriter
@@ -41,6 +41,7 @@ __all__ = [
     "place_at",
     "read_cell",
     "read_state",
+    "read_values",
     "remove_strays",
     "restore_parts",
     "restore_skeleton",

@@ -32,11 +32,11 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
         The store cannot be created there.
     """
     place = place_at(where)
-    if not is_there(place):
-        try:
+    try:
+        if not is_there(place):
             _create(place, plan)
-        except OSError as error:
-            raise InvalidInputError(f"store: expected a path to create a store at, got: {error}") from error
+    except OSError as error:
+        raise InvalidInputError(f"store: expected a path to create a store at, got: {error}") from error
     stored = open_store(place)
     if stored.study.digest != plan.study.digest:
         raise StoreMismatchError(

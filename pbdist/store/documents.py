@@ -18,7 +18,7 @@ def digest_of(data: bytes) -> str:
 def group_document(attributes: Mapping[str, JsonValue]) -> bytes:
     """Return the ``zarr.json`` of a group with these attributes: the only text of that content."""
     document = {"attributes": attributes, "zarr_format": 3, "node_type": "group"}
-    return json.dumps(document, indent=2, sort_keys=True, allow_nan=False).encode()
+    return json.dumps(document, sort_keys=True, allow_nan=False).encode()
 
 
 def read_attributes(data: bytes | None, *, exact: bool = True) -> dict[str, JsonValue] | None:

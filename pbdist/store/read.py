@@ -14,7 +14,7 @@ from pbdist.store.open import StoredStudy, read_or_none
 from pbdist.store.skeleton import ROOT_FILE, root_files
 from pbdist.types import FloatArray, JsonValue
 
-__all__ = ["changed_skeleton", "check_skeleton", "read_cell"]
+__all__ = ["changed_skeleton", "check_skeleton", "read_cell", "read_values"]
 
 #: What of an array's metadata decides how its bytes become numbers.
 _DECISIVE = (
@@ -29,6 +29,24 @@ _DECISIVE = (
 )
 
 
+def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
+    """Return a part of an array of results, as zarr selects it, without a look at any checksum but those of the chunks.
+
+    Raises
+    ------
+    StoreDamagedError
+        It cannot be read.
+    """
+    try:
+        array = zarr.open_array(stored.place.zarr_store(), path=name, mode="r")
+        return np.asarray(array[selection], dtype=np.float64)
+    except (OSError, ValueError, RuntimeError, KeyError, IndexError) as error:
+        text = " ".join(str(error).split())[:200]
+        raise StoreDamagedError(
+            f"{stored.place.url}: expected readable bounds, got: {text}: run the study again"
+        ) from error
+
+
 def read_cell(stored: StoredStudy, cell: int) -> dict[str, FloatArray]:
     """Return what a cell has in each array of bounds, over direction, compositions and ε, and of computed values.
 
@@ -37,16 +55,7 @@ def read_cell(stored: StoredStudy, cell: int) -> dict[str, FloatArray]:
     StoreDamagedError
         An array cannot be read.
     """
-    store = stored.place.zarr_store()
-    try:
-        return {
-            name: np.asarray(zarr.open_array(store, path=name, mode="r")[cell], dtype=np.float64)
-            for name in (*BOUNDS, *COMPUTED)
-        }
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        raise StoreDamagedError(
-            f"{stored.place.url}: expected readable bounds, got: {error}: run the study again"
-        ) from error
+    return {name: read_values(stored, name, cell) for name in (*BOUNDS, *COMPUTED)}
 
 
 def check_skeleton(stored: StoredStudy) -> None:

@@ -205,11 +205,14 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
         found = _decoded(content)
         if found is not None and not found.gone and not found.stale:
             raise _refusal(store, found)
-        if found is not None and not found.gone:
+        watched = found is not None and not found.gone
+        if watched:
             # By its clock or by this one it is stale: a holder that is alive shows it now.
             time.sleep(1.5 * refresh)
         if place.exchange(name, content, held.holder.encoded()):
             return
+        if watched:
+            break
     raise _refusal(store, _decoded(read_or_none(place, name)))
 
 

@@ -1,0 +1,50 @@
+"""A place in memory, for stores that are damaged ten thousand times."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import zarr.abc.store
+
+from pbdist.store.arrays import FilesStore
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPlace:
+    files: dict[str, bytes]
+    prefix: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"memory/{self.prefix}"
+
+    def read(self, name: str) -> bytes:
+        if self.prefix + name not in self.files:
+            raise FileNotFoundError(name)
+        return self.files[self.prefix + name]
+
+    def write(self, name: str, data: bytes) -> None:
+        self.files[self.prefix + name] = data
+
+    def create(self, name: str, data: bytes) -> bool:
+        return self.files.setdefault(self.prefix + name, data) is data
+
+    def exchange(self, name: str, old: bytes, new: bytes) -> bool:
+        if self.files.get(self.prefix + name) != old:
+            return False
+        self.files[self.prefix + name] = new
+        return True
+
+    def remove(self, name: str) -> None:
+        self.files.pop(self.prefix + name, None)
+
+    def names(self, under: str = "") -> Iterator[tuple[str, int]]:
+        start = self.prefix + (f"{under}/" if under else "")
+        for name in sorted(self.files):
+            if name.startswith(start):
+                yield name.removeprefix(self.prefix), len(self.files[name])
+
+    def inner(self, name: str) -> "MemoryPlace":
+        return MemoryPlace(self.files, f"{self.prefix}{name}/")
+
+    def zarr_store(self) -> zarr.abc.store.Store:
+        return FilesStore({name: self.read(name) for name, _ in self.names()}).store

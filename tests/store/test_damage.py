@@ -1,0 +1,155 @@
+"""Every change of any file of a store is found, and mended where it is no result."""
+
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pbdist.errors import NotAStoreError, StoreDamagedError
+from pbdist.store import check_store, create_or_open, extend, is_committed, open_parts, open_store, restore_parts
+from pbdist.study import StudySpec, load_study, plan_study
+from pbdist.study.extension import missing_parts, union_of
+from tests.store.memory_place import MemoryPlace
+from tests.store.test_store import FORMAT_1, write_batch
+from tests.studies import write_study
+
+SMALL = """\
+format: 1
+name: small
+mechanisms:
+  - {kind: Laplace, scale: 2}
+  - {label: ApproximateDP, kind: ApproximateDP, epsilon: 0.1, delta: 1e-6}
+method: buckets
+buckets: 40
+keep_states: true
+compositions: [1, 2]
+epsilon: [0, 0.5]
+"""
+LARGER = SMALL.replace("scale: 2", "scale: [2, 5]").replace("[1, 2]", "[1, 2, 3]")
+DAMAGES = 10_000
+
+
+def stored_in_memory(folder: Path) -> tuple[MemoryPlace, StudySpec]:
+    """A complete store of three parts, and the study that it holds."""
+    place = MemoryPlace({})
+    plan = plan_study(load_study(write_study(folder, SMALL)), 2)
+    wanted = load_study(write_study(folder, LARGER))
+    parts = [create_or_open(place, plan)]
+    parts = list(extend(parts, [plan_study(part, 2) for part in missing_parts([plan.study], wanted)]))
+    assert [part.part for part in parts] == ["", "extensions/001", "extensions/002"]
+    for part in parts:
+        for index in range(part.batches):
+            write_batch(part, index)
+    return place, wanted
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], StudySpec]:
+    place, wanted = stored_in_memory(tmp_path_factory.mktemp("damage"))
+    return place.files, wanted
+
+
+def damaged(files: dict[str, bytes], generator: random.Random) -> dict[str, bytes]:
+    """One or two files with what they are changed to; nothing for one that is deleted."""
+    name = generator.choice(sorted(files))
+    data = bytearray(files[name])
+    kind = generator.randrange(4)
+    if kind == 0:
+        data[generator.randrange(len(data))] ^= 1 << generator.randrange(8)
+        return {name: bytes(data)}
+    if kind == 1:
+        return {name: bytes(data[: generator.randrange(len(data))])}
+    if kind == 2:
+        return {name: b"DELETED"}
+    other = generator.choice(sorted(other for other in files if files[other] != files[name]))
+    return {name: files[other], other: files[name]}
+
+
+@pytest.mark.slow
+def test_every_one_of_ten_thousand_damages_is_found(whole: tuple[dict[str, bytes], StudySpec]) -> None:
+    files, _ = whole
+    place = MemoryPlace(dict(files))
+    check = check_store(place)
+    assert check.healthy
+    assert (check.strays, check.committed, check.cells) == ((), check.batches, 5)
+    generator = random.Random(2026)  # noqa: S311 -- no secret
+    undetected = []
+    for _ in range(DAMAGES):
+        change = damaged(files, generator)
+        place.files.update(change)
+        for name in [name for name, data in change.items() if data == b"DELETED"]:
+            del place.files[name]
+        try:
+            if check_store(place).healthy:
+                undetected.append(change)
+        except (NotAStoreError, StoreDamagedError):
+            pass
+        place.files.update({name: files[name] for name in change})
+    assert undetected == []
+    assert check_store(place).healthy
+
+
+def test_what_is_no_result_is_put_back_byte_for_byte(whole: tuple[dict[str, bytes], StudySpec]) -> None:
+    files, wanted = whole
+    for part in ("", "extensions/001/", "extensions/002/"):
+        for name in ("zarr.json", "commits/zarr.json", "pair/c/0", "mechanism/c/0", "epsilon/zarr.json"):
+            for content in (None, b"{}"):
+                place = MemoryPlace({**files, part + name: b"{}"})
+                if content is None:
+                    del place.files[part + name]
+                check = check_store(place)
+                assert [found for found, _ in check.damaged] == [part + name]
+                restore_parts(open_parts(place), wanted)
+                assert place.files == files
+    place = MemoryPlace(dict(files))
+    del place.files["extensions/zarr.json"]
+    assert [found for found, _ in check_store(place).damaged] == ["extensions/zarr.json"]
+    restore_parts(open_parts(place), wanted)
+    assert place.files == files
+
+
+def test_the_study_of_all_parts_is_the_one_that_was_asked_for(whole: tuple[dict[str, bytes], StudySpec]) -> None:
+    files, wanted = whole
+    parts = open_parts(MemoryPlace(files))
+    union = union_of([part.study for part in parts])
+    assert {*union.cells} == {*wanted.cells}
+    assert union == replace(wanted, name=union.name, cells=union.cells)
+    assert missing_parts([part.study for part in parts], wanted) == ()
+
+
+def test_cells_that_nobody_has_any_more_are_not_guessed(whole: tuple[dict[str, bytes], StudySpec]) -> None:
+    files, _ = whole
+    place = MemoryPlace({**files, "extensions/002/pair/c/0": b"torn"})
+    other = open_store(MemoryPlace(files)).study
+    with pytest.raises(StoreDamagedError, match="run the study file that it was made from"):
+        restore_parts(open_parts(place), other)
+
+
+def test_a_damaged_result_is_named_and_its_batch_not_committed(whole: tuple[dict[str, bytes], StudySpec]) -> None:
+    files, _ = whole
+    place = MemoryPlace({**files, "stray": b"", "delta_upper/c/1/0/0/0.1.partial": b""})
+    del place.files["delta_upper/c/0/0/0/0"]
+    del place.files["extensions/001/commits/batch-000000/zarr.json"]
+    check = check_store(place)
+    assert check.damaged == (("delta_upper/c/0/0/0/0", "missing"),)
+    assert check.missing == (("extensions/001", 0),)
+    assert check.strays == ("delta_upper/c/1/0/0/0.1.partial", "stray")
+    assert check.committed == check.batches - 2
+    assert not is_committed(open_store(place), 0)
+
+
+def test_damage_to_a_store_of_format_1_is_found(tmp_path: Path) -> None:
+    path = Path(shutil.copytree(FORMAT_1 / "old.zarr", tmp_path / "s.zarr"))
+    check = check_store(path)
+    assert check.healthy
+    assert check.strays == ()
+    for name in ("delta_upper/c/0/0/0/0", "scale/c/0", "delta_lower/zarr.json", "commits/batch-000000/zarr.json"):
+        content = (path / name).read_bytes()
+        (path / name).write_bytes(content[:-2])
+        assert not check_store(path).healthy
+        (path / name).unlink()
+        assert not check_store(path).healthy
+        (path / name).write_bytes(content)
+    assert check_store(path).healthy

@@ -1,0 +1,135 @@
+"""One driver at a time, in folders and in object stores."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import pbdist.store.lock as lock_module
+from pbdist.errors import InvalidInputError
+from pbdist.store import Holder, LocalPlace, ObjectPlace, hold, holder
+from tests.store.s3_server import s3_server
+
+#: Holds a store until it is killed.
+HOLDING = """
+import sys, time
+from pbdist.store import hold
+with hold(sys.argv[1], refresh=0.2):
+    print("held", flush=True)
+    time.sleep(100)
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with s3_server("bucket") as address:
+        yield address
+
+
+@pytest.fixture(params=["folder", "objects", "without-locks"])
+def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "objects":
+        request.getfixturevalue("server")
+        return f"s3://bucket/{tmp_path.name}/s.zarr"
+    if request.param == "without-locks":
+        monkeypatch.setattr(lock_module.fcntl, "flock", no_locks)
+    return str(tmp_path / "s.zarr")
+
+
+def no_locks(*_: object) -> None:
+    raise OSError(95, "Operation not supported")
+
+
+def lock_of(where: str) -> tuple[LocalPlace | ObjectPlace, str]:
+    folder, _, name = where.rpartition("/")
+    return (ObjectPlace(folder) if where.startswith("s3://") else LocalPlace(folder)), f".{name}.lock"
+
+
+def test_the_second_one_is_told_who_holds_it(where: str) -> None:
+    assert holder(where) is None
+    with hold(where) as held:
+        assert holder(where) == held.holder
+        words = rf"a run writes to: process {os.getpid()} on \S+ since 20.*\+00:00$"
+        with pytest.raises(InvalidInputError, match=words), hold(where):
+            pass
+        assert not held.lost
+    assert holder(where) is None
+    place, name = lock_of(where)
+    assert name not in dict(place.names())
+    with hold(where):
+        pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_holder_does_not_stand_in_the_way(where: str, number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDING, where], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = holder(where)
+        assert found is not None
+        assert found.process == process.pid
+        process.send_signal(number)
+    assert holder(where) is None
+    with hold(where) as held:
+        assert held.holder.process == os.getpid()
+
+
+def elsewhere(alive: float) -> Holder:
+    return Holder("elsewhere", 17, "2026-01-01T00:00:00+00:00", "another boot", "12345", alive)
+
+
+def test_a_lease_from_another_machine_is_taken_over_when_it_is_stale(server: str, tmp_path: Path) -> None:
+    assert server
+    where = f"s3://bucket/{tmp_path.name}.stale/s.zarr"
+    place, name = lock_of(where)
+    place.write(name, elsewhere(time.time() - 60.0).encoded())
+    assert holder(where) is not None
+    with pytest.raises(InvalidInputError, match="process 17 on elsewhere since 2026"), hold(where):
+        pass
+    place.write(name, elsewhere(time.time() - 1000.0).encoded())
+    assert holder(where) is None
+    with hold(where, refresh=0.1) as held:
+        first = holder(where)
+        time.sleep(0.5)
+        second = holder(where)
+        assert first is not None
+        assert second is not None
+        assert second.alive > first.alive
+        # Somebody took over: this one notices, and does not remove what is not its own.
+        place.write(name, elsewhere(time.time()).encoded())
+        deadline = time.monotonic() + 20
+        while not held.lost:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    assert json.loads(place.read(name))["host"] == "elsewhere"
+
+
+def test_a_lease_that_looks_stale_but_is_refreshed_is_left_alone(server: str, tmp_path: Path) -> None:
+    """The clock of the other machine is wrong."""
+    assert server
+    where = f"s3://bucket/{tmp_path.name}.clock/s.zarr"
+    place, name = lock_of(where)
+    other = elsewhere(time.time() - 3000.0)
+    place.write(name, other.encoded())
+    over = threading.Event()
+
+    def refresh() -> None:
+        while not over.wait(0.1):
+            place.write(name, replace(other, alive=time.time() - 3000.0).encoded())
+
+    thread = threading.Thread(target=refresh)
+    thread.start()
+    try:
+        with pytest.raises(InvalidInputError, match="process 17 on elsewhere"), hold(where, refresh=1.0):
+            pass
+    finally:
+        over.set()
+        thread.join()

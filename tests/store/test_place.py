@@ -1,0 +1,164 @@
+"""Folders and object stores: the same promises."""
+
+import pickle
+import resource
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pbdist.errors import InvalidInputError, NotAStoreError
+from pbdist.query import open_study
+from pbdist.store import (
+    Place,
+    check_store,
+    create_or_open,
+    is_committed,
+    open_parts,
+    open_store,
+    place_at,
+    restore_parts,
+)
+from pbdist.study import StudySpec, load_study, plan_study
+from tests.store.s3_server import s3_server
+from tests.store.test_damage import SMALL
+from tests.store.test_store import write_batch
+from tests.studies import write_study
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    with s3_server("bucket") as address:
+        yield address
+
+
+@pytest.fixture(params=["folder", "objects"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "folder":
+        return place_at(tmp_path / "s.zarr")
+    request.getfixturevalue("server")
+    return place_at(f"s3://bucket/{tmp_path.name}/s.zarr")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> StudySpec:
+    return load_study(write_study(tmp_path, SMALL))
+
+
+def test_a_place_keeps_what_it_promises(place: Place) -> None:
+    assert list(place.names()) == []
+    with pytest.raises(FileNotFoundError):
+        place.read("a/b")
+    place.write("a/b", b"hello")
+    place.write("a/b", b"world!")
+    assert place.read("a/b") == b"world!"
+    assert not place.create("a/b", b"x")
+    assert place.create("c", b"x")
+    assert not place.exchange("c", b"y", b"z")
+    assert not place.exchange("d", b"y", b"z")
+    assert place.exchange("c", b"x", b"z")
+    assert sorted(place.names()) == [("a/b", 6), ("c", 1)]
+    assert list(place.names("a")) == [("a/b", 6)]
+    assert list(place.names("b")) == []
+    assert place.inner("a").read("b") == b"world!"
+    assert pickle.loads(pickle.dumps(place)).read("c") == b"z"  # noqa: S301 -- just pickled
+    place.remove("c")
+    place.remove("c")
+    place.remove("c/d")
+    assert list(place.names()) == [("a/b", 6)]
+
+
+def test_one_of_many_wins(place: Place) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        created = list(pool.map(lambda number: place.create("lock", bytes([number])), range(8)))
+        assert sum(created) == 1
+        before = place.read("lock")
+        assert before == bytes([created.index(True)])
+        exchanged = list(pool.map(lambda number: place.exchange("lock", before, bytes([number])), range(100, 108)))
+    assert sum(exchanged) == 1
+    assert place.read("lock") == bytes([100 + exchanged.index(True)])
+
+
+@pytest.mark.parametrize("where", ["s3://bucket", "s3:///x", "s3://b/../x", "gs://bucket/x"])
+def test_what_is_no_place_is_refused(where: str) -> None:
+    with pytest.raises(InvalidInputError, match="expected a path or a URL s3://BUCKET/PREFIX"):
+        place_at(where)
+
+
+def test_a_store_is_created_committed_damaged_and_mended(place: Place, small: StudySpec) -> None:
+    stored = create_or_open(place, plan_study(small, 1))
+    assert stored == open_store(place.url)
+    write_batch(stored, 0)
+    assert [is_committed(stored, index) for index in range(2)] == [True, False]
+    assert check_store(place).missing == (("", 1),)
+    write_batch(stored, 1)
+    assert check_store(place).healthy
+    bounds = open_study(place.url).lookup("ApproximateDP", compositions=1, epsilon=0.5)
+    assert 0.0 < bounds.maximum[0] <= bounds.maximum[1] < 1e-5
+    expected = {name: place.read(name) for name, _ in place.names()}
+    place.remove("zarr.json")
+    place.remove("epsilon/c/0")
+    assert len(check_store(place).damaged) == 2
+    restore_parts(open_parts(place), small)
+    assert {name: place.read(name) for name, _ in place.names()} == expected
+
+
+def test_the_same_bytes_in_a_folder_and_an_object_store(server: str, small: StudySpec, tmp_path: Path) -> None:
+    assert server
+    contents = []
+    for where in (str(tmp_path / "s.zarr"), f"s3://bucket/{tmp_path.name}.same/s.zarr"):
+        stored = create_or_open(where, plan_study(small, 2))
+        write_batch(stored, 0)
+        contents.append({name: stored.place.read(name) for name, _ in stored.place.names()})
+    assert contents[0] == contents[1]
+
+
+def test_a_half_created_store_in_an_object_store_is_completed(server: str, small: StudySpec, tmp_path: Path) -> None:
+    assert server
+    place = place_at(f"s3://bucket/{tmp_path.name}/s.zarr")
+    create_or_open(place, plan_study(small))
+    expected = {name: place.read(name) for name, _ in place.names()}
+    for name in ("zarr.json", "scale/c/0", "pair/c/0", "states/zarr.json"):
+        place.remove(name)
+    restore_parts([create_or_open(place, plan_study(small))], small)
+    assert {name: place.read(name) for name, _ in place.names()} == expected
+
+
+def test_an_object_store_that_is_not_what_it_should_be_is_told_on_one_line(server: str, small: StudySpec) -> None:
+    assert server
+    with pytest.raises(InvalidInputError, match="NoSuchBucket: The specified bucket does not exist") as caught:
+        create_or_open("s3://nowhere/s.zarr", plan_study(small))
+    assert "\n" not in str(caught.value)
+    place = place_at("s3://bucket/something/else")
+    place.write("words.txt", b"words")
+    with pytest.raises(NotAStoreError, match="got something else"):
+        create_or_open(place, plan_study(small))
+    with pytest.raises(NotAStoreError, match="got nothing there"):
+        open_store("s3://bucket/nothing/here")
+
+
+def test_a_full_disk_leaves_the_store_as_it_was(small: StudySpec, tmp_path: Path) -> None:
+    """A limit on the size of files stands for the disk: the system refuses to write more, in the middle of a file."""
+    stored = create_or_open(tmp_path / "s.zarr", plan_study(small, 1))
+    write_batch(stored, 0)
+    before = {name: stored.place.read(name) for name, _ in stored.place.names()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        with pytest.raises(OSError, match="File too large") as caught:
+            write_batch(stored, 1)
+        with pytest.raises(InvalidInputError, match="File too large"):
+            create_or_open(tmp_path / "new.zarr", plan_study(small))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.zarr", "study.yaml"]
+    after = {name: stored.place.read(name) for name, _ in stored.place.names()}
+    assert {name: after[name] for name in before} == before
+    assert check_store(stored.path).missing == (("", 1),)
+    write_batch(stored, 1)
+    assert check_store(stored.path).healthy
