@@ -8,15 +8,15 @@ from pbdist.study.spec import Cell, StudySpec
 
 __all__ = ["cell_cost"]
 
-# Seconds, measured on one core of a 2-core machine for 20,000 to 400,000 buckets; right within a factor of 2.
-#: One element of an FFT of length 1, to be multiplied by log2 of the length; all other work of a step is in it.
-_SECONDS_PER_FFT_POINT = 4.4e-10
+# Seconds, measured on one core of a 2-core machine for 2,000 to 2^22 buckets; right within a factor of 2.
+#: Choosing the factor between buckets; a leaf of one direction; each of its buckets.
+_SECONDS_PER_CHOICE, _SECONDS_PER_LEAF, _SECONDS_PER_LEAF_BUCKET = 0.07, 0.005, 1.0e-7
+#: A composition step; an element of one of its FFTs, to be multiplied by log2 of their length, all other work in it.
+_SECONDS_PER_STEP, _SECONDS_PER_FFT_POINT = 0.009, 1.2e-9
 #: FFTs of one composition step: four self-convolutions of two transforms each.
 _FFTS_PER_STEP = 8
 #: One bucket of one (r, ε), upper and lower bound.
 _SECONDS_PER_BUCKET_AND_POINT = 6.0e-9
-#: A leaf, and each of its buckets.
-_SECONDS_PER_LEAF, _SECONDS_PER_LEAF_BUCKET = 0.05, 1.0e-7
 #: Vectors of float64 held at once: as long as the state, and as long as an FFT.
 _STATE_VECTORS, _FFT_VECTORS = 10, 6
 #: Arrays of a kept state.
@@ -34,11 +34,12 @@ def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
 
 def _seconds(study: StudySpec, cell: Cell) -> float:
     state, transform = _vector_lengths(study)
-    step = _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
+    step = _SECONDS_PER_STEP + _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
     points = len(study.compositions) * len(study.epsilon)
     evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * points
     leaf = _SECONDS_PER_LEAF + _SECONDS_PER_LEAF_BUCKET * state
-    return (1 if cell.pair.symmetric else 2) * (leaf + _steps(study) * step + evaluation)
+    choice = _SECONDS_PER_CHOICE if cell.factor is None else 0.0
+    return choice + (1 if cell.pair.symmetric else 2) * (leaf + _steps(study) * step + evaluation)
 
 
 def _peak_bytes(study: StudySpec) -> int:
