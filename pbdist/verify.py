@@ -8,15 +8,26 @@ would need more cells than allowed.
 
 import math
 import random
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import accumulate
 from pathlib import Path
 
 from pbdist.buckets.exact_flint import ExactBounds, exact_bounds
 from pbdist.buckets.exact_power import flint_module
 from pbdist.errors import InvalidInputError
-from pbdist.store import StoredStudy, check_skeleton, commit_record, is_committed, open_store, read_cell
+from pbdist.store import (
+    Place,
+    StoredStudy,
+    check_skeleton,
+    commit_record,
+    failed_cells,
+    is_committed,
+    open_parts,
+    read_cell,
+)
 from pbdist.store.layout import BOUNDS
 from pbdist.types import Direction, JsonValue
 
@@ -95,23 +106,26 @@ class Verification:
 
     Attributes
     ----------
-    path
-        The store.
+    where
+        The path or URL of the store.
     batches, cells
-        How many there are.
+        How many there are, in all parts of the store.
     missing, changed
-        Batches without a commit record, and those whose files are not those of it.
+        Batches without a commit record, and those whose files are not those of it; numbered through all parts.
+    failed
+        How many cells of the other batches could not be computed.
     points, seed, max_cells
         Number of points to choose from, of each direction; the seed; and the cells allowed.
     samples
         In the order of the store.
     """
 
-    path: Path
+    where: str
     batches: int
     cells: int
     missing: tuple[int, ...]
     changed: tuple[int, ...]
+    failed: int
     points: int
     seed: int
     max_cells: int
@@ -120,7 +134,7 @@ class Verification:
     @property
     def passed(self) -> bool:
         """Whether the store is complete and unchanged, and nothing contradicts it."""
-        return not (self.missing or self.changed or self.of(Verdict.CONTRADICTED))
+        return not (self.missing or self.changed or self.failed or self.of(Verdict.CONTRADICTED))
 
     def of(self, verdict: Verdict) -> tuple[Sample, ...]:
         """Return the samples of a verdict."""
@@ -133,6 +147,8 @@ class Verification:
         for what, found in (("not computed", self.missing), ("changed", self.changed)):
             if found:
                 yield f"{what}: batches {', '.join(map(str, found[:10]))}{', ..' if len(found) > 10 else ''}"
+        if self.failed:
+            yield f"could not be computed: {self.failed:,} cells"
         yield (
             f"{len(self.samples)} of {self.points:,} stored points recomputed (seed {self.seed}), on grids of at most"
             f" {self.max_cells:,} cells:"
@@ -160,6 +176,7 @@ class Verification:
             "batches": self.batches,
             "missing": list(self.missing),
             "changed": list(self.changed),
+            "failed": self.failed,
             "points": self.points,
             "seed": self.seed,
             "max_cells": self.max_cells,
@@ -182,7 +199,9 @@ class Verification:
         }
 
 
-def verify_store(path: str | Path, *, sample: int = 20, seed: int = 0, max_cells: int = DEFAULT_CELLS) -> Verification:
+def verify_store(
+    where: str | Path | Place, *, sample: int = 20, seed: int = 0, max_cells: int = DEFAULT_CELLS
+) -> Verification:
     """Check a store.
 
     First every commit record against its files, and metadata and coordinates against the study. Then points (noise
@@ -190,8 +209,8 @@ def verify_store(path: str | Path, *, sample: int = 20, seed: int = 0, max_cells
 
     Parameters
     ----------
-    path
-        The store.
+    where
+        The store: a path, or a URL ``s3://BUCKET/PREFIX``.
     sample
         How many points to recompute; 0 for none.
     seed
@@ -220,39 +239,62 @@ def verify_store(path: str | Path, *, sample: int = 20, seed: int = 0, max_cells
             raise InvalidInputError(f"{field}: expected a whole number from {least} to 2^40, got {value}")
     if sample:
         flint_module()
-    stored = open_store(path)
-    check_skeleton(stored)
-    missing = [index for index in range(stored.batches) if commit_record(stored, index) is None]
+    parts = open_parts(where)
+    for stored in parts:
+        check_skeleton(stored)
+    offsets = [0, *accumulate(stored.batches for stored in parts)]
+    batches = {
+        first + index: (stored, index)
+        for first, stored in zip(offsets, parts, strict=False)
+        for index in range(stored.batches)
+    }
+    missing = [number for number, (stored, index) in batches.items() if commit_record(stored, index) is None]
     changed = [
-        index for index in range(stored.batches) if index not in set(missing) and not is_committed(stored, index)
+        number
+        for number, (stored, index) in batches.items()
+        if number not in set(missing) and not is_committed(stored, index)
     ]
+    failed = 0
+    points: list[_Points] = []
     unsound = {*missing, *changed}
-    cells = [cell for cell in range(len(stored.study.cells)) if cell // stored.cells_per_batch not in unsound]
-    shape = (len(cells), len(Direction), len(stored.study.compositions), len(stored.study.epsilon))
-    points = math.prod(shape)
-    chosen = sorted(random.Random(seed).sample(range(points), min(sample, points)))  # noqa: S311 -- no secret
+    for number, (stored, index) in batches.items():
+        if number not in unsound:
+            without = failed_cells(stored, index)
+            failed += len(without)
+            points.append(_Points(stored, [cell for cell in stored.head.cells_of(index) if cell not in without]))
+    counts = list(accumulate((part.count for part in points), initial=0))
+    chosen = sorted(random.Random(seed).sample(range(counts[-1]), min(sample, counts[-1])))  # noqa: S311 -- no secret
+    places = [(bisect_right(counts, point) - 1, point) for point in chosen]
     return Verification(
-        path=Path(stored.place.url),
-        batches=stored.batches,
-        cells=len(stored.study.cells),
+        where=parts[0].where,
+        batches=len(batches),
+        cells=sum(len(stored.study.cells) for stored in parts),
         missing=tuple(missing),
         changed=tuple(changed),
-        points=points,
+        failed=failed,
+        points=counts[-1],
         seed=seed,
         max_cells=max_cells,
-        samples=tuple(_sample(stored, cells, shape, point, max_cells) for point in chosen),
+        samples=tuple(_sample(points[place], point - counts[place], max_cells) for place, point in places),
     )
 
 
-def _sample(
-    stored: StoredStudy, cells: list[int], shape: tuple[int, int, int, int], point: int, max_cells: int
-) -> Sample:
-    """Recompute one point, given by its place in the row-major order of `shape`."""
-    study = stored.study
-    rest, e = divmod(point, shape[3])
-    rest, r = divmod(rest, shape[2])
-    row, axis = divmod(rest, shape[1])
-    cell = cells[row]
+class _Points:
+    """The points of the sound cells of a batch, in row-major order of cell, direction, r and ε."""
+
+    def __init__(self, stored: StoredStudy, cells: list[int]) -> None:
+        self.stored, self.cells = stored, cells
+        self.shape = (len(cells), len(Direction), len(stored.study.compositions), len(stored.study.epsilon))
+        self.count = math.prod(self.shape)
+
+
+def _sample(points: _Points, point: int, max_cells: int) -> Sample:
+    """Recompute one point, given by its place."""
+    stored, study = points.stored, points.stored.study
+    rest, e = divmod(point, points.shape[3])
+    rest, r = divmod(rest, points.shape[2])
+    row, axis = divmod(rest, points.shape[1])
+    cell = points.cells[row]
     values = read_cell(stored, cell)
     lower, upper, log_lower, log_upper = (float(values[name][axis, r, e]) for name in BOUNDS)
     bounds = (lower, upper, log_lower, log_upper)

@@ -10,6 +10,7 @@ from pbdist.query import judge_target, open_study, reached_precision
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend
 from pbdist.study import Batch, StudySpec, Target, load_study, plan_study
 from pbdist.study.extension import missing_parts
+from pbdist.verify import verify_store
 from tests.store.test_store import write_batch
 from tests.studies import write_study
 
@@ -78,6 +79,13 @@ def test_all_points_are_there_with_the_same_bounds(stores: tuple[Path, Path, Stu
     assert reached_precision(study).points == reached_precision(whole).points == 0
 
 
+def test_points_of_every_part_are_verified(stores: tuple[Path, Path, StudySpec]) -> None:
+    found = verify_store(stores[1], sample=30)
+    assert found.passed
+    assert (found.points, found.cells, found.failed) == (4 * 2 * 4 * 4, 10, 0)
+    assert len({(sample.compositions, sample.epsilon) for sample in found.samples}) > 10
+
+
 def test_what_is_not_computed_or_has_failed_is_told(tmp_path: Path) -> None:
     before, after = (load_study(write_study(tmp_path, text)) for text in (BEFORE, AFTER))
     stored = create_or_open(tmp_path / "s.zarr", plan_study(before, 1))
@@ -98,3 +106,5 @@ def test_what_is_not_computed_or_has_failed_is_told(tmp_path: Path) -> None:
         study.lookup("Laplace", scale=2, compositions=1, epsilon=0.2)
     assert np.isnan(study.bounds["delta_upper"].sel(epsilon=0.2)).all()
     assert study.lookup("Laplace", scale=2, compositions=1, epsilon=0.5).maximum[1] > 0.0
+    found = verify_store(tmp_path / "s.zarr", sample=0)
+    assert (found.passed, found.failed, found.missing, found.changed) == (False, 7, (), ())
