@@ -62,7 +62,11 @@ class WorkerGroup(ProcessInterface):
 
     async def close(self) -> None:
         """End them."""
-        await super().close()  # type: ignore[no-untyped-call]  # distributed's
+        try:
+            await super().close()  # type: ignore[no-untyped-call]  # distributed's
+        finally:
+            # dask-jobqueue leaves it as it was, and the cluster's end then fails on every job that is still in memory.
+            self.status = Status.closed
 
     def note(self, problem: str) -> None:
         """Note that they are not there, and why."""
