@@ -4,48 +4,49 @@ import os
 import socket
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from pbdist.buckets import bounds_table
 from pbdist.buckets.table import BoundsTable
-from pbdist.errors import BatchError, StoreMismatchError
+from pbdist.errors import BatchError, WorkersLostError
 from pbdist.run.executor import one_line
-from pbdist.store import BatchWriter, open_store
+from pbdist.store import BatchWriter, PartHead
 from pbdist.study import Batch, Cell, StudySpec
 
-__all__ = ["CellFailure", "Receipt", "Task", "run_task"]
+__all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_task", "worker_name"]
 
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker needs to know. Small and picklable.
+    """What a worker needs to know, and no more: the study may have a million cells.
 
     Attributes
     ----------
-    store
-        The absolute path of the store, on a file system that the worker sees.
-    digest
-        The study's digest, so that a worker that sees another store at that path refuses.
+    head
+        Which part of which store to write to, and what is computed of each cell.
     batches
         The batches, computed one after the other.
+    cells
+        The noise settings of each batch.
     refused
-        Cells that are not tried, because they kill the workers, and why.
+        Cells that are not tried, because they kill the workers, and why; by their numbers in the part.
     probed
         A cell of the only batch that is computed to see whether the worker survives it, and nothing is written.
     """
 
-    store: str
-    digest: str
+    head: PartHead
     batches: tuple[Batch, ...]
+    cells: tuple[tuple[Cell, ...], ...]
     refused: Mapping[int, str] = field(default_factory=dict)
     probed: int | None = None
 
 
 @dataclass(frozen=True)
 class CellFailure:
-    """A cell that could not be computed: the exception on one line, and its traceback."""
+    """A cell that could not be computed: its number, the exception on one line, and its traceback."""
 
     cell: int
     cause: str
@@ -77,50 +78,77 @@ def run_task(task: Task) -> tuple[Receipt, ...]:
         The results cannot be written.
     """
     if task.probed is not None:
-        study = open_store(task.store).study
         with suppress(Exception):  # What it raises is told when its batch is computed.
-            _table(study, study.cells[task.probed])
+            cell_bounds(task.head.settings, task.cells[0][task.probed - task.batches[0].start])
         return ()
-    return tuple(_run_batch(task, batch) for batch in task.batches)
+    return tuple(_run_batch(task, batch, cells) for batch, cells in zip(task.batches, task.cells, strict=True))
 
 
-def _run_batch(task: Task, batch: Batch) -> Receipt:
-    began = time.perf_counter()
-    stored = open_store(task.store)
-    study = stored.study
-    if study.digest != task.digest:
-        raise StoreMismatchError(f"{task.store}: expected study {task.digest[:12]}, got {study.digest[:12]}")
-    writer = BatchWriter(stored, batch, study.cells[batch.start : batch.stop])
-    computing, failures = 0.0, []
-    for cell in range(batch.start, batch.stop):
-        started = time.perf_counter()
-        if cell in task.refused:
-            failures.append(CellFailure(cell, task.refused[cell], ""))
-            continue
-        try:
-            table = _table(study, study.cells[cell])
-        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told with the cell's parameters
-            failures.append(CellFailure(cell, one_line(error), traceback.format_exc()))
-            continue
-        computing += time.perf_counter() - started
-        writer.add(table)
-    if failures:
-        raise BatchError("; ".join(failure.cause for failure in failures))
-    written = writer.commit()
-    worker = f"{socket.gethostname()}:{os.getpid()}"
-    return Receipt(batch.index, time.perf_counter() - began, computing, written, tuple(failures), worker)
-
-
-def _table(study: StudySpec, cell: Cell) -> BoundsTable:
+def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
+    """Return the bounds of a cell, as a study asks for them."""
     return bounds_table(
         [(cell.pair, 1)],
-        compositions=study.compositions,
-        epsilon=study.epsilon,
-        method=study.method,
-        tolerance=study.tolerance,
-        buckets=study.buckets,
+        compositions=settings.compositions,
+        epsilon=settings.epsilon,
+        method=settings.method,
+        tolerance=settings.tolerance,
+        buckets=settings.buckets,
         factor=cell.factor,
-        keep_states=study.keep_states,
+        keep_states=settings.keep_states,
         # A tolerance that is not reached is told at the end: what is reached holds, and is stored.
         strict=False,
     )
+
+
+def worker_name() -> str:
+    """Return the host and the process, for the log."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def fill(
+    writer: BatchWriter,
+    batch: Batch,
+    cells: Sequence[Cell],
+    bounds: Callable[[Cell], BoundsTable],
+    refused: Mapping[int, str],
+) -> tuple[float, tuple[CellFailure, ...]]:
+    """Tell a writer what becomes of each cell of a batch; return the seconds of computing, and what has failed.
+
+    Raises
+    ------
+    OSError
+        The results cannot be written.
+    """
+    computing, failures = 0.0, []
+    for position, cell in enumerate(cells):
+        number = batch.start + position
+        failure = CellFailure(number, refused[number], "") if number in refused else None
+        if failure is None and writer.kept(position):
+            writer.keep()
+            continue
+        if failure is None:
+            began = time.perf_counter()
+            try:
+                table = bounds(cell)
+                computing += time.perf_counter() - began
+            except WorkersLostError:
+                raise
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it is told with the cell's parameters
+                failure = CellFailure(number, one_line(error), traceback.format_exc())
+        if failure is None:
+            try:
+                writer.add(table)
+            except BatchError as error:
+                failure = CellFailure(number, one_line(error), traceback.format_exc())
+        if failure is not None:
+            failures.append(failure)
+            writer.fail(failure.cause)
+    return computing, tuple(failures)
+
+
+def _run_batch(task: Task, batch: Batch, cells: Sequence[Cell]) -> Receipt:
+    began = time.perf_counter()
+    writer = BatchWriter(task.head, batch, cells)
+    computing, failures = fill(writer, batch, cells, partial(cell_bounds, task.head.settings), task.refused)
+    written = writer.commit()
+    return Receipt(batch.index, time.perf_counter() - began, computing, written, failures, worker_name())

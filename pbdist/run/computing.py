@@ -7,16 +7,23 @@ from collections.abc import Sequence
 from pbdist.errors import BatchError, WorkersLostError
 from pbdist.run.batch import Receipt, Task, run_task
 from pbdist.run.events import BatchFailed, BatchFinished, CellFailed, Listener, RunFinished, RunStarted
-from pbdist.run.executor import Done, Executor, Failure
+from pbdist.run.executor import Done, Executor, Failure, attempt
+from pbdist.run.giant_batch import run_giant_batch
 from pbdist.run.schedule import Schedule
+from pbdist.run.speed import measured_speed
 from pbdist.store import StoredStudy
-from pbdist.study import Batch, StudySpec
+from pbdist.study import Batch
 
-__all__ = ["Computing"]
+__all__ = ["Computing", "Left"]
 
 _MOST_TOLD = 5
 #: Where the store cannot be written, no other batch will be.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+#: A run that is projected to take less is not worth measuring the workers for, in seconds of one core.
+_WORTH_MEASURING = 20.0
+
+#: A batch that is left, and the part of the store that it belongs to.
+Left = tuple[StoredStudy, Batch]
 
 
 class Computing:
@@ -26,46 +33,51 @@ class Computing:
     ----------
     parts
         The parts of the store.
-    study
-        The study that is asked for.
     listener
         Called with each event.
     """
 
-    def __init__(self, parts: Sequence[StoredStudy], study: StudySpec, listener: Listener) -> None:
-        self._parts = {part.study.digest: part for part in parts}
+    def __init__(self, parts: Sequence[StoredStudy], listener: Listener) -> None:
+        self._parts = {part.part: part for part in parts}
         self._cells = sum(len(part.study.cells) for part in parts)
-        self._study, self._listener = study, listener
+        self._listener = listener
         self._began = time.monotonic()
         self._worker_seconds = self._kernel_seconds = 0.0
         self._written = 0
-        #: Causes of cells that failed, by digest of the part and number of the cell.
+        #: Causes of cells that failed, by part and number of the cell.
         self._failed: dict[tuple[str, int], str] = {}
+        #: What is left, by part and number of the batch.
+        self._left: dict[tuple[str, int], Batch] = {}
         self._schedule = Schedule([], 1)
-        self._projection = 1.0
+        self._speed = 1.0
 
-    def run(self, left: Sequence[tuple[StoredStudy, Batch]], executor: Executor) -> None:
-        """Compute the batches that are left."""
-        schedule = Schedule(left, executor.parallelism)
-        self._schedule, self._projection = schedule, schedule.factor
-        cells = sum(batch.stop - batch.start for _, batch in left)
+    def run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
+        """Compute the batches that are left: those that fit into a worker, and those whose cells take all of them."""
+        self._left = {(part.part, batch.index): batch for part, batch in (*left, *giant)}
+        projected = sum(batch.seconds for batch in self._left.values())
+        if projected >= _WORTH_MEASURING:
+            self._speed = measured_speed(executor, left[0][0].head.settings.method if left else "buckets")
+        self._schedule = Schedule(left, executor.parallelism, self._speed)
+        cells = sum(batch.stop - batch.start for batch in self._left.values())
+        where = next(iter(self._parts.values())).where
         self._listener(
             RunStarted(
-                self._cells,
-                self._cells - cells,
-                len(left),
-                executor.workers,
-                executor.dashboard,
-                str(left[0][0].path),
-                schedule.factor * sum(batch.seconds for _, batch in left),
+                cells=self._cells,
+                cells_before=self._cells - cells,
+                batches=len(self._left),
+                workers=executor.workers,
+                dashboard=executor.dashboard,
+                store=where,
+                seconds=self._speed * projected,
             )
         )
-        undone = {(part.study.digest, batch.index): batch for part, batch in left}
         try:
-            for done in executor.run(run_task, schedule):
-                self._take(done, undone)
+            for part, batch in giant:
+                self._compute_giant(part, batch, executor)
+            for done in executor.run(run_task, self._schedule):
+                self._take(done)
         except WorkersLostError as error:
-            self._give_up(undone, str(error))
+            self._give_up(str(error))
 
     def finish(self) -> None:
         """Tell that the run is over.
@@ -77,70 +89,77 @@ class Computing:
         """
         self._listener(
             RunFinished(
-                self._cells,
-                len(self._failed),
-                time.monotonic() - self._began,
-                self._worker_seconds,
-                self._kernel_seconds,
-                self._written,
+                cells=self._cells,
+                failed_cells=len(self._failed),
+                seconds=time.monotonic() - self._began,
+                worker_seconds=self._worker_seconds,
+                kernel_seconds=self._kernel_seconds,
+                written_bytes=self._written,
             )
         )
         if self._failed:
             raise BatchError(self._described())
 
-    def _take(self, done: Done[Task, tuple[Receipt, ...]], undone: dict[tuple[str, int], Batch]) -> None:
+    def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor) -> None:
+        if (part.part, batch.index) not in self._left:
+            return  # The store cannot be written.
+        cells = tuple(part.study.cells[batch.start : batch.stop])
+        task = Task(part.head, (batch,), (cells,))
+        self._take(Done(task, attempt(lambda task: (run_giant_batch(task, executor),), task)))
+
+    def _take(self, done: Done[Task, tuple[Receipt, ...]]) -> None:
         task, result = done.item, done.result
         if task.probed is not None:
             self._schedule.probed(task, result.cause if isinstance(result, Failure) else None)
         elif not isinstance(result, Failure):
             for receipt in result:
-                self._finished(task, receipt, undone.pop((task.digest, receipt.batch), None))
+                self._finished(task.head.part, receipt)
         elif not (result.killed and self._schedule.isolate(task, result.cause)):
             for batch in task.batches:
-                undone.pop((task.digest, batch.index), None)
-                self._batch_failed(task.digest, batch, result.cause)
+                self._batch_failed(task.head.part, batch, result.cause)
             if result.errno in _NO_ROOM:
-                self._give_up(undone, f"not tried, because the store cannot be written: {result.cause}")
+                self._give_up(f"not tried, because the store cannot be written: {result.cause}")
                 self._schedule.clear()
 
-    def _finished(self, task: Task, receipt: Receipt, batch: Batch | None) -> None:
+    def _finished(self, part: str, receipt: Receipt) -> None:
+        batch = self._left.pop((part, receipt.batch), None)
         if batch is None:
-            # Committed by an attempt whose answer was lost, and again.
+            # Given up meanwhile, or committed by an attempt whose answer was lost, and again.
             return
-        part = self._parts[task.digest]
+        cells = self._parts[part].study.cells
         self._schedule.observe(batch, receipt.seconds)
         self._worker_seconds += receipt.seconds
         self._kernel_seconds += receipt.kernel_seconds
         self._written += receipt.written_bytes
         for failure in receipt.failures:
-            self._failed[task.digest, failure.cell] = failure.cause
-            setting = part.study.cells[failure.cell].describe()
-            self._listener(CellFailed("", failure.cell, setting, failure.cause, failure.traceback))
-        first, last = (part.study.cells[cell].describe() for cell in (batch.start, batch.stop - 1))
+            self._failed[part, failure.cell] = failure.cause
+            setting = cells[failure.cell].describe()
+            self._listener(CellFailed(part, failure.cell, setting, failure.cause, failure.traceback))
         self._listener(
             BatchFinished(
-                "",
-                batch.index,
-                batch.start,
-                batch.stop,
-                (first, last),
-                receipt.seconds,
-                receipt.kernel_seconds,
-                batch.seconds * self._projection,
-                receipt.written_bytes,
-                len(receipt.failures),
-                receipt.worker,
+                part=part,
+                batch=batch.index,
+                first=batch.start,
+                stop=batch.stop,
+                settings=(cells[batch.start].describe(), cells[batch.stop - 1].describe()),
+                seconds=receipt.seconds,
+                kernel_seconds=receipt.kernel_seconds,
+                projected_seconds=batch.seconds * self._speed,
+                written_bytes=receipt.written_bytes,
+                failed_cells=len(receipt.failures),
+                worker=receipt.worker,
             )
         )
 
-    def _batch_failed(self, digest: str, batch: Batch, cause: str) -> None:
-        self._failed.update({(digest, cell): cause for cell in range(batch.start, batch.stop)})
-        self._listener(BatchFailed("", batch.index, batch.stop - batch.start, cause))
+    def _batch_failed(self, part: str, batch: Batch, cause: str) -> None:
+        if self._left.pop((part, batch.index), None) is None:
+            return
+        self._failed.update({(part, cell): cause for cell in range(batch.start, batch.stop)})
+        self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, cause))
 
-    def _give_up(self, undone: dict[tuple[str, int], Batch], cause: str) -> None:
-        for (digest, _), batch in undone.items():
-            self._batch_failed(digest, batch, cause)
-        undone.clear()
+    def _give_up(self, cause: str) -> None:
+        for (part, _), batch in list(self._left.items()):
+            self._batch_failed(part, batch, cause)
 
     def _described(self) -> str:
         """Return which cells failed and why: cells of the same cause together, the first few of each by name."""
@@ -154,4 +173,4 @@ class Computing:
 
     def _named(self, cells: Sequence[tuple[str, int]]) -> list[str]:
         more = [f"and {len(cells) - _MOST_TOLD} more cells"] if len(cells) > _MOST_TOLD else []
-        return [self._parts[digest].study.cells[cell].describe() for digest, cell in cells[:_MOST_TOLD]] + more
+        return [self._parts[part].study.cells[cell].describe() for part, cell in cells[:_MOST_TOLD]] + more

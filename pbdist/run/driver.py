@@ -1,16 +1,33 @@
 """The driver: finds out what is left of a study, has it computed, and tells what happens."""
 
-import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError
+from pbdist.run import giant
 from pbdist.run.computing import Computing
 from pbdist.run.events import Listener
 from pbdist.run.executor import Executor
-from pbdist.store import StoredStudy, create_or_open, hold, is_committed, remove_strays, restore_skeleton
-from pbdist.study import Plan, StudySpec, plan_study
+from pbdist.store import (
+    LocalPlace,
+    Place,
+    StoredStudy,
+    create_or_open,
+    extend,
+    failed_cells,
+    hold,
+    is_committed,
+    is_there,
+    open_parts,
+    place_at,
+    remove_strays,
+    restore_parts,
+)
+from pbdist.study import Batch, Plan, StudySpec, plan_study
+from pbdist.study.amounts import size
+from pbdist.study.extension import missing_parts
 
 __all__ = ["run_study"]
 
@@ -19,18 +36,25 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
     """Compute what is not yet committed of `study` into `store`, which is created if there is nothing.
 
     Guaranteed: it can be killed at any moment and called again; what was committed is not computed again unless its
-    files have changed, and the finished store is the same as without the interruption.
+    files have changed, and the finished store is the same as without the interruption. A store that holds a part of
+    the study is extended by the rest; what is in it stays as it is. One that holds more is completed.
 
     Parameters
     ----------
     study
         The study.
     store
-        The path of the store.
+        The path of the store, or its URL ``s3://BUCKET/PREFIX``.
     executor
-        Where to compute; it is entered only when nothing else is at `store`, and left before this returns.
+        Where to compute; it is entered only where there is something to compute and nothing else is at `store`, and
+        left before this returns.
     listener
         Called with each event, in this process.
+
+    Returns
+    -------
+    StoredStudy
+        The first part of the store.
 
     Raises
     ------
@@ -42,40 +66,101 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
     BatchError
         Some cells could not be computed; the text names them and the causes. All others are committed.
     """
-    plan = plan_study(study)
-    path = Path(store).absolute()
+    place = place_at(store)
     with ExitStack() as workers:
-        new = not os.path.lexists(path)
-        if new:
+        running = _Workers(workers, executor)
+        if not is_there(place):
             # Workers that do not come up must not leave an empty store behind.
-            workers.enter_context(_started(executor, plan))
-        with hold(path):
-            stored = create_or_open(path, plan)
-            if stored.cells_per_batch != plan.cells_per_batch:
-                plan = plan_study(study, stored.cells_per_batch)
-            if not new:
-                restore_skeleton(stored, plan)
-            computing = Computing([stored], study, listener)
-            left = [(stored, batch) for batch in plan.batches if not is_committed(stored, batch.index)]
+            running.start([plan_study(study)], place)
+        with hold(place):
+            parts = _parts(place, study, running)
+            plans = [plan_study(part.study, part.cells_per_batch) for part in parts]
+            left = [
+                (part, batch, plan)
+                for part, plan in zip(parts, plans, strict=True)
+                for batch in _uncommitted(part, plan)
+            ]
+            computing = Computing(parts, listener)
             if left:
-                if not new:
-                    workers.enter_context(_started(executor, plan))
-                computing.run(left, executor)
+                limit = running.start([plan for _, _, plan in left], place)
+                giants = [(part, batch) for part, batch, plan in left if _is_giant(plan, batch, limit)]
+                small = [(part, batch) for part, batch, plan in left if not _is_giant(plan, batch, limit)]
+                computing.run(small, giants, executor)
             workers.close()
-            remove_strays(stored)
+            remove_strays(parts[0])
     computing.finish()
-    return stored
+    return parts[0]
 
 
-@contextmanager
-def _started(executor: Executor, plan: Plan) -> Iterator[None]:
-    """Start the workers, and refuse those that may not use the memory that the plan projects."""
-    with executor:
-        limit = executor.worker_bytes
-        if limit is not None and limit < plan.worker_bytes:
+def _parts(place: Place, study: StudySpec, workers: "_Workers") -> Sequence[StoredStudy]:
+    """Return the parts of the store, whole but for results: created, put back, or extended by what it lacks."""
+    if not is_there(place):
+        return (create_or_open(place, plan_study(study)),)
+    parts = open_parts(place)
+    missing = missing_parts([part.study for part in parts], study)
+    parts = restore_parts(parts, study)
+    if not missing:
+        return parts
+    plans = [plan_study(rectangle) for rectangle in missing]
+    # Workers that do not come up must not leave an extension behind either.
+    workers.start(plans, place)
+    return extend(parts, plans)
+
+
+def _uncommitted(part: StoredStudy, plan: Plan) -> Sequence[Batch]:
+    return [batch for batch in plan.batches if not is_committed(part, batch.index) or failed_cells(part, batch.index)]
+
+
+def _is_giant(plan: Plan, batch: Batch, limit: int | None) -> bool:
+    """Whether a cell of a batch takes more memory than a worker has, and can be computed in blocks."""
+    largest = int(plan.cell_bytes[batch.start : batch.stop].max())
+    return limit is not None and plan.study.method == "buckets" and largest > limit
+
+
+class _Workers:
+    """The executor, started when it is needed, and refused if its workers may not use what the plans project."""
+
+    def __init__(self, stack: ExitStack, executor: Executor) -> None:
+        self._stack, self._executor, self._started = stack, executor, False
+
+    def start(self, plans: Iterable[Plan], place: Place) -> int | None:
+        """Return the memory that a worker may use, in bytes; None where it has no limit.
+
+        Raises
+        ------
+        InvalidInputError
+            It is too little, or what a giant cell needs on the disk is not there.
+        """
+        if not self._started:
+            self._stack.enter_context(self._executor)
+            self._started = True
+        limit = self._executor.worker_bytes
+        for plan in plans:
+            if limit is None or plan.worker_bytes <= limit:
+                continue
+            if plan.study.method == "buckets":
+                # Refuses what is too large even in blocks.
+                giant.layout_of(plan.study, limit)
+                _check_room(place, giant.scratch_bytes(plan.study))
+                continue
             needed, allowed = plan.worker_bytes / 2**20, limit / 2**20
             raise InvalidInputError(
                 f"memory_limit: expected workers that may use {needed:.0f} MiB, got {allowed:.0f} MiB: "
-                "start fewer workers or take fewer buckets"
+                "start fewer workers or allow a larger tolerance"
             )
-        yield
+        return limit
+
+
+def _check_room(place: Place, needed: int) -> None:
+    """Refuse a giant cell whose blocks the disk has no room for."""
+    if not isinstance(place, LocalPlace):
+        return
+    folder = Path(place.url)
+    while not folder.is_dir():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise InvalidInputError(
+            f"buckets: expected {size(needed)} on the disk of the store for what no worker's memory holds, "
+            f"got {size(free)} free in {folder}"
+        )

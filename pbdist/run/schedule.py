@@ -80,30 +80,33 @@ class Schedule(Iterator[Task]):
         so that the others of its batch are computed and stored. False where all of that was tried before.
         """
         if len(task.batches) > 1:
-            self._again.extend(replace(task, batches=(batch,)) for batch in task.batches)
+            self._again.extend(
+                replace(task, batches=(batch,), cells=(cells,))
+                for batch, cells in zip(task.batches, task.cells, strict=True)
+            )
             return True
         (batch,) = task.batches
         untried = [cell for cell in range(batch.start, batch.stop) if cell not in task.refused]
-        tried = self._isolated.get((task.digest, batch.index), 0)
+        tried = self._isolated.get((task.head.part, batch.index), 0)
         if not untried or tried == _MOST_ISOLATIONS:
             return False
-        self._isolated[task.digest, batch.index] = tried + 1
+        self._isolated[task.head.part, batch.index] = tried + 1
         if len(untried) == 1:
             self._again.append(replace(task, refused={**task.refused, untried[0]: cause}))
             return True
-        self._probes[task.digest, batch.index] = _Probes(set(untried), {})
+        self._probes[task.head.part, batch.index] = _Probes(set(untried), {})
         self._again.extend(replace(task, probed=cell) for cell in untried)
         return True
 
     def probed(self, task: Task, cause: str | None) -> None:
         """Take note that the worker has survived the probed cell of a task, or of what has killed it."""
         (batch,), cell = task.batches, task.probed
-        probes = self._probes[task.digest, batch.index]
+        probes = self._probes[task.head.part, batch.index]
         if cell is not None:
             probes.waiting.discard(cell)
             probes.refused.update({} if cause is None else {cell: cause})
         if not probes.waiting:
-            del self._probes[task.digest, batch.index]
+            del self._probes[task.head.part, batch.index]
             self._again.append(replace(task, probed=None, refused={**task.refused, **probes.refused}))
 
     def __iter__(self) -> Self:
@@ -123,4 +126,5 @@ class Schedule(Iterator[Task]):
             batches.append(self._left.popleft()[1])
             seconds += batches[-1].seconds
         self._remaining -= seconds
-        return Task(str(stored.path), stored.study.digest, tuple(batches))
+        cells = tuple(tuple(stored.study.cells[batch.start : batch.stop]) for batch in batches)
+        return Task(stored.head, tuple(batches), cells)

@@ -136,7 +136,7 @@ def test_what_is_no_result_is_put_back(tiny: StudySpec, tmp_path: Path, damage: 
 
 def test_a_study_too_large_for_this_machine_is_refused_before_a_store_is_made(tmp_path: Path) -> None:
     path = write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 1073741824"))
-    with pytest.raises(InvalidInputError, match="memory_limit: expected workers that may use"):
+    with pytest.raises(InvalidInputError, match=r"buckets: expected \d+ GiB on the disk of the store"):
         run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
     assert not (tmp_path / "s.zarr").exists()
 

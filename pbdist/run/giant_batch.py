@@ -1,0 +1,89 @@
+"""A batch whose cells are too large for one worker: each is computed by all of them, block by block."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
+
+from pbdist.errors import BatchError, InvalidInputError
+from pbdist.run import giant
+from pbdist.run.batch import Receipt, Task, fill, worker_name
+from pbdist.run.executor import Executor, Failure
+from pbdist.store import BatchWriter
+
+__all__ = ["ExecutorMapper", "run_giant_batch"]
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class ExecutorMapper:
+    """Does the same work on many items wherever an executor computes.
+
+    Parameters
+    ----------
+    executor : Executor
+        Started.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    @property
+    def parallel(self) -> int:
+        """How many items are worked on at the same time."""
+        return self._executor.parallelism
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+        """Yield the result of each item, in the order of the items.
+
+        Raises
+        ------
+        OSError
+            What an item reads or writes fails.
+        BatchError
+            An item fails otherwise, or kills its workers.
+        WorkersLostError
+            The workers are gone.
+        """
+        early: dict[int, Result] = {}
+        following = 0
+        for done in self._executor.run(partial(_second, function), enumerate(items)):
+            if isinstance(done.result, Failure):
+                if done.result.errno is not None:
+                    raise OSError(done.result.errno, done.result.cause)
+                raise BatchError(done.result.cause)
+            early[done.item[0]] = done.result
+            while following in early:
+                yield early.pop(following)
+                following += 1
+
+
+def _second(function: Callable[[Item], Result], numbered: tuple[int, Item]) -> Result:
+    return function(numbered[1])
+
+
+def run_giant_batch(task: Task, executor: Executor) -> Receipt:
+    """Compute the cells of a batch over the workers, and write and commit them from this process.
+
+    Raises
+    ------
+    OSError
+        The results, or the blocks, cannot be written.
+    """
+    began = time.perf_counter()
+    (batch,), (cells,), settings = task.batches, task.cells, task.head.settings
+    memory = executor.worker_bytes
+    if memory is None:
+        raise InvalidInputError("memory_limit: expected workers with a limit, for cells too large for one, got none")
+    scratch = giant.scratch_at(f"{task.head.place.url}.scratch")
+    writer = BatchWriter(task.head, batch, cells)
+    computing, failures = fill(
+        writer,
+        batch,
+        cells,
+        lambda cell: giant.compute(settings, cell, ExecutorMapper(executor), scratch, memory),
+        task.refused,
+    )
+    written = writer.commit()
+    return Receipt(batch.index, time.perf_counter() - began, computing, written, failures, worker_name())
