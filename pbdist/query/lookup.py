@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.store.columns import column_of
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
-from pbdist.study import StudySpec
+from pbdist.study import Cell, StudySpec
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 
@@ -76,19 +77,19 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
     for name, value in noise.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
-    columns = cell_columns(study.cells)
-    found = list(range(len(study.cells)))
+    found: Sequence[int] = range(len(study.cells))
     wanted = {"mechanism": mechanism, **noise}
     for name in COLUMNS:
         if name not in wanted:
             continue
-        stored = [columns[name][cell] for cell in found]
+        column = column_of(study.cells, name)
+        stored = [column[cell] for cell in found]
         matching = [cell for cell, value in zip(found, stored, strict=True) if _equal(name, value, wanted[name])]
         if not matching:
             raise OffGridError(f"{name}: expected {_near(name, stored, wanted[name])}, got {_text(wanted[name])}")
         found = matching
     if len(found) > 1:
-        raise InvalidInputError(_ambiguous(mechanism, columns, found))
+        raise InvalidInputError(_ambiguous(mechanism, [study.cells[cell] for cell in found]))
     return found[0]
 
 
@@ -162,10 +163,11 @@ def _neighbours(stored: Sequence[float] | Sequence[int], wanted: float, form: st
     return f"the neighbours being {' and '.join(near)}" if len(near) == 2 else f"the nearest being {near[0]}"
 
 
-def _ambiguous(mechanism: str, columns: Mapping[str, Sequence[float | str]], found: Sequence[int]) -> str:
+def _ambiguous(mechanism: str, found: Sequence[Cell]) -> str:
     undetermined = []
+    columns = cell_columns(found)
     for name in COLUMNS:
-        texts = list(dict.fromkeys(_text(columns[name][cell], name) for cell in found))
+        texts = list(dict.fromkeys(_text(value, name) for value in columns[name]))
         if len(texts) > 1:
             undetermined.append(f"{name} ({_listed(texts)})")
     start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"

@@ -9,13 +9,13 @@ from pbdist.errors import PbdistError, StoreDamagedError
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.store.arrays import decode
 from pbdist.store.documents import digest_of
-from pbdist.store.layout import COLUMN_CHUNK
+from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, cell_columns
 from pbdist.store.place import Place
 from pbdist.study import Cell
 from pbdist.study.spec import KnownCells
 from pbdist.types import JsonValue
 
-__all__ = ["FileDigest", "StoredCells"]
+__all__ = ["FileDigest", "StoredCells", "column_of"]
 
 #: Size and SHA-256 of a file, as the root and the commit records have it.
 FileDigest = Mapping[str, JsonValue]
@@ -23,6 +23,17 @@ FileDigest = Mapping[str, JsonValue]
 _OF_CELL = ("mechanism", "pair", "factor")
 #: How many chunks are kept that have been read.
 _MOST_CHUNKS = 4
+
+
+def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
+    """Return one column of `layout.COLUMNS` of some cells, without making cells of it where they are stored.
+
+    Raises
+    ------
+    StoreDamagedError
+        It cannot be read.
+    """
+    return cells.column(name) if isinstance(cells, StoredCells) else cell_columns(cells)[name]
 
 
 class StoredCells(KnownCells):
@@ -43,7 +54,9 @@ class StoredCells(KnownCells):
     def __init__(self, place: Place, files: Mapping[str, FileDigest], count: int, sha256: str) -> None:
         self._place, self._count, self._sha256 = place, count, sha256
         self._read: dict[int, tuple[Any, ...]] = {}
-        self._files = {name: entry for name, entry in files.items() if name.split("/", maxsplit=1)[0] in _OF_CELL}
+        self._files = {
+            name: entry for name, entry in files.items() if name.split("/", maxsplit=1)[0] in {*COLUMNS, "pair"}
+        }
 
     @property
     def sha256(self) -> str:
@@ -108,11 +121,20 @@ class StoredCells(KnownCells):
         if chunk not in self._read:
             while len(self._read) >= _MOST_CHUNKS:
                 del self._read[next(iter(self._read))]
-            count = min(COLUMN_CHUNK, self._count - chunk * COLUMN_CHUNK)
-            self._read[chunk] = tuple(self._column(name, chunk, count) for name in _OF_CELL)
+            self._read[chunk] = tuple(self._column(name, chunk) for name in _OF_CELL)
         return self._read[chunk]
 
-    def _column(self, name: str, chunk: int, count: int) -> Any:
+    def column(self, name: str) -> list[Any]:
+        """Return a column of all cells: one of `layout.COLUMNS`, or ``pair``.
+
+        Raises
+        ------
+        StoreDamagedError
+            It is not what it was when the store was created.
+        """
+        return [value for chunk in range(-(-self._count // COLUMN_CHUNK)) for value in self._column(name, chunk)]
+
+    def _column(self, name: str, chunk: int) -> Any:
         names = (f"{name}/zarr.json", f"{name}/c/{chunk}")
         try:
             files = {file: self._place.read(file) for file in names}
@@ -122,8 +144,7 @@ class StoredCells(KnownCells):
             if self._files.get(file, {}).get("sha256") != digest_of(data):
                 raise self._damaged(f"another file {file}")
         start = chunk * COLUMN_CHUNK
-        values = decode(files, name, slice(start, start + count))
-        return values.tolist()
+        return decode(files, name, slice(start, start + COLUMN_CHUNK)).tolist()
 
     def _damaged(self, problem: str) -> StoreDamagedError:
         text = " ".join(problem.split())

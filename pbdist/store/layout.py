@@ -98,6 +98,7 @@ GRIDS: Mapping[str, ArrayAttributes] = {
     DIRECTION: ArrayAttributes("direction of the hockey-stick divergence"),
 }
 
+_ENCODER = json.JSONEncoder(sort_keys=True)
 _NOISE_OF_KIND = {"Laplace": "Laplace", "Gaussian": "Gaussian", "SubsampledGaussian": "Gaussian"}
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 
@@ -132,33 +133,39 @@ def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
 
     What a mechanism does not have is empty text or not a number.
     """
-    rows = [_row(cell) for cell in cells]
-    return {name: [row[name] for row in rows] for name in (*COLUMNS, "pair")}
+    columns: dict[str, list[str | float]] = {
+        name: ["" if name in TEXT_COLUMNS else math.nan] * len(cells) for name in COLUMNS
+    }
+    columns["pair"] = [""] * len(cells)
+    for row, cell in enumerate(cells):
+        form = cell.pair.canonical()
+        columns["mechanism"][row], columns["kind"][row] = cell.label, form["mechanism"]
+        if cell.factor is not None:
+            columns["factor"][row] = cell.factor
+        for name, value in _values(form).items():
+            columns[name][row] = value
+        columns["pair"][row] = _ENCODER.encode(form)
+    return columns
 
 
-def _row(cell: Cell) -> dict[str, str | float]:
-    form = cell.pair.canonical()
-    row: dict[str, str | float] = {name: "" if name in TEXT_COLUMNS else math.nan for name in COLUMNS}
-    row["mechanism"], row["kind"] = cell.label, form["mechanism"]
-    row["noise"] = _NOISE_OF_KIND.get(form["mechanism"], "")
-    if cell.factor is not None:
-        row["factor"] = cell.factor
-    _fill(row, form)
-    if isinstance(form.get("noise"), Mapping):
-        row["noise"] = form["noise"]["mechanism"]
-        # The sensitivity of a noisy count is its shift.
-        _fill(row, {**form["noise"], "sensitivity": None})
-    if form["mechanism"] == "ApproximateDP":
-        row["pair_epsilon"], row["pair_delta"] = float(form["epsilon"]), float(form["delta"])
-    row["pair"] = json.dumps(form, sort_keys=True)
-    return row
-
-
-def _fill(row: dict[str, str | float], form: Mapping[str, JsonValue]) -> None:
+def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns that a canonical form fills, label, kind and pair apart."""
+    row: dict[str, str | float] = {}
+    kind, noise, truncate = form["mechanism"], form.get("noise"), form.get("truncate")
+    if kind in _NOISE_OF_KIND:
+        row["noise"] = _NOISE_OF_KIND[kind]
     for name in _NUMBERS:
-        if isinstance(form.get(name), int | float):
-            row[name] = float(form[name])
+        value = form.get(name)
+        if isinstance(value, int | float):
+            row[name] = float(value)
     if isinstance(form.get("reading"), str):
         row["reading"] = form["reading"]
-    if form.get("truncate") is not None:
-        row["truncate_low"], row["truncate_high"] = (float(limit) for limit in form["truncate"])
+    if truncate is not None:
+        row["truncate_low"], row["truncate_high"] = (float(limit) for limit in truncate)
+    if kind == "ApproximateDP":
+        row["pair_epsilon"], row["pair_delta"] = float(form["epsilon"]), float(form["delta"])
+    if isinstance(noise, Mapping):
+        # The sensitivity of a noisy count is its shift.
+        row.update(_values({**noise, "sensitivity": None}))
+        row["noise"] = noise["mechanism"]
+    return row

@@ -24,6 +24,7 @@ from pbdist.store import (
     place_at,
     restore_parts,
 )
+from pbdist.store.columns import column_of
 from pbdist.study import Batch, StudySpec, load_study, plan_study
 from pbdist.study.extension import missing_parts
 from tests.store.memory_place import MemoryPlace
@@ -163,6 +164,7 @@ def test_cells_are_read_when_they_are_asked_for(small: StudySpec, tmp_path: Path
     assert cells == small.cells
     assert hash(cells) == hash(small.cells)
     assert cells != small.cells[:1]
+    assert column_of(cells, "mechanism") == column_of(small.cells, "mechanism") == ["Laplace", "ApproximateDP"]
     with pytest.raises(IndexError):
         cells[2]
     (path / "pair/c/0").write_bytes(b"torn")
