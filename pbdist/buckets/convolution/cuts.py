@@ -121,7 +121,7 @@ def plan_chunks(x: Vector, y: Vector, survey: Survey = IN_MEMORY) -> ChunkedPlan
     plan = flat_plan(cut.cells_x, cut.cells_y)
     if plan is not None:
         chunks = _CHUNKS_OF_SHORT if max(x.size, y.size) <= _SHORT_AND_FLAT else _CHUNKS_OF_FLAT
-        cut = _Cut(x, y, chunks, cut.towers, survey)
+        cut = _Cut(x, y, chunks, cut, survey)
         plan = flat_plan(cut.cells_x, cut.cells_y)
     if plan is None:
         plan = cut.planned()
@@ -189,17 +189,19 @@ class _Cut:
         x: Vector,
         y: Vector,
         chunks: int,
-        towers: tuple[IntArray, IntArray] | None = None,
+        other: "_Cut | None" = None,
         survey: Survey = IN_MEMORY,
     ) -> None:
         longest = max(x.size, y.size)
         self.size = x.size + y.size - 1
         self.chunk = max(_SHORTEST, chunk_length(longest, max(chunks, -(-longest // _LONGEST))))
-        self.x = _in_chunks(x, self.chunk, None if towers is None else towers[0], survey)
+        # Another cut of the same vectors knows their exponents and towers.
+        self.x: Chunks = _in_chunks(x, self.chunk, None if other is None else other.x, survey)
         self.cells_x = survey.maxima(self.x)
-        self.y, self.cells_y = self.x, self.cells_x
+        self.y: Chunks = self.x
+        self.cells_y = self.cells_x
         if x is not y:
-            self.y = _in_chunks(y, self.chunk, None if towers is None else towers[1], survey)
+            self.y = _in_chunks(y, self.chunk, None if other is None else other.y, survey)
             self.cells_y = survey.maxima(self.y)
         self.towers = self.x.towers, self.y.towers
         self.exponents = self.x.exponent, self.y.exponent
@@ -219,11 +221,11 @@ class _Cut:
         return slice(max(0, start // self.chunk - 1), (stop - 1) // self.chunk + 1)
 
 
-def _in_chunks(x: Vector, chunk: int, towers: IntArray | None, survey: Survey) -> Chunks:
+def _in_chunks(x: Vector, chunk: int, other: Chunks | None, survey: Survey) -> Chunks:
+    if other is not None:
+        return Chunks(x, chunk, other.exponent, other.towers)
     exponent = exponent_of(survey.largest(x))
-    if towers is None:
-        towers = survey.towers(Chunks(x, chunk, exponent, np.zeros(0, dtype=np.int64)))
-    return Chunks(x, chunk, exponent, towers)
+    return Chunks(x, chunk, exponent, survey.towers(Chunks(x, chunk, exponent, np.zeros(0, dtype=np.int64))))
 
 
 def _finer_levels(x: Vector, y: Vector, cut: _Cut, lost: BoolArray, survey: Survey) -> Iterator[Level]:
@@ -231,7 +233,7 @@ def _finer_levels(x: Vector, y: Vector, cut: _Cut, lost: BoolArray, survey: Surv
     for chunks in _CHUNKS[1:]:
         if not lost.any() or cut.chunk == _SHORTEST:
             return
-        finer = _Cut(x, y, chunks, cut.towers, survey)
+        finer = _Cut(x, y, chunks, cut, survey)
         if finer.chunk == cut.chunk:
             # The longest vectors are cut so finely from the start.
             continue

@@ -66,12 +66,19 @@ def direct_sums(plan: DirectPlan, other: Vector, start: int, stop: int) -> tuple
     count = plan.positions.size
     if count == 0:
         return values, np.zeros_like(values)
-    scratch = np.empty_like(values)
-    for position, element in zip(plan.positions.tolist(), plan.elements.tolist(), strict=True):
-        first, last = max(start, position), min(stop, position + other.size)
-        if first < last:
-            products = np.multiply(other[first - position : last - position], element, out=scratch[: last - first])
-            values[first - start : last - start] += products
+    size = other.size
+    if start == 0 and stop >= int(plan.positions[-1]) + size:
+        whole, products = other[0:size], np.empty(size)
+        for position, element in zip(plan.positions.tolist(), plan.elements.tolist(), strict=True):
+            np.multiply(whole, element, out=products)
+            values[position : position + size] += products
+    else:
+        scratch = np.empty_like(values)
+        for position, element in zip(plan.positions.tolist(), plan.elements.tolist(), strict=True):
+            first, last = max(start, position), min(stop, position + size)
+            if first < last:
+                products = np.multiply(other[first - position : last - position], element, out=scratch[: last - first])
+                values[first - start : last - start] += products
     bound = values * (1.5 * (count + 2) * UNIT_ROUNDOFF)
     if plan.underflows:
         bound += math.ldexp(count + 2.0, -1074)

@@ -50,13 +50,15 @@ class Chunks:
     def rows(self, start: int, stop: int) -> FloatArray:
         """Return some of the chunks, shape (stop - start, chunk); each the same whatever it is read with."""
         chunk = self.shape[1]
-        rows = np.zeros((stop - start, chunk))
+        rows = np.empty((stop - start, chunk))
         first = start * chunk
         part = self.vector[first : min(stop * chunk, self.vector.size)]
         flat = rows.reshape(-1)
         flat[: part.size] = part
-        scale(flat[: part.size], -self.exponent)
-        flat[self.towers[(self.towers >= first) & (self.towers < first + part.size)] - first] = 0.0
+        flat[part.size :] = 0.0
+        scale(flat, -self.exponent)
+        if self.towers.size:
+            flat[self.towers[(self.towers >= first) & (self.towers < first + part.size)] - first] = 0.0
         return rows
 
 
