@@ -25,6 +25,7 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.store import (
     BatchWriter,
     StoredStudy,
+    check_store,
     create_or_open,
     is_committed,
     open_store,
@@ -181,23 +182,37 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
         assert files_of(path) == changed
 
 
-def test_a_store_of_format_1_opens_is_queried_and_goes_on(tmp_path: Path) -> None:
-    """The fixture was written before there was any method but privacy buckets, by ``pbdist run`` of its study.yaml."""
-    plan = plan_study(load_study(FORMAT_1 / "study.yaml"))
-    assert plan.study.method == "buckets"
+@pytest.mark.parametrize(
+    ("number", "method", "maximum", "state"),
+    [
+        (1, "buckets", (0.14658110164616603, 0.1743820287295935), BucketState),
+        (2, "tight", (0.1469412183719437, 0.14712788137079547), TiltedMasses),
+    ],
+)
+def test_a_store_of_an_older_format_opens_is_queried_and_goes_on(
+    tmp_path: Path, number: int, method: str, maximum: tuple[float, float], state: type
+) -> None:
+    """The fixtures were written by ``pbdist run`` of their study.yaml, when that format was the newest."""
+    old = Path(__file__).parent / f"format-{number}"
+    plan = plan_study(load_study(old / "study.yaml"))
     path = tmp_path / "s.zarr"
-    shutil.copytree(FORMAT_1 / "old.zarr", path)
+    shutil.copytree(old / "old.zarr", path)
     before = files_of(path)
     stored = open_store(path)
-    assert (stored.study.method, stored.study.tolerance, stored.study.buckets) == ("buckets", None, 40)
+    assert (stored.format, stored.study.method, stored.head.digest) == (number, method, plan.study.listed_digest)
     assert all(is_committed(stored, index) for index in range(stored.batches))
-    bounds = open_study(path).lookup("Laplace", compositions=3, epsilon=0.5)
-    assert bounds.maximum == (0.14658110164616603, 0.1743820287295935)
-    state = read_state(stored, 0, Direction.A_TO_B, 3)
-    assert isinstance(state, BucketState)
+    bounds = open_study(path).lookup("Laplace", scale=2, compositions=3, epsilon=0.5)
+    assert bounds.maximum == maximum
+    assert isinstance(read_state(stored, 0, Direction.A_TO_B, 3), state)
     # The study of today has the digest of then, and nothing is left to compute.
     run_study(plan.study, path, SerialExecutor(), lambda _: None)
     assert files_of(path) == before
+    # What is missing is computed, and written as it would have been then.
+    (path / "delta_lower/c/0/0/0/0").unlink()
+    (path / "scale/zarr.json").write_text("{}")
+    run_study(plan.study, path, SerialExecutor(), lambda _: None)
+    assert set(files_of(path)) == set(before)
+    assert (check_store(path).healthy, open_store(path).format) == (True, number)
 
 
 def test_a_path_that_cannot_be_created(tmp_path: Path) -> None:
