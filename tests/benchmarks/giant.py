@@ -1,0 +1,91 @@
+"""One giant cell over two workers of 1 GiB: ``python -m tests.benchmarks.giant [LOG2_BUCKETS] [--compare]``.
+
+Prints the time of each kind of task, the projected and the measured peak memory of the workers, and, with
+``--compare`` (5 GB of memory at 2^25 buckets), whether the numbers are bit by bit those computed in memory.
+"""
+
+import argparse
+import re
+import tempfile
+import time
+from pathlib import Path
+
+from distributed import Client, LocalCluster
+
+from pbdist import Gaussian
+from pbdist.buckets import bounds_table
+from pbdist.run import giant
+from pbdist.study.spec import Cell, StudySpec
+
+WORKER_BYTES = 1 << 30
+
+
+class _Timed(giant.ClientMapper):
+    """Adds up the time and the number of each kind of task."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client)
+        self.kinds: dict[str, tuple[int, float]] = {}
+
+    def map(self, function, items):
+        began = time.perf_counter()
+        results = list(super().map(function, items))
+        count, seconds = self.kinds.get(function.__name__, (0, 0.0))
+        self.kinds[function.__name__] = count + len(items), seconds + time.perf_counter() - began
+        return iter(results)
+
+
+def peak_bytes() -> int:
+    """Return the most memory that this process has had."""
+    found = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))
+    return 1024 * int(found[1]) if found else 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("exponent", nargs="?", type=int, default=25)
+    parser.add_argument("--compare", action="store_true")
+    arguments = parser.parse_args()
+    study = StudySpec(
+        name="giant",
+        cells=(Cell("gaussian", Gaussian(20.0), None),),
+        method="buckets",
+        tolerance=None,
+        buckets=1 << arguments.exponent,
+        compositions=(1, 2, 4),
+        epsilon=(0.1, 0.5, 1.0),
+    )
+    cell = study.cells[0]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=WORKER_BYTES, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        mapper = _Timed(client)
+        began = time.perf_counter()
+        table = giant.compute(study, cell, mapper, giant.scratch_at(f"{folder}/scratch"), WORKER_BYTES)
+        print(f"2^{arguments.exponent} buckets: {time.perf_counter() - began:.0f} s")
+        for name, (count, seconds) in mapper.kinds.items():
+            print(f"  {name:16} {count:5} tasks {seconds:7.1f} s")
+        measured = max(client.run(peak_bytes).values())
+        projected = giant.projected_bytes(study, WORKER_BYTES)
+        print(f"worker: {measured / 2**20:.0f} MiB measured, {projected / 2**20:.0f} MiB projected")
+        print(f"this process: {peak_bytes() / 2**20:.0f} MiB")
+    print(table.delta_lower[0], table.delta_upper[0], sep="\n")
+    if arguments.compare:
+        began = time.perf_counter()
+        whole = bounds_table(
+            [(cell.pair, 1)],
+            compositions=study.compositions,
+            epsilon=study.epsilon,
+            method="buckets",
+            buckets=study.buckets,
+        )
+        same = all(
+            getattr(whole, name).tobytes() == getattr(table, name).tobytes() for name in ("delta_lower", "delta_upper")
+        )
+        print(f"in memory: {time.perf_counter() - began:.0f} s, {'the same' if same else 'OTHER'} bits")
+
+
+if __name__ == "__main__":
+    main()
