@@ -5,6 +5,7 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -114,6 +115,7 @@ class DaskExecutor:
             _check_writable(self._report)
         with ExitStack() as stack:
             self._connect(stack)
+            _check_version(self._client)
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
             self._stack = stack.pop_all()
@@ -251,6 +253,18 @@ def _result(future: Any) -> Any:
         raise WorkersLostError(_CONNECTION_LOST) from error
     # Cancelled, which nobody asked for.
     raise WorkersLostError(_CONNECTION_LOST)
+
+
+def _check_version(client: Any) -> None:
+    """Refuse workers with another pbdist: what they would do with a task is anybody's guess."""
+    own = metadata.version("pbdist")
+    try:
+        found: Mapping[str, str] = client.run(metadata.version, "pbdist")
+    except metadata.PackageNotFoundError:
+        raise InvalidInputError(f"workers: expected pbdist {own} on each of them, got one without it") from None
+    for worker, version in found.items():
+        if version != own:
+            raise InvalidInputError(f"workers: expected pbdist {own} on each of them, got {version} on {worker}")
 
 
 def _check_writable(report: Path) -> None:

@@ -1,5 +1,6 @@
 """The driver: finds out what is left of a study, has it computed, and tells what happens."""
 
+import gc
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -67,6 +68,8 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         Some cells could not be computed; the text names them and the causes. All others are committed.
     """
     place = place_at(store)
+    # A million cells are there to stay: nobody shall look again and again for garbage among them.
+    gc.freeze()
     with ExitStack() as workers:
         running = _Workers(workers, executor)
         if not is_there(place):
