@@ -68,13 +68,13 @@ def check_store(where: str | Path | Place) -> StoreCheck:
     place = place_at(where)
     parts = open_parts(place)
     checks = [_Part(stored) for stored in parts]
-    lists: set[str] = set()
+    known = set().union(*(check.known for check in checks))
     damaged = {name: what for check in checks for name, what in check.damaged.items()}
     if len(parts) > 1:
-        lists.add(f"{EXTENSIONS}/zarr.json")
+        known.add(f"{EXTENSIONS}/zarr.json")
         if listed_parts(place) != {stored.part: stored.study.digest for stored in parts[1:]}:
             damaged[f"{EXTENSIONS}/zarr.json"] = "missing or other content"
-    strays = [name for name, _ in place.names() if name not in lists and not any(check.owns(name) for check in checks)]
+    strays = [name for name, _ in place.names() if name not in known and not any(check.owns(name) for check in checks)]
     strays += [f"../{folder.name}" for folder in unfinished_folders(place)]
     return StoreCheck(
         batches=sum(stored.batches for stored in parts),
@@ -105,9 +105,7 @@ class _Part:
             self._check_batch(index)
 
     def owns(self, name: str) -> bool:
-        """Whether a file belongs to the part, or to a batch of it that is not complete."""
-        if name in self.known:
-            return True
+        """Whether a file is one of the states of a batch of the part that is not complete."""
         folder = name.removeprefix(self._prefix).split("/")[:2]
         return name.startswith(self._prefix) and folder[0] == STATES and "/".join(folder) in self._open_states
 

@@ -111,6 +111,7 @@ class BatchWriter:
             if np.isnan(getattr(table, name)).any():
                 raise BatchError(f"{self._cells[position].describe()}: expected numbers in {name}, got nan")
         if self._head.settings.keep_states:
+            self._remove_old_states(self._start + position)
             for name, data in state_files(self._start + position, table):
                 self._write(name, data)
         for name in BOUNDS:
@@ -156,6 +157,12 @@ class BatchWriter:
         # Of the bytes in memory: what the disk makes of them is found out when they are read.
         self._files[name] = {"bytes": len(data), "sha256": digest_of(data)}
         self._written += len(data)
+
+    def _remove_old_states(self, cell: int) -> None:
+        """Remove what another attempt has left, in the formats in which every file there must be in the record."""
+        if self._head.format < 3:
+            for name, _ in list(self._head.place.names(cell_group(cell))):
+                self._head.place.remove(name)
 
     def _sound_record(self) -> Mapping[str, JsonValue] | None:
         """Return the record of an earlier attempt in which cells failed, if what it names is unchanged."""
