@@ -7,7 +7,7 @@ from pathlib import Path
 from pbdist.store.commit import changed_files, failures_of, is_committed, record_file, record_of
 from pbdist.store.documents import read_attributes
 from pbdist.store.layout import BOUNDS, COMPUTED, EXTENSIONS, STATES, cell_group, chunk_file
-from pbdist.store.open import StoredStudy, listed_parts, open_parts, read_or_none
+from pbdist.store.open import StoredStudy, open_parts, read_extensions, read_or_none
 from pbdist.store.place import Place, place_at
 from pbdist.store.read import changed_skeleton
 from pbdist.store.restore import unfinished_folders
@@ -70,10 +70,14 @@ def check_store(where: str | Path | Place) -> StoreCheck:
     checks = [_Part(stored) for stored in parts]
     known = set().union(*(check.known for check in checks))
     damaged = {name: what for check in checks for name, what in check.damaged.items()}
-    if len(parts) > 1:
-        known.add(f"{EXTENSIONS}/zarr.json")
-        if listed_parts(place) != {stored.part: stored.study.digest for stored in parts[1:]}:
-            damaged[f"{EXTENSIONS}/zarr.json"] = "missing or other content"
+    list_file = f"{EXTENSIONS}/zarr.json"
+    if len(parts) > 1 or read_or_none(place, list_file) is not None:
+        known.add(list_file)
+        listed = read_extensions(place)
+        if listed is None or listed["parts"] != {stored.part: stored.study.digest for stored in parts[1:]}:
+            damaged[list_file] = "missing or other content"
+        elif listed["left"]:
+            damaged[list_file] = f"an extension was interrupted that lacks {listed['left']} parts"
     strays = [name for name, _ in place.names() if name not in known and not any(check.owns(name) for check in checks)]
     strays += [f"../{folder.name}" for folder in unfinished_folders(place)]
     return StoreCheck(

@@ -68,13 +68,15 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan]) -> tuple[StoredS
     place = first.place
     listed = {stored.part: stored.study.digest for stored in parts[1:]}
     number = max((int(part.rpartition("/")[2]) for part in listed), default=0)
-    for plan in plans:
+    for added, plan in enumerate(plans):
+        write_extensions(place, listed, len(plans) - added)
         number += 1
         part = part_name(number)
         _clear(place.inner(part))
         root, files = new_skeleton(plan.study, plan.cells_per_batch, part)
         write_skeleton(place.inner(part), root, files)
         listed[part] = plan.study.digest
+    if plans:
         write_extensions(place, listed)
     return open_parts(place)
 

@@ -25,6 +25,7 @@ __all__ = [
     "listed_parts",
     "open_parts",
     "open_store",
+    "read_extensions",
     "read_or_none",
     "sealed_copy",
     "sealed_root",
@@ -198,8 +199,13 @@ def is_there(place: Place) -> bool:
 
 def listed_parts(place: Place) -> dict[str, str] | None:
     """Return the parts that the list of them names, with the digests of their studies; None where it cannot be read."""
-    content = unsealed(read_attributes(read_or_none(place, f"{EXTENSIONS}/zarr.json")), ATTRIBUTES_SEAL)
+    content = read_extensions(place)
     return None if content is None else dict(content["parts"])
+
+
+def read_extensions(place: Place) -> dict[str, JsonValue] | None:
+    """Return the list of ``parts`` and how many are ``left`` of an extension; None where it cannot be read."""
+    return unsealed(read_attributes(read_or_none(place, f"{EXTENSIONS}/zarr.json")), ATTRIBUTES_SEAL)
 
 
 def extensions_of(place: Place) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.store.documents import digest_of, read_attributes
+from pbdist.store.layout import EXTENSIONS
 from pbdist.store.open import StoredStudy, listed_parts, read_or_none
 from pbdist.store.place import PARTIAL, LocalPlace, Place
 from pbdist.store.read import changed_skeleton
@@ -49,7 +50,7 @@ def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[Stor
             _restore(stored, whole or replace(stored.study, cells=_readable_cells(stored, parts, wanted)))
         restored.append(stored if whole is None else replace(stored, study=whole))
     first = parts[0]
-    if len(parts) > 1:
+    if len(parts) > 1 or read_or_none(first.place, f"{EXTENSIONS}/zarr.json") is not None:
         listed = {stored.part: stored.study.digest for stored in parts[1:]}
         if listed_parts(first.place) != listed:
             write_extensions(first.place, listed)

@@ -64,9 +64,10 @@ def write_skeleton(place: Place, root: Mapping[str, JsonValue], files: Mapping[s
     place.write(ROOT_FILE, head[ROOT_FILE])
 
 
-def write_extensions(place: Place, parts: Mapping[str, str]) -> None:
-    """Write the list of the parts that extend a store: their paths and the digests of their studies."""
-    place.write(f"{EXTENSIONS}/zarr.json", group_document(seal({"parts": dict(parts)}, ATTRIBUTES_SEAL)))
+def write_extensions(place: Place, parts: Mapping[str, str], left: int = 0) -> None:
+    """Write the list of the parts that extend a store: their paths, the digests of their studies, how many are left."""
+    content = {"parts": dict(parts), "left": left}
+    place.write(f"{EXTENSIONS}/zarr.json", group_document(seal(content, ATTRIBUTES_SEAL)))
 
 
 def listing_skeleton(study: StudySpec, cells_per_batch: int) -> dict[str, bytes]:

@@ -98,6 +98,7 @@ def test_an_interrupted_extension_is_taken_up(small: StudySpec, tmp_path: Path) 
         with pytest.raises(OSError, match="No space left"):
             extend([open_store(full)], plans)
         place = MemoryPlace(full.files)
+        assert not check_store(place).healthy
         parts = restore_parts(open_parts(place), wanted)
         left = missing_parts([part.study for part in parts], wanted)
         extend(parts, [plan_study(part, 2) for part in left])
