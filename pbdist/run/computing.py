@@ -2,7 +2,7 @@
 
 import errno
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pbdist.errors import BatchError, WorkersLostError
 from pbdist.run.batch import Receipt, Task, run_task
@@ -35,12 +35,14 @@ class Computing:
         The parts of the store.
     listener
         Called with each event.
+    ousted
+        Whether another run has taken the store over, as it may from one that seemed dead.
     """
 
-    def __init__(self, parts: Sequence[StoredStudy], listener: Listener) -> None:
+    def __init__(self, parts: Sequence[StoredStudy], listener: Listener, ousted: Callable[[], bool]) -> None:
         self._parts = {part.part: part for part in parts}
         self._cells = sum(len(part.study.cells) for part in parts)
-        self._listener = listener
+        self._listener, self._ousted = listener, ousted
         self._began = time.monotonic()
         self._worker_seconds = self._kernel_seconds = 0.0
         self._written = 0
@@ -76,6 +78,9 @@ class Computing:
                 self._compute_giant(part, batch, executor)
             for done in executor.run(run_task, self._schedule):
                 self._take(done)
+                if self._ousted():
+                    self._give_up("another run has taken the store over, after this one was not seen for too long")
+                    self._schedule.clear()
         except WorkersLostError as error:
             self._give_up(str(error))
 

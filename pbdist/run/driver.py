@@ -75,7 +75,7 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         if not is_there(place):
             # Workers that do not come up must not leave an empty store behind.
             running.start([plan_study(study)], place)
-        with hold(place):
+        with hold(place) as held:
             parts = _parts(place, study, running)
             plans = [plan_study(part.study, part.cells_per_batch) for part in parts]
             left = [
@@ -83,14 +83,15 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
                 for part, plan in zip(parts, plans, strict=True)
                 for batch in _uncommitted(part, plan)
             ]
-            computing = Computing(parts, listener)
+            computing = Computing(parts, listener, lambda: held.lost)
             if left:
                 limit = running.start([plan for _, _, plan in left], place)
                 giants = [(part, batch) for part, batch, plan in left if _is_giant(plan, batch, limit)]
                 small = [(part, batch) for part, batch, plan in left if not _is_giant(plan, batch, limit)]
                 computing.run(small, giants, executor)
             workers.close()
-            remove_strays(parts[0])
+            if not held.lost:
+                remove_strays(parts[0])
     computing.finish()
     return parts[0]
 
@@ -99,9 +100,9 @@ def _parts(place: Place, study: StudySpec, workers: "_Workers") -> Sequence[Stor
     """Return the parts of the store, whole but for results: created, put back, or extended by what it lacks."""
     if not is_there(place):
         return (create_or_open(place, plan_study(study)),)
-    parts = open_parts(place)
+    # First whole, so that what is missing is found by cells that can be read.
+    parts = restore_parts(open_parts(place), study)
     missing = missing_parts([part.study for part in parts], study)
-    parts = restore_parts(parts, study)
     if not missing:
         return parts
     plans = [plan_study(rectangle) for rectangle in missing]
