@@ -102,7 +102,9 @@ def tiny(cells: int) -> None:
     print(f"{1e3 * beside / found.cells:.3f} ms a cell beside the bounds")
     whole = found.memory[-1][0]
     beside = whole - found.kernel_seconds / 2
-    print(f"{1e3 * beside / found.cells:.3f} ms a cell for the whole command, {whole:.1f} s from its start to its end\n")
+    print(
+        f"{1e3 * beside / found.cells:.3f} ms a cell for the whole command, {whole:.1f} s from its start to its end\n"
+    )
     print("| seconds | client, MiB | scheduler, MiB |\n|---|---|---|")
     step = max(1, len(found.memory) // 20)
     for at, client, scheduler in found.memory[::step]:
