@@ -15,6 +15,7 @@ from pbdist.buckets.tight.leaf_atoms import LeafTails, LeafWindow
 from pbdist.buckets.tight.plan import Group, leaf_window, loss_range
 from pbdist.buckets.tight.points import Point
 from pbdist.buckets.tight.profile import LossProfile
+from pbdist.buckets.tight.rare import NearOutcomes
 from pbdist.buckets.tight.state import TiltedMasses, joined
 from pbdist.buckets.tight.tail import log_mass_below, log_tail_moment
 from pbdist.errors import PrecisionError
@@ -302,7 +303,8 @@ def _leaf(family: Family, group: Group, windows: Sequence[LeafWindow], raisable:
             log_above, endless = max(tail[0] for tail in tails), max(tail[1] for tail in tails)
         if _raised(masses, window, group.tilt, log_norm) > raisable:
             log_below = max(log_mass_below(pair, group.tilt, window, direction) for pair in family.pairs)
-        tail = LeafTails(log_above, endless, log_below)
+        apart = first.far_mass if isinstance(first, NearOutcomes) else 0.0
+        tail = LeafTails(log_above, endless, log_below, apart)
         stack.append(tilted_leaf(masses, window, group.tilt, log_norm, tail, name=first).normalised())
     return joined(stack)
 

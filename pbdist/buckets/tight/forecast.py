@@ -5,11 +5,12 @@ Nothing is composed, and nothing here is a bound. How often a pass is repeated w
 
 import math
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.tight.engine import outside_weight, spans
+from pbdist.buckets.tight.engine import Family, outside_weight, spans
 from pbdist.buckets.tight.frequencies import LONGEST_LOOK, MOST_FREQUENCIES, MOST_WORK
 from pbdist.buckets.tight.ladder import RADIX, STEP
 from pbdist.buckets.tight.plan import Group
@@ -110,12 +111,12 @@ def tight_forecast(
 
 
 def _forecast(table: TightTable, group: Group) -> GroupForecast:
-    width, families = table.width_of(group), table.families
+    width, families = table.width_of(group), table.families_of(group)
     per_round = sum(family.leaves for family in families)
     cells = sum(span / width + _MORE_CELLS for span in spans(families, group, table.tolerance))
     outcomes = len(group.directions) * sum(pair.outcomes for family in families for pair in family.pairs)
     outside = outside_weight(group, table.tolerance)
-    spread_of = _spread(table, group)
+    spread_of = _spread(families, group)
     second, fourth = spread_of.second, spread_of.fourth
     rounds = np.array(sorted({point.leaves // per_round for point in group.points}), dtype=np.float64)
     spread = 2.0 * np.sqrt(2.0 * math.log(4.0 / outside) * second * rounds) / width
@@ -171,12 +172,12 @@ class _Spread:
     returning: float
 
 
-def _spread(table: TightTable, group: Group) -> _Spread:
+def _spread(families: Sequence[Family], group: Group) -> _Spread:
     second = fourth = 0.0
     direction: Direction = group.directions[0]
     found: list[tuple[FloatArray, FloatArray, int]] = []
     frequencies: list[float] = []
-    for family in table.families:
+    for family in families:
         profile = family.profiles[direction]
         if not profile.loss.size:
             continue

@@ -114,7 +114,7 @@ def tilted_leaf(
     # Every element is known to this, relative to itself.
     rounding = (32.0 + 2.0 * atoms.most_in_a_cell + 8.0 * exponent) * UNIT_ROUNDOFF
     error = _settled(weights, rounding, left_out)
-    if not np.all(totals.a_upper * (1.0 + (size + 64.0) * UNIT_ROUNDOFF) >= 1.0 - 2e-9):
+    if not np.all(totals.a_upper * (1.0 + (size + 64.0) * UNIT_ROUNDOFF) + tails.apart >= 1.0 - 2e-9):
         raise InvalidInputError(f"mechanism: expected parameters that keep all mass, got {shown(name)}")
     additive = totals.additive(infinite_a[0], infinite_a[1], infinite_b, size, tails.endless)
     additive[:, LOSS_SHIFT] = shift

@@ -60,11 +60,14 @@ class LeafTails:
     log_below : float or None
         Upper value of ln E_A[e^{θL}; L at most the window's lower end]; None if the events there are raised to that
         end.
+    apart : float
+        About the P_A mass of events that the masses do not have, since they are told apart.
     """
 
     log_above: float = -math.inf
     endless: float = 0.0
     log_below: float | None = None
+    apart: float = 0.0
 
 
 def tilted(masses: FloatArray, exponent: FloatArray) -> FloatArray:

@@ -39,6 +39,11 @@ class Group:
         return self.points[0].means.few
 
     @property
+    def apart(self) -> bool:
+        """Whether rare losses far above all others are told apart; all points are in one direction then."""
+        return self.points[0].means.apart
+
+    @property
     def excess(self) -> float:
         """Largest excess of the points at the group's tilt."""
         return max(point.excess_at(self.tilt) for point in self.points)
@@ -66,10 +71,14 @@ def tilt_groups(points: Sequence[Point], tolerance: float, *, coarsens: bool) ->
         widest = _ALIKE * ordered[0].width(tolerance, coarsens=coarsens) if coarsens else math.inf
         alike = [point for point in ordered if point.width(tolerance, coarsens=coarsens) <= widest]
         ordered = ordered[len(alike) :]
-        for few, extended in product((True, False), (False, True)):
-            chosen = [point for point in alike if (point.means.few, point.means.extended) == (few, extended)]
-            groups += _covered(chosen, tolerance)
+        for few, extended, apart in product((True, False), (False, True), (None, *Direction)):
+            groups += _covered([point for point in alike if _kind(point) == (few, extended, apart)], tolerance)
     return groups
+
+
+def _kind(point: Point) -> tuple[bool, bool, Direction | None]:
+    """Return what points that are computed together have in common."""
+    return point.means.few, point.means.extended, point.direction if point.means.apart else None
 
 
 def _covered(points: Sequence[Point], tolerance: float) -> list[Group]:

@@ -43,11 +43,14 @@ class Means:
         Whether the transforms are to be in extended precision.
     few : bool
         Whether the composition may be known by few frequencies, on the leaf's own grid.
+    apart : bool
+        Whether rare losses far above all others are told apart (`rare`).
     """
 
     factor: float = 1.0
     extended: bool = False
     few: bool = True
+    apart: bool = False
 
     def changed(self, ratio: float, attempt: int, *, rounds: bool) -> "Means":
         """Return what a point is to be computed with the next time.
@@ -142,6 +145,7 @@ def points_of(
     tolerance: float,
     wanted: Mapping[tuple[int, int], Means],
     known: FloatArray,
+    floor: FloatArray | None = None,
 ) -> list[Point]:
     """Find the saddle points of some (row, column) of a table over rounds and ε.
 
@@ -161,6 +165,8 @@ def points_of(
         The points, and what each is to be computed with.
     known : ndarray, shape (R, E)
         Logarithms of the best lower bounds so far, -inf where there is none.
+    floor : ndarray, shape (R, E), optional
+        About the logarithms of what infinite and far losses alone are worth; by the profiles if not given.
     """
     if not wanted:
         return []
@@ -188,6 +194,8 @@ def points_of(
         saddle = _Saddle(tilt, r * least, r * slope, max(r * curvature, 1e-280))
         excess = saddle.excess
         log_infinite = min(math.log(r * infinite), 0.0) if infinite > 0.0 else -math.inf
+        if floor is not None:
+            log_infinite = max(log_infinite, float(floor[row, column]))
         log_delta = max(saddle.exponent - excess, log_infinite, float(known[row, column]))
         # Finite losses need only be known as well as infinite ones are.
         level = min(log_infinite + 0.5 * math.log(0.1 * tolerance / (_FEW_ROUNDING * r * leaves)), 0.0)

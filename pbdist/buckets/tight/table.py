@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pbdist.buckets.tight.apart import Apart, told_apart
 from pbdist.buckets.tight.engine import (
     MAX_CELLS,
     Family,
@@ -134,6 +135,7 @@ class TightTable:
     ) -> None:
         self.counts, self.rounds, self.epsilon, self.tolerance = counts, rounds, epsilon, tolerance
         self.width, self.buckets, self.keep_states = width, buckets, keep_states
+        self.longest = LONGEST_GIVEN if self.fixed else LONGEST
         shape = (2, rounds.size, epsilon.size)
         self.log_lower, self.log_upper = np.full(shape, -np.inf), np.full(shape, np.inf)
         self.symmetric = all(pair.symmetric for pair in counts)
@@ -157,6 +159,21 @@ class TightTable:
         lattices = {family.profiles[Direction.A_TO_B].lattice for family in self.families}
         return lattices.pop() if len(lattices) == 1 else 0.0
 
+    @cached_property
+    def apart(self) -> dict[Direction, Apart]:
+        """What infinite losses, and rare ones far above all others, are worth."""
+        if self.fixed or self.keep_states:
+            return {}
+        found = {
+            direction: told_apart(self.families, direction, self.rounds, self.epsilon, self.tolerance)
+            for direction in self.directions
+        }
+        return {direction: apart for direction, apart in found.items() if apart is not None}
+
+    def families_of(self, group: Group) -> list[Family]:
+        """What a round consists of that a group is to compose."""
+        return self.apart[group.directions[0]].families if group.apart else self.families
+
     @property
     def fixed(self) -> bool:
         """Whether the width is given."""
@@ -167,12 +184,11 @@ class TightTable:
         """Whether the grid evolves."""
         return self.width is None and self.lattice == 0.0
 
-    def _profiles(self, direction: Direction) -> list[tuple[LossProfile, int]]:
+    def _profiles(self, direction: Direction, *, apart: bool) -> list[tuple[LossProfile, int]]:
         """Pictures of the losses, those that tell the same as infinite ones split as in the leaves."""
-        limit = infinite_loss(
-            self.families, direction, int(self.rounds.max()), float(self.epsilon.max()), self.tolerance
-        )
-        found = [(family.profiles[direction].bounded(limit), family.leaves) for family in self.families]
+        families = self.apart[direction].families if apart else self.families
+        limit = infinite_loss(families, direction, int(self.rounds.max()), float(self.epsilon.max()), self.tolerance)
+        found = [(family.profiles[direction].bounded(limit), family.leaves) for family in families]
         return [(profile, leaves) for profile, leaves in found if profile.loss.size]
 
     def solve(self, *, strict: bool) -> None:
@@ -181,6 +197,9 @@ class TightTable:
         if not self.fixed and not self.keep_states and self.solved_in_closed_form():
             return
         wanted = self._wanted_first()
+        if not any(wanted.values()):
+            self.widths.append(self.lattice or _TRIVIAL_WIDTH)
+            return
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
             errors: dict[tuple[int, int, int], float] = {}
@@ -209,10 +228,10 @@ class TightTable:
                 cell: bracket
                 for cell, bracket in brackets.items()
                 if not bracket <= self.tolerance
-                and self.log_upper[cell] > _DEEPEST
+                and self.log_upper[cell] > self._deepest(cell[0])
                 and (attempt < 2 or bracket < 0.8 * before.get(cell, math.inf))
             }
-            if self.fixed or not hopeful or (self.lattice > 0.0 and attempt > 0):
+            if self.fixed or not hopeful or (self.lattice > 0.0 and attempt > 1):
                 break
             wanted = {
                 direction: {
@@ -230,27 +249,43 @@ class TightTable:
                 (axis, *cell)
                 for axis in range(len(self.directions))
                 for cell in every
-                if not self._bracket((axis, *cell)) <= self.tolerance and not self._excused((axis, *cell))
+                if not self._bracket((axis, *cell)) <= self.tolerance
             ]
-            if missed:
-                self._refuse(missed)
+            # The worst that is not excused is told, and the first one to be found is that.
+            for cell in sorted(missed, key=self._bracket, reverse=True):
+                if not self._excused(cell):
+                    self._refuse(cell)
 
     def _points(self, wanted: Mapping[Direction, Mapping[tuple[int, int], Means]]) -> list[Point]:
         leaves = sum(family.leaves for family in self.families)
         return [
             point
-            for axis, (direction, chosen) in enumerate(wanted.items())
+            for axis, (direction, every) in enumerate(wanted.items())
+            for apart in (False, True)
+            if (chosen := {cell: means for cell, means in every.items() if means.apart is apart})
             for point in points_of(
                 direction,
-                self._profiles(direction),
+                self._profiles(direction, apart=apart),
                 self.rounds,
                 self.epsilon,
                 leaves=leaves,
                 tolerance=self.tolerance,
                 wanted=chosen,
-                known=self.log_lower[axis],
+                known=self._found(axis),
+                floor=self.apart[direction].lower if direction in self.apart else None,
             )
         ]
+
+    def _found(self, axis: int) -> FloatArray:
+        """Lower bounds that passes have found, -inf where none has found a better one than was known before."""
+        apart = self.apart.get(self.directions[axis])
+        found = self.log_lower[axis]
+        return found if apart is None else np.where(found > apart.lower, found, -np.inf)
+
+    def _deepest(self, axis: int) -> float:
+        """Logarithm of δ below which one pass does: as little is promised as is known of what may be infinite."""
+        apart = self.apart.get(self.directions[axis])
+        return _UNRESOLVED if apart is not None and apart.uncertain else _DEEPEST
 
     def first_groups(self) -> list[Group]:
         """The groups that a first pass computes."""
@@ -260,10 +295,18 @@ class TightTable:
         """What is left to be computed, and with what means at first."""
         means = Means(few=not self.keep_states and self.lattice == 0.0)
         every = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
-        return {
-            direction: {cell: means for cell in every if not self._bracket((axis, *cell)) <= self.tolerance}
-            for axis, direction in enumerate(self.directions)
-        }
+        wanted: dict[Direction, dict[tuple[int, int], Means]] = {}
+        for axis, direction in enumerate(self.directions):
+            apart = self.apart.get(direction)
+            if apart is not None:
+                np.maximum(self.log_lower[axis], apart.lower, out=self.log_lower[axis])
+                np.minimum(self.log_upper[axis], apart.upper, out=self.log_upper[axis])
+            wanted[direction] = {
+                cell: replace(means, apart=apart is not None and bool(apart.known[cell]))
+                for cell in every
+                if not (self._bracket((axis, *cell)) <= self.tolerance or (apart is not None and apart.settled[cell]))
+            }
+        return wanted
 
     def groups(self, points: Sequence[Point]) -> list[Group]:
         """Gather points into groups."""
@@ -302,7 +345,7 @@ class TightTable:
             return self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
         if not any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
             return _TRIVIAL_WIDTH
-        finest = widest_span(self.families, group, self.tolerance) / MAX_CELLS
+        finest = widest_span(self.families_of(group), group, self.tolerance) / MAX_CELLS
         # A stack's picture is that of its widest pair, somewhat wider than the others.
         stacked = any(len(family.pairs) > 1 for family in self.families)
         aimed = group.width((0.6 if stacked else 1.0) * self.tolerance, coarsens=self.coarsens)
@@ -314,7 +357,6 @@ class TightTable:
 
     def _pass(self, group: Group) -> list[PointBounds]:
         coarsens, width, stages = self.coarsens, self.width_of(group), self.stages_of(group)
-        longest = LONGEST_GIVEN if self.fixed else LONGEST
         for attempt in range(_PASSES):
             self.widths.append(width)
             # A position more must not weigh more than floats can tell, in any row.
@@ -326,15 +368,17 @@ class TightTable:
                         f"compositions: expected losses that take buckets of at most {_STEEPEST:g} nats, got"
                         f" {coarsest:.3g} nats"
                     )
-                return bounds_of_group(
-                    self.families,
+                results = bounds_of_group(
+                    self.families_of(group),
                     replace(group, tilt=min(group.tilt, steepest)),
                     width,
                     self.tolerance,
                     coarsens=coarsens,
-                    longest=longest,
+                    longest=self.longest,
                     keep=self.states if self.keep_states else None,
                 )
+                apart = self.apart[group.directions[0]] if group.apart else None
+                return results if apart is None else [apart.with_far(found) for found in results]
             except PrecisionError:
                 if self.fixed or attempt == _PASSES - 1:
                     raise
@@ -366,14 +410,15 @@ class TightTable:
             tolerance=1e-6 * self.tolerance,
             width=min(self.widths),
         )
+        # No more than a pass of its own takes.
+        near.longest = LONGEST
         try:
             near.solve(strict=False)
         except PrecisionError:
             return False
         return float(near.log_lower[cell[0], 0, 0]) >= log_upper - math.log1p(self.tolerance)
 
-    def _refuse(self, wanted: Sequence[tuple[int, int, int]]) -> None:
-        worst = max(wanted, key=self._bracket)
+    def _refuse(self, worst: tuple[int, int, int]) -> None:
         raise PrecisionError(
             f"tolerance: expected upper / lower - 1 <= {self.tolerance:g} for every r and ε, got"
             f" {self._bracket(worst):.3g} at r = {int(self.rounds[worst[1]])},"

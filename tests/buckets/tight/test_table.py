@@ -526,3 +526,10 @@ def test_no_loss_is_so_large_that_nothing_is_left_of_unbounded_ones(epsilon: flo
     with np.errstate(over="ignore", invalid="ignore"):
         found = tight_bounds({pair: 1}, np.array([1]), np.array([epsilon]), tolerance=1e-3, strict=False)
     assert np.all(found.log_upper[0] > -np.inf)
+
+
+def test_a_lattice_gets_a_pass_for_a_point_of_its_own() -> None:
+    """Next to the largest loss a tilt that serves others, too, does not do."""
+    asked = np.linspace(0.0, 219.0, 16)
+    found = tight_bounds({RandomizedResponse(0.75): 1}, np.array([200]), asked, tolerance=1e-3)
+    assert np.all(found.log_upper - found.log_lower <= math.log1p(1e-3))
