@@ -79,7 +79,9 @@ class Computing:
             for done in executor.run(run_task, self._schedule):
                 self._take(done)
                 if self._ousted():
-                    self._give_up("another run has taken the store over, after this one was not seen for too long")
+                    self._give_up(
+                        "another run, which goes on, has taken the store over after this one was not seen for too long"
+                    )
                     self._schedule.clear()
         except WorkersLostError as error:
             self._give_up(str(error))

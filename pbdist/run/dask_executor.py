@@ -34,7 +34,7 @@ _WORKER_SECONDS = 60
 _LOST_SECONDS = 300.0
 #: How often to look whether there still are workers while nothing comes back.
 _LOOK_SECONDS = 5.0
-_CONNECTION_LOST = "the connection to the scheduler was lost"
+_CONNECTION_LOST = "the connection to the scheduler was lost: the same command goes on where this one stopped"
 _NOISY_LOGGERS = tuple(
     f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
 )
@@ -187,7 +187,8 @@ class DaskExecutor:
                 lost_since = None if self._known_workers() else lost_since or now
                 if lost_since is not None and now - lost_since > self._patience():
                     raise WorkersLostError(
-                        f"expected a worker on {self._where()}, got none for {self._patience():g} s"
+                        f"expected a worker on {self._where()}, got none for {self._patience():g} s: "
+                        "the same command goes on where this one stopped"
                     ) from None
 
     def _patience(self) -> float:
@@ -204,6 +205,8 @@ class DaskExecutor:
     def _connect(self, stack: ExitStack) -> None:
         if self._scheduler is None and self._scheduler_file is None:
             self._handle = stack.enter_context(start_cluster(self._profile))
+            # It tells of tasks whose results a killed worker took along, which are computed again.
+            logging.getLogger("distributed.scheduler").setLevel(logging.CRITICAL)
             self._client = stack.enter_context(Client(self._handle.cluster))
             self._handle.wait(self._client)
             return

@@ -11,6 +11,7 @@ from pbdist.run import giant
 from pbdist.run.computing import Computing
 from pbdist.run.events import Listener
 from pbdist.run.executor import Executor
+from pbdist.run.scratch import scratch_of
 from pbdist.store import (
     LocalPlace,
     Place,
@@ -92,6 +93,7 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
             workers.close()
             if not held.lost:
                 remove_strays(parts[0])
+                scratch_of(place.url).clear()
     computing.finish()
     return parts[0]
 

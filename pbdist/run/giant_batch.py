@@ -9,6 +9,7 @@ from pbdist.errors import BatchError, InvalidInputError
 from pbdist.run import giant
 from pbdist.run.batch import Receipt, Task, fill, worker_name
 from pbdist.run.executor import Executor, Failure
+from pbdist.run.scratch import scratch_of
 from pbdist.store import BatchWriter
 
 __all__ = ["ExecutorMapper", "run_giant_batch"]
@@ -76,7 +77,7 @@ def run_giant_batch(task: Task, executor: Executor) -> Receipt:
     memory = executor.worker_bytes
     if memory is None:
         raise InvalidInputError("memory_limit: expected workers with a limit, for cells too large for one, got none")
-    scratch = giant.scratch_at(f"{task.head.place.url}.scratch")
+    scratch = scratch_of(task.head.place.url.removesuffix(f"/{task.head.part}"))
     writer = BatchWriter(task.head, batch, cells)
     computing, failures = fill(
         writer,

@@ -1,9 +1,10 @@
 """Arrays of a giant cell on a disk or an object store, for as long as the cell is computed."""
 
 import os
-import shutil
+import re
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
@@ -14,12 +15,15 @@ import numpy.typing as npt
 from pbdist.buckets.blocked import VectorStore
 from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at
 
-__all__ = ["FolderScratch", "PlaceScratch", "Scratch", "scratch_at"]
+__all__ = ["FolderScratch", "PlaceScratch", "Scratch", "scratch_at", "scratch_of"]
 
 #: Magic bytes, CRC-32 of all that follows it, kind of number, number of dimensions, their lengths.
 _HEADER = struct.Struct("<4sIcB2xQQ")
 _MAGIC = b"PBV1"
 _AFTER_CHECKSUM = 8
+#: What the names of its files end in, those being written too: nothing else is ever removed.
+_BLOCK = ".pbdist-block"
+_BLOCK_FILE = re.compile(rf"{re.escape(_BLOCK)}(\.[0-9a-f]{{32}}{re.escape(PARTIAL)})?$")
 _KINDS = {b"d": np.dtype("<f8"), b"D": np.dtype("<c16")}
 
 
@@ -44,11 +48,11 @@ class FolderScratch:
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return an array."""
-        return _decoded((Path(self._folder) / name).read_bytes(), name)
+        return _decoded((Path(self._folder) / f"{name}{_BLOCK}").read_bytes(), name)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Keep an array, whole or not at all."""
-        path = Path(self._folder) / name
+        path = Path(self._folder) / f"{name}{_BLOCK}"
         partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
         header, data = _encoded(array)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,11 +67,16 @@ class FolderScratch:
 
     def remove(self, name: str) -> None:
         """Forget an array."""
-        (Path(self._folder) / name).unlink(missing_ok=True)
+        (Path(self._folder) / f"{name}{_BLOCK}").unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        """Remove every block, and the folders that are empty then."""
+        for folder, _, files in os.walk(self._folder, topdown=False):
+            for file in files:
+                if _BLOCK_FILE.search(file):
+                    Path(folder, file).unlink(missing_ok=True)
+            with suppress(OSError):  # Something of somebody else's is in it.
+                Path(folder).rmdir()
 
 
 class PlaceScratch:
@@ -84,27 +93,34 @@ class PlaceScratch:
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return an array."""
-        return _decoded(self._place.read(name), name)
+        return _decoded(self._place.read(f"{name}{_BLOCK}"), name)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Keep an array, whole or not at all."""
         header, data = _encoded(array)
-        self._place.write(name, header + data)
+        self._place.write(f"{name}{_BLOCK}", header + data)
 
     def remove(self, name: str) -> None:
         """Forget an array."""
-        self._place.remove(name)
+        self._place.remove(f"{name}{_BLOCK}")
 
     def clear(self) -> None:
-        """Remove all files."""
+        """Remove every block."""
         for name, _ in list(self._place.names()):
-            self._place.remove(name)
+            if _BLOCK_FILE.search(name):
+                self._place.remove(name)
 
 
 def scratch_at(where: str) -> Scratch:
-    """Return the scratch at a path or a URL, which every worker sees; whatever else lies there is removed with it."""
+    """Return the scratch at a path or a URL, which every worker sees; what else lies there stays."""
     place = place_at(where)
     return FolderScratch(place.url) if isinstance(place, LocalPlace) else PlaceScratch(place)
+
+
+def scratch_of(store: str) -> Scratch:
+    """Return the scratch beside a store, at the same path or URL but for the name, ``.NAME.scratch``."""
+    folder, _, name = store.rpartition("/")
+    return scratch_at(f"{folder}/.{name}.scratch")
 
 
 def _encoded(array: npt.NDArray[Any]) -> tuple[bytes, bytes | memoryview]:

@@ -21,6 +21,7 @@ from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, CellFailed, Event, RunFinished
 from pbdist.run.executor import Done
 from pbdist.run.profile import LocalProfile
+from pbdist.run.scratch import scratch_of
 from pbdist.store import failed_cells, hold, open_parts, open_store
 from pbdist.study import load_study
 from tests.studies import TINY, files_of, results_of, write_study
@@ -171,3 +172,20 @@ def test_the_second_driver_is_told_who_is_at_work(tmp_path: Path) -> None:
     with hold(tmp_path / "s.zarr"), pytest.raises(InvalidInputError, match=rf"process {os.getpid()} on .* since 20"):
         run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
     assert results_of(tmp_path / "s.zarr") == before
+
+
+def test_what_somebody_else_keeps_beside_a_store_stays(tmp_path: Path) -> None:
+    """Blocks that a killed run has left are removed by the next one, and nothing else."""
+    (tmp_path / ".s.zarr.scratch" / "thesis").mkdir(parents=True)
+    kept = [tmp_path / ".s.zarr.scratch" / "thesis" / "thesis.tex", tmp_path / ".s.zarr.scratch" / "x.partial"]
+    for path in kept:
+        path.write_text("years of work")
+    scratch = scratch_of(str(tmp_path / "s.zarr"))
+    for name in ("a", "b/c"):
+        scratch.write(name, np.ones(3))
+    left = tmp_path / ".s.zarr.scratch" / "a.pbdist-block.0123456789abcdef0123456789abcdef.partial"
+    left.write_bytes(b"torn")
+    assert scratch.read("b/c").tolist() == [1.0, 1.0, 1.0]
+    run_study(load_study(write_study(tmp_path)), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    found = sorted(path for path in (tmp_path / ".s.zarr.scratch").rglob("*") if path.is_file())
+    assert found == sorted(kept)

@@ -88,8 +88,8 @@ def test_arrays_come_back_and_damage_is_found(tmp_path, kind):
         assert back.dtype == array.dtype
         assert back.shape == array.shape
         np.testing.assert_array_equal(back, array)
-    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == ["0", "1", "2", "3", "4"]
-    path = tmp_path / "some" / "1"
+    assert sorted(path.name for path in (tmp_path / "some").iterdir()) == [f"{n}.pbdist-block" for n in range(5)]
+    path = tmp_path / "some" / "1.pbdist-block"
     content = path.read_bytes()
     for position in range(len(content)):
         path.write_bytes(content[:position] + bytes([content[position] ^ 4]) + content[position + 1 :])
