@@ -13,10 +13,13 @@ from pbdist.buckets import bounds_table
 from pbdist.buckets.blocked import Layout, SerialMapper
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
-from pbdist.run import giant
+from pbdist.run import SerialExecutor, giant, run_study
+from pbdist.run.events import BatchFinished
 from pbdist.run.scratch import FolderScratch, PlaceScratch, scratch_at
 from pbdist.store.place import place_at
+from pbdist.study import load_study, plan_study
 from pbdist.study.spec import Cell, StudySpec
+from tests.studies import TINY, results_of, write_study
 
 
 def _study(
@@ -158,3 +161,24 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
     _assert_as_in_memory(study, table)
     assert max(peaks) <= giant.projected_bytes(study, limit)
     assert not (tmp_path / "scratch").exists()
+
+
+class _Narrow(SerialExecutor):
+    """A process that may not use what the cells take."""
+
+    worker_bytes = 660 << 20
+
+
+@pytest.mark.slow
+def test_a_run_computes_giant_cells_in_blocks_and_stores_the_same_bytes(tmp_path):
+    text = TINY.replace("buckets: 400", "buckets: 2000000\nkeep_states: true").replace("[1, 2, 4, 7]", "[1, 2]")
+    text = re.sub(r"(?s)targets:.*", "", text).replace("  - kind: RandomizedResponse\n    p: [0.6, 0.7]\n", "")
+    study = load_study(write_study(tmp_path, text.replace("scale: [2, 3, 5]", "scale: [2]")))
+    plan = plan_study(study)
+    assert int(plan.cell_bytes.min()) > _Narrow.worker_bytes
+    events = []
+    run_study(study, tmp_path / "blocks.zarr", _Narrow(), events.append)
+    run_study(study, tmp_path / "whole.zarr", SerialExecutor(), lambda _: None)
+    assert results_of(tmp_path / "blocks.zarr") == results_of(tmp_path / "whole.zarr")
+    assert sum(isinstance(event, BatchFinished) for event in events) == len(plan.batches)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["blocks.zarr", "study.yaml", "whole.zarr"]
