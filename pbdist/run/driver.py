@@ -2,17 +2,19 @@
 
 import gc
 import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.run import giant
 from pbdist.run.computing import Computing
 from pbdist.run.events import Listener
 from pbdist.run.executor import Executor
 from pbdist.run.scratch import scratch_of
 from pbdist.store import (
+    Held,
+    Held,
     LocalPlace,
     Place,
     StoredStudy,
@@ -25,6 +27,7 @@ from pbdist.store import (
     open_parts,
     place_at,
     remove_strays,
+    restore_heads,
     restore_parts,
 )
 from pbdist.study import Batch, Plan, StudySpec, plan_study
@@ -76,8 +79,8 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         if not is_there(place):
             # Workers that do not come up must not leave an empty store behind.
             running.start([plan_study(study)], place)
-        with hold(place) as held:
-            parts = _parts(place, study, running)
+        with _held(place) as held:
+            parts = _parts(place, study, running, held)
             plans = [plan_study(part.study, part.cells_per_batch) for part in parts]
             left = [
                 (part, batch, plan)
@@ -98,19 +101,32 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
     return parts[0]
 
 
-def _parts(place: Place, study: StudySpec, workers: "_Workers") -> Sequence[StoredStudy]:
+@contextmanager
+def _held(place: Place) -> Iterator[Held]:
+    """Hold a store; where its lock cannot even be made, no store can be either."""
+    with ExitStack() as stack:
+        try:
+            held = stack.enter_context(hold(place))
+        except OSError as error:
+            if isinstance(error, PbdistError):
+                raise
+            raise InvalidInputError(f"store: expected a path to create a store at, got: {error}") from error
+        yield held
+
+
+def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held) -> Sequence[StoredStudy]:
     """Return the parts of the store, whole but for results: created, put back, or extended by what it lacks."""
     if not is_there(place):
         return (create_or_open(place, plan_study(study)),)
     # First whole, so that what is missing is found by cells that can be read.
+    restore_heads(place, study)
     parts = restore_parts(open_parts(place), study)
-    missing = missing_parts([part.study for part in parts], study)
-    if not missing:
-        return parts
-    plans = [plan_study(rectangle) for rectangle in missing]
-    # Workers that do not come up must not leave an extension behind either.
-    workers.start(plans, place)
-    return extend(parts, plans)
+    plans = [plan_study(missing) for missing in missing_parts([part.study for part in parts], study)]
+    if plans:
+        # Workers that do not come up must not leave an extension behind either.
+        workers.start(plans, place)
+    # Without plans too: an interrupted extension may have left something.
+    return extend(parts, plans, held)
 
 
 def _uncommitted(part: StoredStudy, plan: Plan) -> Sequence[Batch]:

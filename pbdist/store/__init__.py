@@ -9,6 +9,7 @@ from pbdist.store.lock import Held, Holder, hold, holder
 from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_store
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
 from pbdist.store.read import changed_skeleton, check_skeleton, read_cell, read_values
+from pbdist.store.recover import restore_heads
 from pbdist.store.restore import remove_strays, restore_parts, restore_skeleton
 from pbdist.store.states import read_state
 from pbdist.store.write import BatchWriter
@@ -43,6 +44,7 @@ __all__ = [
     "read_state",
     "read_values",
     "remove_strays",
+    "restore_heads",
     "restore_parts",
     "restore_skeleton",
 ]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from pbdist.store.commit import changed_files, failures_of, is_committed, record_file, record_of
 from pbdist.store.documents import read_attributes
+from pbdist.store.heads import part_folder, read_extensions, read_or_none
 from pbdist.store.layout import BOUNDS, COMPUTED, EXTENSIONS, STATES, cell_group, chunk_file
-from pbdist.store.open import StoredStudy, open_parts, read_extensions, read_or_none
+from pbdist.store.open import StoredStudy, open_parts
 from pbdist.store.place import Place, place_at
 from pbdist.store.read import changed_skeleton
 from pbdist.store.restore import unfinished_folders
@@ -31,7 +32,7 @@ class StoreCheck:
     missing
         Batches without a commit record: the path of the part, empty for the first one, and the number.
     damaged
-        Files that are missing or changed, and what is wrong with each.
+        Files that are missing or changed, or belong to a part that is none, and what is wrong with each.
     failed
         Cells that could not be computed: the path of the part, the number of the cell, and the cause.
     strays
@@ -78,7 +79,14 @@ def check_store(where: str | Path | Place) -> StoreCheck:
             damaged[list_file] = "missing or other content"
         elif listed["left"]:
             damaged[list_file] = f"an extension was interrupted that lacks {listed['left']} parts"
-    strays = [name for name, _ in place.names() if name not in known and not any(check.owns(name) for check in checks)]
+    strays = []
+    whole = {stored.part for stored in parts}
+    for name, _ in place.names():
+        if parts[0].format > 2 and (part_folder(name) or "") not in whole:
+            # Of an interrupted extension, or results whose part can no longer be recognised.
+            damaged[name] = "of a part that is not in the list"
+        elif name not in known and not any(check.owns(name) for check in checks):
+            strays.append(name)
     strays += [f"../{folder.name}" for folder in unfinished_folders(place)]
     return StoreCheck(
         batches=sum(stored.batches for stored in parts),

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 
 from pbdist.store.columns import FileDigest
-from pbdist.store.documents import digest_of, group_document, read_attributes, seal, unsealed
+from pbdist.store.documents import digest_of, group_document, read_attributes, seal
+from pbdist.store.heads import RECORD_SEAL, read_or_none, sealed_record
 from pbdist.store.layout import BOUNDS, COMPUTED, batch_group, cell_group, chunk_file
-from pbdist.store.open import PartHead, StoredStudy, read_or_none
+from pbdist.store.open import PartHead, StoredStudy
 from pbdist.store.place import PARTIAL, Place
 from pbdist.store.provenance import provenance
 from pbdist.types import JsonValue
@@ -22,8 +23,6 @@ __all__ = [
     "record_file",
     "record_of",
 ]
-
-_RECORD_SEAL = "record_sha256"
 
 
 def record_file(index: int) -> str:
@@ -51,22 +50,19 @@ def record_document(head: PartHead, index: int, files: Mapping[str, FileDigest],
         record["study_digest"] = head.digest
         if failed:
             record["failed"] = {str(cell): cause for cell, cause in failed.items()}
-        record = seal(record, _RECORD_SEAL)
+        record = seal(record, RECORD_SEAL)
     return group_document({"commit": record})
 
 
 def record_of(head: PartHead, index: int, data: bytes | None) -> dict[str, JsonValue] | None:
     """Return the commit record in the content of its file, None where it is none of that batch."""
-    attributes = read_attributes(data, exact=head.format > 2)
-    record = (attributes or {}).get("commit")
-    if head.format > 2:
-        if set(attributes or {}) != {"commit"}:
-            return None
-        record = unsealed(record, _RECORD_SEAL)
-        cells = head.cells_of(index)
-        if record is not None and (record["cells"], record["study_digest"]) != ([cells.start, cells.stop], head.digest):
-            return None
-    return record if isinstance(record, dict) else None
+    if head.format < 3:
+        listed = (read_attributes(data, exact=False) or {}).get("commit")
+        return listed if isinstance(listed, dict) else None
+    record, cells = sealed_record(data), head.cells_of(index)
+    if record is not None and (record["cells"], record["study_digest"]) != ([cells.start, cells.stop], head.digest):
+        return None
+    return record
 
 
 def commit_record(stored: StoredStudy | PartHead, index: int) -> dict[str, JsonValue] | None:

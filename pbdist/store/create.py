@@ -3,13 +3,17 @@
 import shutil
 import uuid
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError, StoreMismatchError
-from pbdist.store.layout import part_name
+from pbdist.store.heads import part_folder, read_extensions
+from pbdist.store.layout import EXTENSIONS, part_name
+from pbdist.store.lock import Held
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
 from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at
-from pbdist.store.skeleton import COPY_FILE, ROOT_FILE, new_skeleton, write_extensions, write_skeleton
+from pbdist.store.recover import clear
+from pbdist.store.skeleton import new_skeleton, write_extensions, write_skeleton
 from pbdist.study import Plan
 
 __all__ = ["create_or_open", "extend"]
@@ -46,39 +50,63 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
     return stored
 
 
-def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan]) -> tuple[StoredStudy, ...]:
+def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | None = None) -> tuple[StoredStudy, ...]:
     """Add a part for each plan to a store, and return all its parts; for the one driver of the store.
 
     Guaranteed: no file of the parts that were there is touched. An interrupted call has added some of the new parts
-    as a whole, or none.
+    as a whole, or none. What an interrupted one has left besides is removed, also where there are no plans.
+
+    Parameters
+    ----------
+    parts
+        All parts of the store.
+    plans
+        The studies that the store lacks.
+    held
+        What shows that this process holds the store; looked at before anything is changed.
 
     Raises
     ------
+    InvalidInputError
+        Another process has taken over meanwhile.
     StoreMismatchError
         The store is of format 1 or 2, which has no parts.
     OSError
         The new parts cannot be written.
     """
-    first = parts[0]
+    first, place = parts[0], parts[0].place
+    if first.format < 3 and not plans:
+        return tuple(parts)
     if first.format < 3:
         raise StoreMismatchError(
             f"{first.where}: expected a store of format 3 to extend, got one of format {first.format}: run the larger"
             " study into a new store"
         )
-    place = first.place
     listed = {stored.part: stored.study.digest for stored in parts[1:]}
-    number = max((int(part.rpartition("/")[2]) for part in listed), default=0)
     for added, plan in enumerate(plans):
+        # The number of a part that was removed may be taken again.
+        part = next(name for name in map(part_name, count(1)) if name not in listed)
+        _still(held, place)
         write_extensions(place, listed, len(plans) - added)
-        number += 1
-        part = part_name(number)
-        _clear(place.inner(part))
+        clear(place.inner(part))
         root, files = new_skeleton(plan.study, plan.cells_per_batch, part)
         write_skeleton(place.inner(part), root, files)
         listed[part] = plan.study.digest
-    if plans:
+    unlisted = {part_folder(name) for name, _ in place.names(EXTENSIONS)} - {None, *listed}
+    if unlisted:
+        _still(held, place)
+    for remainder in unlisted:
+        clear(place.inner(str(remainder)))
+    if plans or (read_extensions(place) or {}).get("left"):
+        _still(held, place)
         write_extensions(place, listed)
-    return open_parts(place)
+    return open_parts(place) if plans else tuple(parts)
+
+
+def _still(held: Held | None, place: Place) -> None:
+    """Refuse to go on where another driver has taken over meanwhile."""
+    if held is not None and not held.confirmed():
+        raise InvalidInputError(f"{place.url}: expected to be the one driver of the store, got another one at work")
 
 
 def _create(place: Place, plan: Plan) -> None:
@@ -98,10 +126,3 @@ def _create(place: Place, plan: Plan) -> None:
                 raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _clear(place: Place) -> None:
-    """Remove what an interrupted extension has left: the root first, so that no remainder passes for a part."""
-    names = [name for name, _ in place.names()]
-    for name in sorted(names, key=lambda name: (name not in (ROOT_FILE, COPY_FILE), name)):
-        place.remove(name)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError
-from pbdist.store.open import read_or_none
+from pbdist.store.heads import read_or_none
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
 
 __all__ = ["REFRESH_SECONDS", "STALE_SECONDS", "Held", "Holder", "hold", "holder"]
@@ -84,11 +84,34 @@ class Held:
     def __init__(self, holder: Holder) -> None:
         self.holder = holder
         self._lost = threading.Event()
+        # One at a time: while a lease is exchanged in a folder it is not there.
+        self._showing = threading.Lock()
+        self._show: Callable[[], object] = lambda: None
 
     @property
     def lost(self) -> bool:
         """Whether another process has taken over, because this one could not show for long that it is alive."""
         return self._lost.is_set()
+
+    def show(self) -> None:
+        """Show that this process is alive."""
+        with self._showing:
+            self._show()
+
+    def confirmed(self) -> bool:
+        """Whether this process holds the store now: asked anew, as it may have been stopped for long.
+
+        Raises
+        ------
+        OSError
+            The lease cannot be read.
+        """
+        self.show()
+        return not self.lost
+
+    def shown_by(self, show: Callable[[], object]) -> None:
+        """Tell how this process shows that it is alive."""
+        self._show = show
 
     def lose(self) -> None:
         """Take note of that."""
@@ -131,7 +154,8 @@ def hold(where: str | Path | Place, *, refresh: float = REFRESH_SECONDS) -> Iter
         else:
             try:
                 os.pwrite(descriptor, held.holder.encoded(), 0)
-                with _refreshing(lambda: os.pwrite(descriptor, _now(held), 0), refresh):
+                held.shown_by(lambda: os.pwrite(descriptor, _now(held), 0))
+                with _refreshing(held.show, refresh):
                     yield held
             finally:
                 path.unlink(missing_ok=True)
@@ -139,7 +163,8 @@ def hold(where: str | Path | Place, *, refresh: float = REFRESH_SECONDS) -> Iter
             return
     _take_lease(place, name, held, store.url, refresh)
     try:
-        with _refreshing(lambda: _refresh_lease(place, name, held), refresh):
+        held.shown_by(lambda: _refresh_lease(place, name, held))
+        with _refreshing(held.show, refresh):
             yield held
     finally:
         with suppress(OSError):

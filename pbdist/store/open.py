@@ -1,7 +1,6 @@
 """Open a store: find out whether something is one, of which format, and which study it holds."""
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,34 +8,22 @@ from pathlib import Path
 
 from pbdist.errors import InvalidInputError, NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
 from pbdist.store.columns import FileDigest, StoredCells
-from pbdist.store.documents import read_attributes, unsealed
-from pbdist.store.layout import COMMITS, EXTENSIONS, STORE_FORMATS, listing_format
+from pbdist.store.documents import read_attributes
+from pbdist.store.heads import extensions_of, head_of, read_or_none, traces_of
+from pbdist.store.layout import STORE_FORMATS, listing_format
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.study import StudySpec
 from pbdist.types import JsonValue
 
 __all__ = [
-    "ATTRIBUTES_SEAL",
-    "COPY",
     "PartHead",
     "StoredStudy",
-    "extensions_of",
     "is_there",
-    "listed_parts",
+    "open_part",
     "open_parts",
     "open_store",
-    "read_extensions",
-    "read_or_none",
-    "sealed_copy",
-    "sealed_root",
     "stored_digest",
 ]
-
-#: The key of the SHA-256 in the root attributes, and in those of the list of parts.
-ATTRIBUTES_SEAL = "attributes_sha256"
-#: The key of the root attributes in those of ``commits``, where a second copy of them is.
-COPY = "copy_of_root"
-_PART_ROOT = re.compile(rf"{EXTENSIONS}/[0-9]+/zarr\.json")
 
 
 @dataclass(frozen=True)
@@ -159,7 +146,7 @@ def open_store(where: str | Path | Place) -> StoredStudy:
     StoreDamagedError
         The study that the store holds cannot be read, or is not the one of its digest.
     """
-    return _open_part(place_at(where), "")
+    return open_part(place_at(where), "")
 
 
 def open_parts(where: str | Path | Place) -> tuple[StoredStudy, ...]:
@@ -171,10 +158,10 @@ def open_parts(where: str | Path | Place) -> tuple[StoredStudy, ...]:
         As `open_store`, for any part.
     """
     place = place_at(where)
-    first = _open_part(place, "")
+    first = open_part(place, "")
     if first.format < 3:
         return (first,)
-    return (first, *(_open_part(place.inner(part), part) for part in extensions_of(place)))
+    return (first, *(open_part(place.inner(part), part) for part in extensions_of(place)))
 
 
 def stored_digest(place: Place, part: str) -> str:
@@ -185,7 +172,7 @@ def stored_digest(place: Place, part: str) -> str:
     NotAStoreError
         There is no store.
     """
-    root = sealed_root(place, part) or sealed_copy(place, part) or _plain_root(place)
+    root = head_of(place, part) or _plain_root(place)
     return str(root.get("study_digest"))
 
 
@@ -197,59 +184,16 @@ def is_there(place: Place) -> bool:
     return next(iter(place.names()), None) is not None
 
 
-def listed_parts(place: Place) -> dict[str, str] | None:
-    """Return the parts that the list of them names, with the digests of their studies; None where it cannot be read."""
-    content = read_extensions(place)
-    return None if content is None else dict(content["parts"])
-
-
-def read_extensions(place: Place) -> dict[str, JsonValue] | None:
-    """Return the list of ``parts`` and how many are ``left`` of an extension; None where it cannot be read."""
-    return unsealed(read_attributes(read_or_none(place, f"{EXTENSIONS}/zarr.json")), ATTRIBUTES_SEAL)
-
-
-def extensions_of(place: Place) -> list[str]:
-    """Return the paths of the parts that extend a store; where no list names them, of those that are whole."""
-    listed = listed_parts(place)
-    if listed is not None:
-        return sorted(listed, key=_number)
-    # The root of a part is written last: one without it was never finished.
-    found = {name.removesuffix("/zarr.json") for name, _ in place.names(EXTENSIONS) if _PART_ROOT.fullmatch(name)}
-    return sorted((part for part in found if sealed_root(place.inner(part), part) is not None), key=_number)
-
-
-def read_or_none(place: Place, name: str) -> bytes | None:
-    """Return the content of a file, None where there is none."""
-    try:
-        return place.read(name)
-    except FileNotFoundError:
-        return None
-
-
-def sealed_root(place: Place, part: str) -> dict[str, JsonValue] | None:
-    """Return the root attributes of a part of format 3 on, without their SHA-256; None where they are damaged."""
-    return _of_part(read_attributes(read_or_none(place, "zarr.json")), part)
-
-
-def sealed_copy(place: Place, part: str) -> dict[str, JsonValue] | None:
-    """Return the second copy of the root attributes; None where it is damaged."""
-    attributes = read_attributes(read_or_none(place, f"{COMMITS}/zarr.json"))
-    return None if attributes is None or set(attributes) != {COPY} else _of_part(attributes[COPY], part)
-
-
-def _of_part(attributes: JsonValue, part: str) -> dict[str, JsonValue] | None:
-    content = unsealed(attributes, ATTRIBUTES_SEAL)
-    return content if content is not None and content.get("part") == part else None
-
-
-def _number(part: str) -> int:
-    return int(part.rpartition("/")[2])
-
-
-def _open_part(place: Place, part: str) -> StoredStudy:
+def open_part(place: Place, part: str) -> StoredStudy:
+    """As `open_store` for one part, whose place is `place`."""
     # A damaged root is read from its copy, and put back when the study is run again.
-    root = sealed_root(place, part) or sealed_copy(place, part)
+    root = head_of(place, part)
     if root is None:
+        if part or traces_of(place):
+            raise StoreDamagedError(
+                f"{place.url}: expected root attributes, or the copy of them in commits, got both damaged:"
+                " run the study again"
+            )
         return _open_listing(place)
     version = root["pbdist_format"]
     if version != STORE_FORMATS[-1]:

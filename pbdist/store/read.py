@@ -9,8 +9,9 @@ import zarr
 from pbdist.errors import StoreDamagedError
 from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.commit import changed_file
+from pbdist.store.heads import read_or_none
 from pbdist.store.layout import BOUNDS, COMPUTED
-from pbdist.store.open import StoredStudy, read_or_none
+from pbdist.store.open import StoredStudy
 from pbdist.store.skeleton import ROOT_FILE, root_files
 from pbdist.types import FloatArray, JsonValue
 

@@ -8,12 +8,15 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.store.documents import digest_of, read_attributes
+from pbdist.store.heads import listed_parts, read_or_none
 from pbdist.store.layout import EXTENSIONS
-from pbdist.store.open import StoredStudy, listed_parts, read_or_none
+from pbdist.store.open import StoredStudy
 from pbdist.store.place import PARTIAL, LocalPlace, Place
 from pbdist.store.read import changed_skeleton
+from pbdist.store.recover import drop
+from pbdist.store.search import cells_of_parts, computed_anew
 from pbdist.store.skeleton import listing_skeleton, new_skeleton, root_files, write_extensions
-from pbdist.study import Cell, Plan, StudySpec
+from pbdist.study import Plan, StudySpec
 
 __all__ = ["remove_strays", "restore_parts", "restore_skeleton", "unfinished_folders"]
 
@@ -28,30 +31,47 @@ def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[Stor
     parts
         All parts of the store.
     wanted
-        The study that is to be run. Where the list of a part's cells is damaged, it is taken from there, or from
-        another part with the same cells.
+        The study that is to be run. Where the list of a part's cells is damaged, they are found among its cells and
+        those of the other parts. A part whose cells are not found, but whose points `wanted` asks for, is removed with
+        a warning, to be computed anew.
 
     Returns
     -------
     tuple of StoredStudy
-        The parts; one that holds `wanted` itself has it as its study, so that its cells are not read again.
+        The parts, without those that are to be computed anew; one that holds `wanted` itself has it as its study, so
+        that its cells are not read again.
 
     Raises
     ------
     StoreDamagedError
-        The cells of a part cannot be read, and neither `wanted` nor another part has them.
+        The cells of a part cannot be read, neither `wanted` nor other parts tell them, and `wanted` does not ask for
+        what is lost either.
     OSError
         The files cannot be written.
     """
+    first = parts[0]
+    changed = {stored.part for stored in parts if changed_skeleton(stored)}
+    cells = cells_of_parts(parts, wanted) if changed else {}
+    known = [replace(stored.study, cells=cells[stored.part]) for stored in parts if stored.part in cells]
+    lost = {stored.part: stored for stored in parts if stored.part in changed and stored.part not in cells}
+    for stored in lost.values():
+        if not stored.part or len(known) + len(lost) < len(parts) or not computed_anew(stored, known, wanted):
+            raise StoreDamagedError(
+                f"{stored.place.url}: expected a study with the cells of the store, some of which cannot be read any"
+                " more: run the study file that it was made from"
+            )
+    for part in lost:
+        drop(first.place, part)
     restored = []
     for stored in parts:
+        if stored.part in lost:
+            continue
         whole = wanted if stored.study.digest == wanted.digest else None
-        if changed_skeleton(stored):
-            _restore(stored, whole or replace(stored.study, cells=_readable_cells(stored, parts, wanted)))
+        if stored.part in changed:
+            _restore(stored, whole or replace(stored.study, cells=cells[stored.part]))
         restored.append(stored if whole is None else replace(stored, study=whole))
-    first = parts[0]
     if len(parts) > 1 or read_or_none(first.place, f"{EXTENSIONS}/zarr.json") is not None:
-        listed = {stored.part: stored.study.digest for stored in parts[1:]}
+        listed = {stored.part: stored.study.digest for stored in restored[1:]}
         if listed_parts(first.place) != listed:
             write_extensions(first.place, listed)
     return tuple(restored)
@@ -84,9 +104,12 @@ def remove_strays(stored: StoredStudy) -> None:
 def unfinished_folders(place: Place) -> Iterator[Path]:
     """Yield the hidden folders beside a local store in which one was being created."""
     if isinstance(place, LocalPlace):
-        path = Path(place.url)
-        pattern = re.compile(rf"\\.{re.escape(path.name)}\\.[0-9a-f]{{32}}{re.escape(PARTIAL)}")
-        yield from (folder for folder in path.parent.iterdir() if pattern.fullmatch(folder.name) and folder.is_dir())
+        # A store that is reached by a link was created beside what the link leads to.
+        for path in {Path(place.url), Path(place.url).resolve()}:
+            pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}{re.escape(PARTIAL)}")
+            yield from (
+                folder for folder in path.parent.iterdir() if pattern.fullmatch(folder.name) and folder.is_dir()
+            )
 
 
 def _restore(stored: StoredStudy, study: StudySpec) -> None:
@@ -118,32 +141,3 @@ def _content(place: Place, name: str) -> bytes | None:
         return read_or_none(place, name)
     except IsADirectoryError:
         return None
-
-
-def _readable_cells(stored: StoredStudy, parts: Sequence[StoredStudy], wanted: StudySpec) -> Sequence[Cell]:
-    """Return the cells of a part from wherever they are, known by their SHA-256."""
-    for study in _candidates(stored, parts, wanted):
-        try:
-            if study.cells_sha256 == stored.study.cells_sha256:
-                return tuple(study.cells)
-        except StoreDamagedError:
-            continue
-    raise StoreDamagedError(
-        f"{stored.place.url}: expected a study with the cells of the store, some of which cannot be read any more:"
-        " run the study file that it was made from"
-    )
-
-
-def _candidates(stored: StoredStudy, parts: Sequence[StoredStudy], wanted: StudySpec) -> Iterator[StudySpec]:
-    """Yield studies that may have the cells of a part: itself, `wanted`, other parts, what of `wanted` these lack."""
-    yield from (stored.study, wanted)
-    others = [part.study for part in parts if part.part != stored.part]
-    yield from others
-    known: set[Cell] = set()
-    for study in others:
-        try:
-            known.update(study.cells)
-        except StoreDamagedError:
-            continue
-    yield replace(wanted, cells=tuple(cell for cell in wanted.cells if cell not in known))
-    yield replace(wanted, cells=tuple(wanted.cells[: len(stored.study.cells)]))

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from pbdist.store.arrays import array_files
 from pbdist.store.documents import digest_of, group_document, seal
+from pbdist.store.heads import ATTRIBUTES_SEAL, COPY
 from pbdist.store.layout import COMMITS, EXTENSIONS, STATES, STORE_FORMATS, batch_group, listing_format
-from pbdist.store.open import ATTRIBUTES_SEAL, COPY
 from pbdist.store.place import Place
 from pbdist.store.provenance import provenance
 from pbdist.study import StudySpec

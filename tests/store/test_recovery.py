@@ -1,0 +1,226 @@
+"""Stores with damage that no other copy mends: what can be told from the rest is, all else is computed anew."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pbdist.errors import NotAStoreError, StoreDamagedError
+from pbdist.run import SerialExecutor, run_study
+from pbdist.store import check_store, open_parts, open_store, place_at
+from pbdist.study import StudySpec, load_study
+from tests.studies import files_of, write_study
+
+BASE = """\
+format: 1
+name: base
+mechanisms:
+  - {kind: Laplace, scale: [2, 3]}
+method: buckets
+buckets: 20
+compositions: [1, 2]
+epsilon: [0, 0.5]
+"""
+#: Each what the last one is extended to: by a noise setting, then by an r, which the part for it knows all cells of.
+TEXTS = (BASE, BASE.replace("[2, 3]", "[2, 3, 5]"), BASE.replace("[2, 3]", "[2, 3, 5]").replace("[1, 2]", "[1, 2, 4]"))
+FIRST, SECOND = "extensions/001", "extensions/002"
+
+
+def run(study: StudySpec, where: Path) -> None:
+    run_study(study, where, SerialExecutor(), lambda _: None)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[StudySpec]]:
+    folder = tmp_path_factory.mktemp("recovery")
+    studies = [load_study(write_study(folder, text)) for text in TEXTS]
+    for study in studies:
+        run(study, folder / "s.zarr")
+    assert [part.part for part in open_parts(folder / "s.zarr")] == ["", FIRST, SECOND]
+    return folder / "s.zarr", studies
+
+
+@pytest.fixture
+def store(made: tuple[Path, list[StudySpec]], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made[0], tmp_path / "s.zarr"))
+
+
+@pytest.fixture
+def studies(made: tuple[Path, list[StudySpec]]) -> list[StudySpec]:
+    return made[1]
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("part", ["", FIRST, SECOND])
+def test_cells_of_a_part_are_found_by_each_study_that_was_ever_run(
+    store: Path, studies: list[StudySpec], part: str
+) -> None:
+    before = files_of(store)
+    for study in studies:
+        flip(store / part / "pair/c/0")
+        assert not check_store(store).healthy
+        run(study, store)
+        assert files_of(store) == before
+
+
+def test_cells_of_two_parts_are_found_one_by_the_other(store: Path, studies: list[StudySpec]) -> None:
+    before = files_of(store)
+    for part in (FIRST, SECOND):
+        flip(store / part / "pair/c/0")
+    run(studies[1], store)
+    assert files_of(store) == before
+
+
+def test_a_part_whose_cells_nobody_knows_is_computed_anew_if_it_is_asked_for(tmp_path: Path) -> None:
+    # In another order than that of the study that made the part.
+    texts = (BASE, *(BASE.replace("[2, 3]", f"[2, 3, {more}]") for more in ("5, 7", "7, 5", "7, 9")))
+    base, extended, other, foreign = (load_study(write_study(tmp_path, text)) for text in texts)
+    path = tmp_path / "s.zarr"
+    run(base, path)
+    run(extended, path)
+    flip(path / FIRST / "pair/c/0")
+    damaged = files_of(path)
+    # What is lost may be what neither of these asks for: it stays.
+    for study in (base, foreign):
+        with pytest.raises(StoreDamagedError, match="run the study file that it was made from"):
+            run(study, path)
+        assert files_of(path) == damaged
+    with pytest.warns(UserWarning, match=r"extensions/001: which cells .* they are computed anew"):
+        run(other, path)
+    assert check_store(path).healthy
+    assert [cell.pair for part in open_parts(path) for cell in part.study.cells] == [cell.pair for cell in other.cells]
+
+
+@pytest.mark.parametrize("part", [FIRST, SECOND])
+@pytest.mark.parametrize("damage", [Path.unlink, flip])
+def test_a_part_without_any_head_is_known_again(
+    store: Path, studies: list[StudySpec], part: str, damage: object
+) -> None:
+    before = files_of(store)
+    for name in ("zarr.json", "commits/zarr.json"):
+        damage(store / part / name)  # type: ignore[operator]
+    with pytest.raises(StoreDamagedError, match="both damaged"):
+        open_parts(store)
+    broken = files_of(store)
+    with pytest.raises(StoreDamagedError, match="run the study file"):
+        run(studies[0], store)
+    assert files_of(store) == broken
+    run(studies[2], store)
+    assert files_of(store) == before
+
+
+def test_a_part_without_any_head_is_computed_anew_where_its_digest_is_of_no_help(
+    store: Path, studies: list[StudySpec], tmp_path: Path
+) -> None:
+    for name in ("zarr.json", "commits/zarr.json"):
+        (store / SECOND / name).unlink()
+    text = TEXTS[2].replace("[1, 2, 4]", "[1, 2, 4, 8]")
+    with pytest.warns(UserWarning, match="computed anew"):
+        run(load_study(write_study(tmp_path, text)), store)
+    assert check_store(store).healthy
+    for study in studies:
+        run(study, store)
+    assert [part.part for part in open_parts(store)] == ["", FIRST, SECOND]
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, flip])
+def test_a_store_without_any_head_is_known_again(store: Path, studies: list[StudySpec], damage: object) -> None:
+    before = files_of(store)
+    for name in ("zarr.json", "commits/zarr.json"):
+        damage(store / name)  # type: ignore[operator]
+    for look in (open_store, check_store):
+        with pytest.raises(StoreDamagedError, match="both damaged"):
+            look(store)
+    with pytest.raises(StoreDamagedError, match="run the study file"):
+        run(studies[2], store)
+    run(studies[0], store)
+    assert files_of(store) == before
+
+
+def test_the_length_of_chunks_is_known_again(tmp_path: Path, studies: list[StudySpec]) -> None:
+    """Of one batch no commit record tells it, and where the metadata is wrong the batch is computed again."""
+    path = tmp_path / "s.zarr"
+    run(studies[0], path)
+    before = files_of(path)
+    arrays = [*path.glob("*delta_*"), path / "factor_used", path / "loss_width"]
+    assert len(arrays) == 6
+    for wrong in (False, True):
+        (path / "zarr.json").unlink()
+        (path / "commits/zarr.json").unlink()
+        if wrong:
+            for array in arrays:
+                metadata = json.loads((array / "zarr.json").read_text())
+                metadata["chunk_grid"]["configuration"]["chunk_shape"][0] += 1
+                (array / "zarr.json").write_text(json.dumps(metadata))
+        run(studies[0], path)
+        assert check_store(path).healthy
+        assert wrong or files_of(path) == before
+
+
+def test_a_lost_extension_is_noticed_and_comes_back(store: Path, studies: list[StudySpec]) -> None:
+    before = files_of(store)
+    (store / "extensions/zarr.json").unlink()
+    (store / FIRST / "zarr.json").unlink()
+    assert [name for name, _ in check_store(store).damaged] == ["extensions/001/zarr.json", "extensions/zarr.json"]
+    run(studies[2], store)
+    assert files_of(store) == before
+    # Nothing is left that says what it is: no stray, but damage, and computed anew.
+    for name in ("extensions/zarr.json", f"{FIRST}/zarr.json", f"{FIRST}/commits/zarr.json"):
+        (store / name).unlink()
+    check = check_store(store)
+    assert (f"{FIRST}/pair/c/0", "of a part that is not in the list") in check.damaged
+    assert check.strays == ()
+    run(studies[2], store)
+    assert files_of(store) == before
+
+
+def test_an_interrupted_extension_is_forgotten_by_the_small_study(
+    tmp_path: Path, studies: list[StudySpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.zarr"
+    run(studies[0], path)
+    before = files_of(path)
+
+    def killed(*_: object) -> None:
+        (path / FIRST).mkdir(parents=True)
+        (path / FIRST / "zarr.json").write_text("torn")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pbdist.store.create.write_skeleton", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run(studies[1], path)
+    assert not check_store(path).healthy
+    run(studies[0], path)
+    assert check_store(path).healthy
+    after = files_of(path)
+    del after["extensions/zarr.json"]
+    assert after == before
+
+
+def test_a_killed_creation_leaves_nothing_after_the_finished_run(tmp_path: Path, studies: list[StudySpec]) -> None:
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link.zarr"
+    for where in (tmp_path / "real/s.zarr", link):
+        left = tmp_path / f"real/.s.zarr.{'0' * 32}.partial"
+        left.mkdir()
+        (left / "zarr.json").write_text("torn")
+        if where == link:
+            link.symlink_to(tmp_path / "real/s.zarr")
+            assert check_store(where).strays == (f"../{left.name}",)
+        run(studies[0], where)
+        assert os.listdir(tmp_path / "real") == ["s.zarr"]
+
+
+def test_what_is_no_store_is_none(tmp_path: Path) -> None:
+    (tmp_path / "s.zarr/commits/batch-000000").mkdir(parents=True)
+    (tmp_path / "s.zarr/commits/batch-000000/zarr.json").write_text("{}")
+    with pytest.raises(NotAStoreError):
+        open_store(place_at(tmp_path / "s.zarr"))
