@@ -129,7 +129,7 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
     study = _study(1 << 18, Gaussian(20.0), largest=2)
     limit = 700 << 20
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         mapper = giant.ClientMapper(client)

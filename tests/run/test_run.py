@@ -346,7 +346,7 @@ def test_a_profile_that_cannot_start(tiny: StudySpec, tmp_path: Path) -> None:
         run_study(tiny, tmp_path / "s.zarr", executor, lambda _: None)
     large = dataclasses.replace(tiny, buckets=2_000_000)
     executor = DaskExecutor(LocalProfile(workers=1, memory_limit="400MiB", dashboard_port=0))
-    with pytest.raises(InvalidInputError, match=r"memory_limit: expected workers that may use \d+ MiB, got 400 MiB"):
+    with pytest.raises(InvalidInputError, match=r"2000000 buckets in blocks need \d+ MiB for each task, got \d+ MiB"):
         run_study(large, tmp_path / "large.zarr", executor, lambda _: None)
     with pytest.raises(InvalidInputError, match="--scheduler: expected the address of a running scheduler"):
         run_study(tiny, tmp_path / "s.zarr", DaskExecutor(scheduler="nonsense"), lambda _: None)
