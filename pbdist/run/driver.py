@@ -14,7 +14,6 @@ from pbdist.run.executor import Executor
 from pbdist.run.scratch import scratch_of
 from pbdist.store import (
     Held,
-    Held,
     LocalPlace,
     Place,
     StoredStudy,

@@ -133,8 +133,6 @@ def checked_content(place: Place, name: str, entry: JsonValue) -> bytes | str:
         data = place.read(name)
     except FileNotFoundError:
         return "missing"
-    except IsADirectoryError:
-        return "a folder"
     if len(data) != entry["bytes"]:
         return f"{len(data)} bytes instead of {entry['bytes']}"
     return data if digest_of(data) == entry["sha256"] else "other content"

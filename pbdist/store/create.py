@@ -1,19 +1,23 @@
 """Create a store or extend one: everything but the results, all at once or not at all."""
 
+import os
 import shutil
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError, StoreMismatchError
-from pbdist.store.heads import part_folder, read_extensions
+from pbdist.store.documents import read_attributes
+from pbdist.store.heads import part_folder, read_extensions, read_or_none
 from pbdist.store.layout import EXTENSIONS, part_name
 from pbdist.store.lock import Held
+from pbdist.store.objects import SCHEME
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
-from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at
+from pbdist.store.place import PARTIAL, LocalPlace, ObjectPlace, Place, place_at
 from pbdist.store.recover import clear
-from pbdist.store.skeleton import new_skeleton, write_extensions, write_skeleton
+from pbdist.store.skeleton import ROOT_FILE, new_skeleton, write_extensions, write_skeleton
 from pbdist.study import Plan
 
 __all__ = ["create_or_open", "extend"]
@@ -33,11 +37,12 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
     StoreMismatchError
         The store holds another study.
     InvalidInputError
-        The store cannot be created there.
+        The store cannot be created there, or that is inside another store.
     """
     place = place_at(where)
     try:
         if not is_there(place):
+            _check_outside(place)
             _create(place, plan)
     except OSError as error:
         raise InvalidInputError(f"store: expected a path to create a store at, got: {error}") from error
@@ -107,6 +112,24 @@ def _still(held: Held | None, place: Place) -> None:
     """Refuse to go on where another driver has taken over meanwhile."""
     if held is not None and not held.confirmed():
         raise InvalidInputError(f"{place.url}: expected to be the one driver of the store, got another one at work")
+
+
+def _check_outside(place: Place) -> None:
+    """Refuse to create a store inside another one, to which its files would be strays, or part of an extension."""
+    if not isinstance(place, LocalPlace | ObjectPlace):
+        return
+    url = os.path.realpath(place.url) if isinstance(place, LocalPlace) else place.url
+    outer = url.rpartition("/")[0]
+    # Up to the root, or to the bucket.
+    while outer.removeprefix(SCHEME).strip("/") and (url[0] == "/" or outer.count("/") > 2):
+        around = type(place)(outer)
+        found = None
+        # Who may not read there has no store there.
+        with suppress(OSError):
+            found = read_attributes(read_or_none(around, ROOT_FILE), exact=False)
+        if found is not None and "pbdist_format" in found:
+            raise InvalidInputError(f"store: expected a path outside of other stores, got {url} inside {outer}")
+        outer = outer.rpartition("/")[0]
 
 
 def _create(place: Place, plan: Plan) -> None:

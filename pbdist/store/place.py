@@ -84,12 +84,14 @@ class LocalPlace:
         """Return the content of a file."""
         try:
             return Path(self.url, name).read_bytes()
-        except NotADirectoryError as error:
+        except (NotADirectoryError, IsADirectoryError) as error:
+            # A file where a folder belongs, or a folder: not the file that is asked for.
             raise FileNotFoundError(error.errno, error.strerror, error.filename) from error
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file by way of one beside it whose name ends in ``.partial``, and a rename."""
         path = Path(self.url, name)
+        _make_way(path)
         with _written_beside(path, data) as temporary:
             temporary.replace(path)
         _to_disk(path.parent)
@@ -172,6 +174,26 @@ def place_at(where: "str | Path | Place") -> Place:
     if find_spec("obstore") is None:
         raise MissingDependencyError("a store at s3:// needs obstore: pip install 'pbdist[s3]'")
     return ObjectPlace("/".join([f"{SCHEME}{bucket}", *parts]))
+
+
+def _make_way(path: Path) -> None:
+    """Remove an empty folder where a file belongs.
+
+    Raises
+    ------
+    OSError
+        Something else is in the way, which may be somebody's: the text says what to remove.
+    """
+    if path.is_dir() and not path.is_symlink():
+        try:
+            path.rmdir()
+        except OSError as error:
+            raise OSError(f"{path}: expected a file or nothing, got a folder that is not empty: remove it") from error
+    folder = path.parent
+    while not folder.is_dir():
+        if os.path.lexists(folder):
+            raise NotADirectoryError(f"{folder}: expected a folder or nothing, got a file: remove it")
+        folder = folder.parent
 
 
 @contextmanager

@@ -122,22 +122,15 @@ def _restore(stored: StoredStudy, study: StudySpec) -> None:
         # Another version of zarr writes the same content in other bytes: all of it then, and the root that says so.
         root = {**root, "files": new_root["files"]}
     for name, data in {**fresh, **root_files(root)}.items():
-        if _content(stored.place, name) != data:
+        if read_or_none(stored.place, name) != data:
             stored.place.write(name, data)
 
 
 def _restore_listing(stored: StoredStudy, study: StudySpec) -> None:
     """As `_restore` in a store of format 1 or 2: its root was checked when it was opened."""
     for name, data in listing_skeleton(study, stored.cells_per_batch).items():
-        found = _content(stored.place, name)
+        found = read_or_none(stored.place, name)
         # The text of a group's metadata varies with the version of zarr; a commit record is checked against its files.
         is_group = read_attributes(data) == {} and read_attributes(found, exact=False) is not None
         if found != data and not is_group:
             stored.place.write(name, data)
-
-
-def _content(place: Place, name: str) -> bytes | None:
-    try:
-        return read_or_none(place, name)
-    except IsADirectoryError:
-        return None

@@ -1,16 +1,19 @@
 """Stores with damage that no other copy mends: what can be told from the rest is, all else is computed anew."""
 
+import errno
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pbdist.errors import NotAStoreError, StoreDamagedError
+from pbdist.errors import BatchError, InvalidInputError, NotAStoreError, StoreDamagedError
 from pbdist.run import SerialExecutor, run_study
-from pbdist.store import check_store, open_parts, open_store, place_at
-from pbdist.study import StudySpec, load_study
+from pbdist.store import check_store, extend, hold, open_parts, open_store, place_at
+from pbdist.study import StudySpec, load_study, plan_study
+from pbdist.study.extension import missing_parts
 from tests.studies import files_of, write_study
 
 BASE = """\
@@ -224,3 +227,68 @@ def test_what_is_no_store_is_none(tmp_path: Path) -> None:
     (tmp_path / "s.zarr/commits/batch-000000/zarr.json").write_text("{}")
     with pytest.raises(NotAStoreError):
         open_store(place_at(tmp_path / "s.zarr"))
+
+
+FILES = ("zarr.json", "commits/zarr.json", "commits/batch-000000/zarr.json", "delta_lower/c/0/0/0/0", "scale/zarr.json")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_folder_where_a_file_belongs_is_replaced_if_it_is_empty(
+    store: Path, studies: list[StudySpec], name: str
+) -> None:
+    before = files_of(store)
+    (store / name).unlink()
+    (store / name).mkdir()
+    assert not check_store(store).healthy
+    run(studies[0], store)
+    assert files_of(store) == before
+    (store / name).unlink()
+    (store / name).mkdir()
+    (store / name / "precious").write_text("words")
+    with pytest.raises((OSError, BatchError), match=r"got a folder that is not empty: remove it"):
+        run(studies[0], store)
+    assert (store / name / "precious").read_text() == "words"
+
+
+@pytest.mark.parametrize("name", ["delta_lower", "commits", "scale/c"])
+def test_a_file_where_a_folder_belongs_is_told(store: Path, studies: list[StudySpec], name: str) -> None:
+    before = files_of(store)
+    shutil.rmtree(store / name)
+    (store / name).write_text("words")
+    assert not check_store(store).healthy
+    with pytest.raises((OSError, BatchError), match=rf"{name}: expected a folder or nothing, got a file: remove it"):
+        run(studies[0], store)
+    (store / name).unlink()
+    run(studies[0], store)
+    assert files_of(store) == before
+
+
+def test_a_store_inside_another_is_refused(store: Path, studies: list[StudySpec]) -> None:
+    before = files_of(store)
+    for inner in ("inner.zarr", "extensions/003", "deep/er/inner.zarr"):
+        with pytest.raises(InvalidInputError, match="expected a path outside of other stores"):
+            run(studies[0], store / inner)
+    assert files_of(store) == before
+
+
+def test_a_driver_that_was_taken_over_does_not_extend(
+    tmp_path: Path, studies: list[StudySpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    run(studies[0], tmp_path / "s.zarr")
+    before = files_of(tmp_path / "s.zarr")
+    monkeypatch.setattr("pbdist.store.lock.fcntl.flock", no_locks)
+    parts = open_parts(tmp_path / "s.zarr")
+    plans = [plan_study(missing) for missing in missing_parts([studies[0]], studies[1])]
+    with hold(tmp_path / "s.zarr", refresh=100) as held:
+        assert held.confirmed()
+        # Another process has found the lease stale.
+        other = replace(held.holder, process=held.holder.process + 1)
+        (tmp_path / ".s.zarr.lock").write_bytes(other.encoded())
+        assert not held.lost
+        with pytest.raises(InvalidInputError, match="got another one at work"):
+            extend(parts, plans, held)
+        assert held.lost
+    assert files_of(tmp_path / "s.zarr") == before
