@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbdist.buckets.tight.engine import Family, PointBounds
-from pbdist.buckets.tight.rare import NearOutcomes, far_losses, first_far_loss
+from pbdist.buckets.tight.far_sums import far_losses
+from pbdist.buckets.tight.rare import NearOutcomes, first_far_loss
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 

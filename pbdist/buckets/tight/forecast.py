@@ -13,9 +13,10 @@ import numpy as np
 from pbdist.buckets.tight.engine import Family, outside_weight, spans
 from pbdist.buckets.tight.frequencies import LONGEST_LOOK, MOST_FREQUENCIES, MOST_WORK
 from pbdist.buckets.tight.ladder import RADIX, STEP
+from pbdist.buckets.tight.outline import LONGEST, LONGEST_GIVEN
 from pbdist.buckets.tight.plan import Group
 from pbdist.buckets.tight.state import ROWS
-from pbdist.buckets.tight.table import LONGEST, LONGEST_GIVEN, TightTable, factor_counts
+from pbdist.buckets.tight.table import TightTable, factor_counts
 from pbdist.mechanisms import Pair, SubsampledGaussian
 from pbdist.types import Direction, FloatArray, IntArray
 

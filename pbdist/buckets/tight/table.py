@@ -2,27 +2,17 @@
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
-from pbdist.buckets.tight.apart import Apart, told_apart
-from pbdist.buckets.tight.engine import (
-    MAX_CELLS,
-    Family,
-    PointBounds,
-    bounds_of_group,
-    families_of,
-    infinite_loss,
-    widest_span,
-)
+from pbdist.buckets.tight.engine import PointBounds, bounds_of_group
 from pbdist.buckets.tight.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
-from pbdist.buckets.tight.ladder import STEP, stages_of
-from pbdist.buckets.tight.plan import Group, tilt_groups
-from pbdist.buckets.tight.points import Means, Point, points_of
-from pbdist.buckets.tight.profile import LossProfile, loss_profile
+from pbdist.buckets.tight.ladder import STEP
+from pbdist.buckets.tight.outline import LONGEST, LONGEST_GIVEN, TRIVIAL_WIDTH, TableOutline
+from pbdist.buckets.tight.plan import Group
+from pbdist.buckets.tight.points import Means, Point
 from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
@@ -34,14 +24,12 @@ __all__ = ["LONGEST", "LONGEST_GIVEN", "TightBounds", "TightTable", "factor_coun
 _PASSES = 8
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
 _UNRESOLVED = -600.0
-#: Longest transform where the width is chosen, and where it is given; how much wider the next attempt is.
-LONGEST, LONGEST_GIVEN, _WIDER = 1 << 22, 1 << 25, 4.0
+#: How much wider the next attempt is where a width does not do.
+_WIDER = 4.0
 #: Below this, as a logarithm, δ is told as well as one pass tells it.
 _DEEPEST = -2500.0
 #: Largest product of tilt and width, that of the coarsest grid.
 _STEEPEST = 300.0
-#: Width for pairs without any loss.
-_TRIVIAL_WIDTH = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,77 +107,8 @@ def _log_limit(counts: dict[ElementaryPair, int], rounds: IntArray) -> FloatArra
     return result
 
 
-class TightTable:
+class TightTable(TableOutline):
     """The bounds, pass by pass."""
-
-    def __init__(
-        self,
-        counts: dict[ElementaryPair, int],
-        rounds: IntArray,
-        epsilon: FloatArray,
-        *,
-        tolerance: float,
-        width: float | None,
-        buckets: int | None = None,
-        keep_states: bool = False,
-    ) -> None:
-        self.counts, self.rounds, self.epsilon, self.tolerance = counts, rounds, epsilon, tolerance
-        self.width, self.buckets, self.keep_states = width, buckets, keep_states
-        self.longest = LONGEST_GIVEN if self.fixed else LONGEST
-        shape = (2, rounds.size, epsilon.size)
-        self.log_lower, self.log_upper = np.full(shape, -np.inf), np.full(shape, np.inf)
-        self.symmetric = all(pair.symmetric for pair in counts)
-        self.directions = tuple(Direction)[: 1 if self.symmetric else 2]
-        self.widths: list[float] = []
-        self.states: dict[tuple[Direction, int], TiltedMasses] = {}
-
-    @cached_property
-    def families(self) -> list[Family]:
-        """What a round consists of, with rough pictures of the losses."""
-        target = float(self.epsilon.max()) / (float(self.rounds.min()) * sum(self.counts.values()))
-        families: list[Family] = []
-        for pairs, count in families_of(self.counts):
-            profile = loss_profile(_widest(pairs), target)
-            families.append(Family(pairs, count, {Direction.A_TO_B: profile, Direction.B_TO_A: profile.swapped()}))
-        return families
-
-    @cached_property
-    def lattice(self) -> float:
-        """A width of which all losses are multiples; 0 if there is none."""
-        lattices = {family.profiles[Direction.A_TO_B].lattice for family in self.families}
-        return lattices.pop() if len(lattices) == 1 else 0.0
-
-    @cached_property
-    def apart(self) -> dict[Direction, Apart]:
-        """What infinite losses, and rare ones far above all others, are worth."""
-        if self.fixed or self.keep_states:
-            return {}
-        found = {
-            direction: told_apart(self.families, direction, self.rounds, self.epsilon, self.tolerance)
-            for direction in self.directions
-        }
-        return {direction: apart for direction, apart in found.items() if apart is not None}
-
-    def families_of(self, group: Group) -> list[Family]:
-        """What a round consists of that a group is to compose."""
-        return self.apart[group.directions[0]].families if group.apart else self.families
-
-    @property
-    def fixed(self) -> bool:
-        """Whether the width is given."""
-        return self.width is not None or self.buckets is not None
-
-    @property
-    def coarsens(self) -> bool:
-        """Whether the grid evolves."""
-        return self.width is None and self.lattice == 0.0
-
-    def _profiles(self, direction: Direction, *, apart: bool) -> list[tuple[LossProfile, int]]:
-        """Pictures of the losses, those that tell the same as infinite ones split as in the leaves."""
-        families = self.apart[direction].families if apart else self.families
-        limit = infinite_loss(families, direction, int(self.rounds.max()), float(self.epsilon.max()), self.tolerance)
-        found = [(family.profiles[direction].bounded(limit), family.leaves) for family in families]
-        return [(profile, leaves) for profile, leaves in found if profile.loss.size]
 
     def solve(self, *, strict: bool) -> None:
         """Fill the table."""
@@ -198,13 +117,13 @@ class TightTable:
             return
         wanted = self._wanted_first()
         if not any(wanted.values()):
-            self.widths.append(self.lattice or _TRIVIAL_WIDTH)
+            self.widths.append(self.lattice or TRIVIAL_WIDTH)
             return
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
             errors: dict[tuple[int, int, int], float] = {}
             used: dict[tuple[int, int, int], Means] = {}
-            groups = deque(self.groups(self._points(wanted)))
+            groups = deque(self.groups(self.points(wanted, self._found())))
             while groups:
                 group = groups.popleft()
                 results = self._pass(group)
@@ -256,31 +175,13 @@ class TightTable:
                 if not self._excused(cell):
                     self._refuse(cell)
 
-    def _points(self, wanted: Mapping[Direction, Mapping[tuple[int, int], Means]]) -> list[Point]:
-        leaves = sum(family.leaves for family in self.families)
-        return [
-            point
-            for axis, (direction, every) in enumerate(wanted.items())
-            for apart in (False, True)
-            if (chosen := {cell: means for cell, means in every.items() if means.apart is apart})
-            for point in points_of(
-                direction,
-                self._profiles(direction, apart=apart),
-                self.rounds,
-                self.epsilon,
-                leaves=leaves,
-                tolerance=self.tolerance,
-                wanted=chosen,
-                known=self._found(axis),
-                floor=self.apart[direction].lower if direction in self.apart else None,
-            )
-        ]
-
-    def _found(self, axis: int) -> FloatArray:
+    def _found(self) -> list[FloatArray]:
         """Lower bounds that passes have found, -inf where none has found a better one than was known before."""
-        apart = self.apart.get(self.directions[axis])
-        found = self.log_lower[axis]
-        return found if apart is None else np.where(found > apart.lower, found, -np.inf)
+        result: list[FloatArray] = []
+        for axis, direction in enumerate(self.directions):
+            apart, found = self.apart.get(direction), self.log_lower[axis]
+            result.append(found if apart is None else np.where(found > apart.lower, found, -np.inf))
+        return result
 
     def _deepest(self, axis: int) -> float:
         """Logarithm of δ below which one pass does: as little is promised as is known of what may be infinite."""
@@ -289,7 +190,8 @@ class TightTable:
 
     def first_groups(self) -> list[Group]:
         """The groups that a first pass computes."""
-        return self.groups(self._points(self._wanted_first()))
+        wanted = self._wanted_first()
+        return self.groups(self.points(wanted, self._found()))
 
     def _wanted_first(self) -> dict[Direction, dict[tuple[int, int], Means]]:
         """What is left to be computed, and with what means at first."""
@@ -307,10 +209,6 @@ class TightTable:
                 if not (self._bracket((axis, *cell)) <= self.tolerance or (apart is not None and apart.settled[cell]))
             }
         return wanted
-
-    def groups(self, points: Sequence[Point]) -> list[Group]:
-        """Gather points into groups."""
-        return tilt_groups(points, self.tolerance, coarsens=self.coarsens)
 
     def solved_in_closed_form(self) -> bool:
         """Fill in what has a closed form; whether the tolerance is met everywhere."""
@@ -334,26 +232,6 @@ class TightTable:
         if upper in (-math.inf, lower):
             return 0.0
         return math.expm1(min(upper - lower, 700.0)) if lower > -math.inf else math.inf
-
-    def width_of(self, group: Group) -> float:
-        """Choose the loss width of a group's leaves."""
-        if self.width is not None:
-            return self.width
-        if self.lattice > 0.0:
-            return self.lattice
-        if self.buckets is not None:
-            return self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
-        if not any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
-            return _TRIVIAL_WIDTH
-        finest = widest_span(self.families_of(group), group, self.tolerance) / MAX_CELLS
-        # A stack's picture is that of its widest pair, somewhat wider than the others.
-        stacked = any(len(family.pairs) > 1 for family in self.families)
-        aimed = group.width((0.6 if stacked else 1.0) * self.tolerance, coarsens=self.coarsens)
-        return self._aligned(max(aimed, finest))
-
-    def stages_of(self, group: Group) -> int:
-        """How often a group's grid is made coarser."""
-        return stages_of(max(point.leaves for point in group.points), coarsens=self.coarsens and not group.few)
 
     def _pass(self, group: Group) -> list[PointBounds]:
         coarsens, width, stages = self.coarsens, self.width_of(group), self.stages_of(group)
@@ -386,11 +264,6 @@ class TightTable:
                 self.widths.pop()
                 width *= _WIDER
         return []
-
-    def _aligned(self, width: float) -> float:
-        """Let the heaviest atom, if there is one, lie on the grid, unless it is closer to 0 than that."""
-        atom = max(profile.heaviest_atom for family in self.families for profile in family.profiles.values())
-        return atom / math.ceil(atom / width) if atom > 0.1 * width else width
 
     def _excused(self, cell: tuple[int, int, int]) -> bool:
         """Whether no better is to be had: an ε lower by a part in 10^6 has a δ beyond the upper bound.
@@ -426,11 +299,6 @@ class TightTable:
             f" {self.log_upper[worst]:.6g}) with loss buckets of {min(self.widths):.3g} nats; allow a larger tolerance,"
             " or give `factor`, with which none is asked for"
         )
-
-
-def _widest(pairs: Sequence[ElementaryPair]) -> ElementaryPair:
-    """The pair of a stack whose losses spread most: its sensitivity is the largest against its scale."""
-    return max(pairs, key=lambda pair: getattr(pair, "sensitivity", 1.0) / getattr(pair, "scale", 1.0))
 
 
 def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 from pbdist.buckets.tight import table
+from pbdist.buckets.tight.far_losses import FarLosses
+from pbdist.buckets.tight.far_sums import far_losses
 from pbdist.buckets.tight.profile import loss_profile
-from pbdist.buckets.tight.rare import FarLosses, NearOutcomes, far_losses, first_far_loss
+from pbdist.buckets.tight.rare import NearOutcomes, first_far_loss
 from pbdist.buckets.tight.table import TightBounds, tight_bounds
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -20,8 +23,11 @@ from pbdist.mechanisms import (
     Gaussian,
     Histogram,
     Laplace,
+    LossMasses,
+    MassBounds,
     NoisyCount,
     RandomizedResponse,
+    ScaledLossMasses,
     SubsampledGaussian,
 )
 from pbdist.types import Direction
@@ -261,6 +267,93 @@ def test_what_may_be_infinite_is_not_looked_for_in_vain(monkeypatch: pytest.Monk
 )
 def test_other_pairs_have_no_far_losses(pair: ElementaryPair) -> None:
     assert first_far_loss(loss_profile(pair, 1.0)) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [[5e-324], [1e-310, 1e-3], [1e-300, 1.0], [0.0, 1e9]])
+@pytest.mark.parametrize("rounds", [[1], [1, 4096], [2**40]])
+def test_smallest_and_largest_epsilon(epsilon: list[float], rounds: list[int]) -> None:
+    """Rates of Chernoff's bound stay floats, and so do their products with losses and numbers of rounds."""
+    outcomes, _ = drawn(3)
+    sums, _ = far_sums_of(pair_of(outcomes), epsilon, rounds)
+    rows, losses = np.array(rounds), np.array(epsilon)
+    upper = np.logaddexp(sums.log_near_upper(rows, losses), sums.log_far_upper(rows, losses))
+    assert not np.isnan(upper).any()
+    assert np.all(sums.log_far_lower(rows, losses, infinite=True) <= np.logaddexp(upper, sums.infinite_upper))
+
+
+def far_sums_of(pair: ElementaryPair, epsilon: list[float], rounds: list[int]) -> tuple[FarLosses, float]:
+    profile = loss_profile(pair, max(epsilon) / min(rounds))
+    far = first_far_loss(profile)
+    return far_losses([(pair, 1, profile, far)], Direction.A_TO_B, np.array(rounds), np.array(epsilon)), far
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("place", [-math.inf, -1e-9, 0.0, 1e-12, 5.0, math.inf])
+def test_any_place_to_cut_is_sound(seed: int, place: float) -> None:
+    """Also where no loss is near, or none far, or the losses that are cut are negative."""
+    outcomes, total = drawn(seed)
+    pair, epsilon, rounds = pair_of(outcomes), np.array([0.0, 0.01, 0.5, 3.0]), np.array(ROUNDS)
+    profile = loss_profile(pair, 3.0)
+    far = place if place > -math.inf else 2.0 * float(profile.loss[0])
+    sums = far_losses([(pair, 1, profile, far)], Direction.A_TO_B, rounds, epsilon)
+    rest = np.logaddexp(sums.log_infinite_upper(rounds)[:, None], sums.log_near_upper(rounds, epsilon))
+    upper = np.logaddexp(sums.log_far_upper(rounds, epsilon), rest) + 1e-14
+    lower = np.maximum(sums.log_far_lower(rounds, epsilon), sums.log_far_lower(rounds, epsilon, infinite=True))
+    for row, r in enumerate(ROUNDS):
+        truth = ProductTruth([(outcomes, r)], [(total, total)])
+        for column, eps in enumerate(epsilon.tolist()):
+            low, high = truth.at(eps, Direction.A_TO_B)
+            assert log_fraction(low) <= upper[row, column]
+            assert lower[row, column] <= log_fraction(high) + 1e-14
+
+
+@dataclass(frozen=True)
+class _Faint(ElementaryPair):
+    """A pair that shares only one outcome, of mass e^log_mass on either side, and loss 0; and a far one of A's."""
+
+    log_mass: float
+
+    def loss_masses(self, edges: np.ndarray) -> LossMasses:
+        return self.scaled_loss_masses(edges).masses
+
+    def scaled_loss_masses(self, edges: np.ndarray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
+        assert direction is Direction.A_TO_B
+        none, one, cells = MassBounds.zeros(edges.size + 1), np.ones(2), np.zeros(edges.size + 1)
+        log_a, log_b = np.full(2, self.log_mass), np.array([self.log_mass, self.log_mass - 4.0])
+        atoms, own = MassBounds(one, one), MassBounds(one[:1], one[:1])
+        masses = LossMasses(none, none, np.array([0.0, 4.0]), atoms, atoms, own, own, 0.0)
+        return ScaledLossMasses(masses, cells, cells, log_a, log_b)
+
+
+@pytest.mark.parametrize("log_mass", [-660.0, -690.0, -735.0, -744.0, -800.0])
+def test_masses_next_to_underflow_are_moved_to_their_sides(log_mass: float) -> None:
+    """No lower value is above the exact one: neither by what stands for the smallest mass, nor by lost digits."""
+    profile = loss_profile(pair_of([(10, 11), (11, 10)]), 1.0)
+    profile = replace(profile, loss=np.array([0.0, 4.0]), lower=np.array([0.0, 4.0]), upper=np.array([0.0, 4.0]))
+    sums = far_losses([(_Faint(log_mass), 1, profile, 2.0)], Direction.A_TO_B, np.array([1]), np.array([0.0, 1.0]))
+    assert sums.log_b_lower <= log_mass + math.log1p(math.exp(-4.0))
+    assert sums.log_b_lower + math.log(-math.expm1(-sums.far_b_lower) or 5e-324) <= log_mass - 4.0 + 1e-9
+    assert math.log(-math.expm1(-sums.far_a_lower) or 5e-324) <= max(log_mass + 1e-9, -744.0)
+    assert math.log(-math.expm1(-sums.far_a_upper)) >= log_mass
+
+
+def test_a_rate_next_to_one_is_no_nan() -> None:
+    """Where rounds spread so widely that s - 1 is less than floats tell, its factor is 1."""
+    outcomes, _ = drawn(1)
+    epsilon = np.array([0.0, 0.1, 1.0])
+    sums, _ = sums_of(pair_of(outcomes), epsilon, Direction.A_TO_B)
+    moment, rate = sums.log_falling[:1], sums.far_falling[:1]
+    flat = replace(sums, falling=np.ones(1), log_falling=np.maximum(moment, 0.0), far_falling=rate)
+    assert np.all(np.isfinite(flat.log_far_upper(np.array([1, 2]), epsilon)))
+
+
+def test_nothing_finite_is_near() -> None:
+    """The logarithm of an empty sum is not a number for no reason."""
+    outcomes, _ = drawn(1)
+    epsilon = np.array([0.0, 0.1, 1.0])
+    sums, _ = sums_of(pair_of(outcomes), epsilon, Direction.A_TO_B)
+    empty = replace(sums, log_rising=np.full_like(sums.log_rising, -np.inf))
+    assert np.all(empty.log_near_upper(np.array([1, 2]), epsilon) == -np.inf)
 
 
 def test_near_outcomes_lack_the_far_atoms_only() -> None:
