@@ -188,7 +188,8 @@ def _make_way(path: Path) -> None:
         try:
             path.rmdir()
         except OSError as error:
-            raise OSError(f"{path}: expected a file or nothing, got a folder that is not empty: remove it") from error
+            text = f"{path}: expected a file or nothing, got a folder that is not empty: remove it"
+            raise IsADirectoryError(text) from error
     folder = path.parent
     while not folder.is_dir():
         if os.path.lexists(folder):
