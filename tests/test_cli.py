@@ -284,7 +284,8 @@ def test_failed_batches_are_exit_code_1(tmp_path: Path, called: Called) -> None:
     assert called("run", "study.yaml", "--serial", cwd=tmp_path).returncode == 0
     chunk = tmp_path / "data/tiny.zarr/delta_lower/c/0/0/0/0"
     chunk.unlink()
-    chunk.mkdir()
+    # An empty folder would be replaced.
+    (chunk / "in the way").mkdir(parents=True)
     done = called("run", "study.yaml", "--serial", cwd=tmp_path)
     assert done.returncode == 1
     assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=2, sensitivity=1):" in done.stderr

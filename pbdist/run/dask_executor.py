@@ -125,6 +125,9 @@ class DaskExecutor:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Save the report, close the connection, and the cluster if it was started here."""
+        if kind is not None:
+            # Callbacks that an interrupt has cut short complain while the cluster is closed.
+            logging.getLogger("tornado.application").setLevel(logging.CRITICAL)
         try:
             self._stack.close()
         finally:

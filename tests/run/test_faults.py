@@ -98,8 +98,8 @@ def test_a_cell_that_kills_its_workers_is_told_and_the_rest_finishes(tmp_path: P
 
 def test_a_full_disk_ends_the_run_with_one_line_and_it_goes_on_later(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: what does not fit is an error in the middle of a write."""
-    text = EVEN.replace("compositions: [1, 2, 4, 7]", "compositions: {linspace: [1, 100, 100]}")
-    text = text.replace("exp_epsilon: [1, 1.5, 2]", "exp_epsilon: {linspace: [1, 2, 11]}")
+    text = EVEN.replace("compositions: [1, 2, 4, 7]", "compositions: {linspace: [1, 40, 40]}")
+    text = text.replace("exp_epsilon: [1, 1.5, 2]", "exp_epsilon: {linspace: [1, 2, 60]}")
     path, store = (
         write_study(tmp_path, text.replace("targets:\n  - {exp_epsilon: 2, delta: 0.2, compositions: 4}\n", "")),
         tmp_path / "s.zarr",
