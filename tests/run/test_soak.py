@@ -14,15 +14,15 @@ import pytest
 
 from tests.studies import results_of, write_study
 
-#: Sixteen batches of about a second, of two kinds of states.
+#: A dozen batches of half a second, of two kinds of states.
 STUDY = """\
 format: 1
 name: soak
 mechanisms:
-  - {kind: Laplace, scale: {linspace: [2, 25, 24]}}
-  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 25, 24]}}, mean: 60, shift: 2}
+  - {kind: Laplace, scale: {linspace: [2, 25, 12]}}
+  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 25, 12]}}, mean: 60, shift: 2}
 method: buckets
-buckets: 30000
+buckets: 15000
 keep_states: true
 compositions: [1, 3, 64]
 epsilon: {linspace: [0, 1, 5]}
@@ -66,8 +66,8 @@ def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
 def _disturb(store: Path, chance: random.Random, killed: dict[str, int]) -> None:
     """Run the study, kill up to three of its workers while it goes on, and mostly the driver in the end."""
     with subprocess.Popen(_command(store, "--workers", "2"), stdout=-3, stderr=-3) as driver:
-        deadline = time.monotonic() + chance.uniform(2.5, 9.0)
-        moments = sorted(chance.uniform(2.5, 9.0) for _ in range(chance.randrange(4)))
+        deadline = time.monotonic() + chance.uniform(2.0, 6.0)
+        moments = sorted(chance.uniform(2.0, 6.0) for _ in range(chance.randrange(4)))
         began = time.monotonic()
         for moment in moments:
             if _sleep_until(min(began + moment, deadline), driver) and time.monotonic() < deadline:
