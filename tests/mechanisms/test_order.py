@@ -1,0 +1,90 @@
+"""The order of noise: what is compared, what is not, and that δ falls along it."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pbdist import (
+    ApproximateDP,
+    Gaussian,
+    Histogram,
+    Laplace,
+    NoisyCount,
+    Product,
+    RandomizedResponse,
+    SubsampledGaussian,
+)
+from pbdist.bounds import privacy_bounds
+from pbdist.mechanisms.order import NOISE_PARAMETER, at_least_as_noisy, noise_order
+
+#: (more noise, less noise).
+ORDERED = [
+    (Gaussian(3), Gaussian(2)),
+    (Gaussian(2), Gaussian(3, sensitivity=2)),
+    (Laplace(3), Laplace(2)),
+    (Laplace(2, sensitivity=0.5), Laplace(2)),
+    (SubsampledGaussian(2, 0.1), SubsampledGaussian(1.5, 0.1)),
+    (SubsampledGaussian(2, 0.05), SubsampledGaussian(2, 0.1)),
+    (RandomizedResponse(0.55), RandomizedResponse(0.6)),
+    (RandomizedResponse(0.45), RandomizedResponse(0.6)),
+    (ApproximateDP(0.1, 1e-6), ApproximateDP(0.2, 1e-5)),
+    (Product(Gaussian(3), Laplace(2)), Product(Gaussian(2), Laplace(2))),
+    (Product(Gaussian(3)), Gaussian(2)),
+]
+
+#: Pairs of which neither is known to be noisier.
+UNORDERED = [
+    (Gaussian(3), Laplace(2)),
+    (Gaussian(3, truncate=(-9, 9)), Gaussian(2, truncate=(-9, 9))),
+    (Gaussian(3), Gaussian(2, truncate=(-9, 9))),
+    (NoisyCount(Laplace(50), 500, 2), NoisyCount(Laplace(40), 500, 2)),
+    (SubsampledGaussian(3, 0.2), SubsampledGaussian(2, 0.1)),
+    (ApproximateDP(0.1, 1e-5), ApproximateDP(0.2, 1e-6)),
+    (Histogram([1, 1], [1, 1]), Histogram([2, 1], [1, 2])),
+    (Product(Gaussian(3), Laplace(1)), Product(Gaussian(2), Laplace(2))),
+    (Product(Gaussian(3), Gaussian(3)), Gaussian(2)),
+    (Product(Gaussian(3), NoisyCount(Laplace(50), 500, 2)), Product(Gaussian(2), NoisyCount(Laplace(40), 500, 2))),
+]
+
+
+@pytest.mark.parametrize(("more", "less"), ORDERED, ids=str)
+def test_more_noise_is_told_from_less(more, less):
+    assert at_least_as_noisy(more, less)
+    assert not at_least_as_noisy(less, more)
+    assert at_least_as_noisy(more, more)
+
+
+@pytest.mark.parametrize(("more", "less"), ORDERED, ids=str)
+def test_delta_falls_with_the_noise(more, less):
+    grid = {"compositions": [1, 5], "epsilon": [0.0, 0.1, 0.5, 2.0], "direction": "each"}
+    noisy, plain = (privacy_bounds(pair, **grid) for pair in (more, less))
+    assert np.all(noisy["delta_lower"].values <= plain["delta_upper"].values)
+
+
+@pytest.mark.parametrize(("first", "second"), UNORDERED, ids=str)
+def test_nothing_is_said_without_a_proof(first, second):
+    assert not at_least_as_noisy(first, second)
+    assert not at_least_as_noisy(second, first)
+    assert at_least_as_noisy(first, first)
+
+
+def test_amounts_are_exact():
+    assert noise_order(Gaussian(0.3, sensitivity=0.1)).amounts == (Fraction(0.3) / Fraction(0.1),)
+    # float64 takes 0.3 / 0.1 and 3 for different numbers; 0.75 / 0.25 and 3 are the same amount of noise.
+    same = Laplace(0.75, sensitivity=0.25), Laplace(3)
+    assert at_least_as_noisy(*same)
+    assert at_least_as_noisy(*same[::-1])
+    assert noise_order(RandomizedResponse(0.9)).amounts == (1 - Fraction(0.9),)
+
+
+def test_a_subclass_has_no_order_of_its_own():
+    class Other(Gaussian):
+        pass
+
+    assert noise_order(Other(1.0)) is None
+
+
+@pytest.mark.parametrize("kind", NOISE_PARAMETER, ids=lambda kind: kind.__name__)
+def test_the_parameter_of_the_noise_is_an_argument(kind):
+    assert NOISE_PARAMETER[kind] in kind.__dataclass_fields__
