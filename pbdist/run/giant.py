@@ -1,8 +1,5 @@
 """Giant cells: privacy buckets too many for one worker's memory, computed in blocks over all workers."""
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
 from uuid import uuid4
 
 from pbdist.buckets.arguments import DEFAULT_BUCKETS, half_width_of
@@ -16,7 +13,6 @@ from pbdist.study import Cell, StudySpec
 __all__ = [
     "BASE_BYTES",
     "USABLE",
-    "ClientMapper",
     "compute",
     "layout_of",
     "projected_bytes",
@@ -24,15 +20,10 @@ __all__ = [
     "scratch_bytes",
 ]
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 #: What a worker's process takes before it computes anything.
 BASE_BYTES = 220 << 20
 #: The part of a worker's memory that is used: Dask stops a worker that takes more than 80 % from taking up tasks.
 USABLE = 0.78
-#: Tasks submitted and not yet done, for each worker.
-_WINDOW_PER_WORKER = 3
 
 
 def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, worker_bytes: int) -> BoundsTable:
@@ -109,41 +100,6 @@ def scratch_bytes(study: StudySpec) -> int:
     rungs = study.compositions[-1].bit_length()
     # The ladder, a result, its partner and two squared lists; spectra of both vectors, sums and their finer cuts.
     return 8 * size * (4 * (rungs + 4) + 4 + 4 + 8)
-
-
-class ClientMapper:
-    """Maps over the workers of a Dask client, with a bounded number of tasks submitted.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        Connected.
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-
-    @property
-    def parallel(self) -> int:
-        """The number of threads of all workers."""
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        return max(1, sum(int(worker["nthreads"]) for worker in workers))
-
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield the result of each item, in the order of the items; what a lost worker held is computed again."""
-        window = _WINDOW_PER_WORKER * self.parallel
-        waiting = iter(items)
-        running: deque[Any] = deque()
-        try:
-            for item in waiting:
-                running.append(self._client.submit(function, item, pure=False))
-                if len(running) >= window:
-                    yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
-        finally:
-            for future in running:
-                future.cancel()
 
 
 def _buckets(study: StudySpec) -> int:

@@ -15,16 +15,18 @@ from distributed import Client, LocalCluster
 from pbdist import Gaussian
 from pbdist.buckets import bounds_table
 from pbdist.run import giant
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.giant_batch import ExecutorMapper
 from pbdist.study.spec import Cell, StudySpec
 
 WORKER_BYTES = 1 << 30
 
 
-class _Timed(giant.ClientMapper):
+class _Timed(ExecutorMapper):
     """Adds up the time and the number of each kind of task."""
 
-    def __init__(self, client: Client) -> None:
-        super().__init__(client)
+    def __init__(self, executor: DaskExecutor) -> None:
+        super().__init__(executor)
         self.kinds: dict[str, tuple[int, float]] = {}
 
     def map(self, function, items):
@@ -60,8 +62,9 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=WORKER_BYTES, dashboard_address=None) as cluster,
         Client(cluster) as client,
+        DaskExecutor(scheduler=cluster.scheduler_address) as executor,
     ):
-        mapper = _Timed(client)
+        mapper = _Timed(executor)
         began = time.perf_counter()
         table = giant.compute(study, cell, mapper, giant.scratch_at(f"{folder}/scratch"), WORKER_BYTES)
         print(f"2^{arguments.exponent} buckets: {time.perf_counter() - began:.0f} s")

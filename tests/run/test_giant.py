@@ -11,10 +11,12 @@ import pytest
 
 from pbdist.buckets import bounds_table
 from pbdist.buckets.blocked import Layout, SerialMapper
-from pbdist.errors import InvalidInputError
+from pbdist.errors import BatchError, InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study
+from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished
+from pbdist.run.giant_batch import ExecutorMapper
 from pbdist.run.scratch import FolderScratch, PlaceScratch, scratch_at
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study
@@ -131,10 +133,11 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=limit, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
+        DaskExecutor(scheduler=cluster.scheduler_address) as executor,
     ):
-        mapper = giant.ClientMapper(client)
+        mapper = ExecutorMapper(executor)
         assert mapper.parallel == 2
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(BatchError, match="ZeroDivisionError: half way"):
             list(mapper.map(lambda _: _half_way(), [1, 2]))
         peaks = []
         stopped = threading.Event()
