@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
@@ -33,6 +34,9 @@ _GAUSSIAN_REACH = 38.0
 
 #: Up to this a float64 tells neighbouring counts well apart.
 _LARGEST_COUNT = 10**12
+
+#: From this standard deviation on, a sum over whole numbers of Gaussian tails is told by its integral.
+_SMOOTH_SCALE = 200.0
 
 #: Above this many counts of their own loss, the description is refused rather than the memory exhausted.
 _MOST_COUNTS = 20_000_000
@@ -111,6 +115,17 @@ class NoisyCount(ElementaryPair):
         first, last = self._own_loss_counts()
         return last - first
 
+    @property
+    def expected_count(self) -> float:
+        """E[N], in messages: what the noise costs a round on average; about 12 digits, not a certified bound.
+
+        Σ over k >= 0 of P(N > k). That is Σ over k >= 0 of P(X > k) where X is clamped and rounded up (for
+        ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it is redrawn and
+        rounded down.
+        """
+        whole = self._tails_from_one()
+        return whole / self._kept() if self.reading == REDRAW_AND_FLOOR else whole + self._kept()
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count, but that the two stretches of constant loss (Laplace) are one atom each."""
         first, last = self._own_loss_counts()
@@ -147,6 +162,26 @@ class NoisyCount(ElementaryPair):
     def _kept(self) -> float:
         """Mass of the draws of at least 0."""
         return float(self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0])
+
+    def _tails_from_one(self) -> float:
+        """Σ over k >= 1 of P(X >= k)."""
+        mean, scale = self.mean, self.noise.scale
+        if isinstance(self.noise, Laplace):
+            # Two geometric series with ratio e^(-1/scale), which meet at the mean.
+            below = max(math.floor(mean), 0)
+            missing = 0.5 * math.exp((below - mean) / scale) * -math.expm1(-below / scale) if below else 0.0
+            above = 0.5 * math.exp((mean - below - 1.0) / scale)
+            return below + (above - missing) / -math.expm1(-1.0 / scale)
+        if scale < _SMOOTH_SCALE:
+            first = max(math.floor(mean - _GAUSSIAN_REACH * scale), 0)
+            last = max(math.ceil(mean + _GAUSSIAN_REACH * scale), 0)
+            counts = np.arange(first + 1, last + 1, dtype=np.float64)
+            return first + float(np.sum(special.ndtr((mean - counts) / scale)))
+        # Euler and Maclaurin's formula at the midpoints; Gaussian tails leave e^(-2 π² scale²) of it.
+        start = (0.5 - mean) / scale
+        density = math.exp(-0.5 * start * start) / math.sqrt(2.0 * math.pi)
+        integral = scale * (density - start * float(special.ndtr(-start)))
+        return integral - density / (24.0 * scale) + 7.0 / 5760.0 * (start * start - 1.0) * density / scale**3
 
     def _first_draw(self) -> float:
         """Return the lower end of the unit interval of draws that A turns into the first regular count.
