@@ -1,0 +1,89 @@
+"""A pair with its two distributions exchanged: for products whose factors move in opposite directions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["Reversed"]
+
+_OTHER = {Direction.A_TO_B: Direction.B_TO_A, Direction.B_TO_A: Direction.A_TO_B}
+
+
+@dataclass(frozen=True)
+class Reversed(ElementaryPair):
+    """The pair (B, A) of a pair (A, B).
+
+    By itself it says nothing new: δ is that of the pair, its directions exchanged. In a `Product` it stands for a
+    factor that moves against the others: where one input raises the first count and lowers the second one,
+    A = A1 × B2 and B = B1 × A2, which is ``Product(first, Reversed(second))``. That product has in general another δ
+    than A1 × A2 against B1 × B2, unless a factor is symmetric.
+
+    Parameters
+    ----------
+    pair : ElementaryPair
+        Any mechanism but a `Product`, whose factors are reversed one by one.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is something else.
+    """
+
+    pair: ElementaryPair
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pair, ElementaryPair):
+            raise InvalidInputError(f"Reversed.pair: expected a mechanism that is no product, got {shown(self.pair)}")
+
+    @property
+    def symmetric(self) -> bool:
+        """That of the pair."""
+        return self.pair.symmetric
+
+    @property
+    def total_mass(self) -> tuple[float, float]:
+        """Those of the pair, exchanged."""
+        mass_a, mass_b = self.pair.total_mass
+        return mass_b, mass_a
+
+    @property
+    def outcomes(self) -> int:
+        """Those of the pair."""
+        return self.pair.outcomes
+
+    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+        """That of the pair with its losses negated: P_B has e^-L times the mass of P_A at a loss of L."""
+        picture = self.pair.loss_picture(target)
+        if picture is None:
+            return None
+        loss, log_mass = picture
+        return np.ascontiguousarray(-loss[::-1]), np.ascontiguousarray((log_mass - loss)[::-1])
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of (B, A)."""
+        return self.pair.directed_loss_masses(edges, Direction.B_TO_A)
+
+    def directed_loss_masses(self, edges: FloatArray, direction: Direction) -> LossMasses:
+        """Those of the pair in the other direction."""
+        return self.pair.directed_loss_masses(edges, _OTHER[direction])
+
+    def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
+        """Those of the pair in the other direction."""
+        return self.pair.scaled_loss_masses(edges, _OTHER[direction])
+
+    def keeps_order(self, edges: FloatArray) -> bool:
+        """Whether the pair does, asked for the same cells from the other side."""
+        return self.pair.keeps_order(np.ascontiguousarray(-edges[::-1]))
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """That of the pair in the other direction."""
+        return self.pair.log_tail_moment(tilt, loss, _OTHER[direction])
+
+    def rough_log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """That of the pair in the other direction."""
+        return self.pair.rough_log_tail_moment(tilt, loss, _OTHER[direction])
