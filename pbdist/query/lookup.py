@@ -4,6 +4,9 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.store.columns import column_of
@@ -11,8 +14,9 @@ from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import Cell, StudySpec
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
+from pbdist.types import BoolArray
 
-__all__ = ["Bounds", "find_cell", "find_composition", "find_epsilon"]
+__all__ = ["Bounds", "ambiguous", "find_cell", "find_composition", "find_epsilon", "matches"]
 
 _MOST_LISTED = 12
 
@@ -89,7 +93,7 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
             raise OffGridError(f"{name}: expected {_near(name, stored, wanted[name])}, got {_text(wanted[name])}")
         found = matching
     if len(found) > 1:
-        raise InvalidInputError(_ambiguous(mechanism, [study.cells[cell] for cell in found]))
+        raise InvalidInputError(ambiguous(mechanism, [study.cells[cell] for cell in found]))
     return found[0]
 
 
@@ -136,6 +140,34 @@ def find_epsilon(study: StudySpec, epsilon: float | None, exp_epsilon: float | N
     return position
 
 
+def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
+    """Return where a column, as an array, has a value, by the rules of `find_cell`."""
+    if name in TEXT_COLUMNS:
+        return np.asarray(stored == wanted, dtype=bool)
+    if wanted is None or wanted == "auto":
+        return np.asarray(np.isnan(stored))
+    if isinstance(wanted, str):
+        return np.zeros(stored.shape, dtype=bool)
+    close = np.flatnonzero(np.abs(stored - wanted) <= 1e-12 * abs(wanted))
+    result = np.asarray(stored == wanted)
+    result[close] = [same_float(value, float(wanted)) for value in stored[close].tolist()]
+    return result
+
+
+def ambiguous(mechanism: str, found: Sequence[Cell]) -> str:
+    """Return the text that says in which parameters noise settings differ of which one is meant."""
+    undetermined = []
+    columns = cell_columns(found)
+    for name in COLUMNS:
+        texts = list(dict.fromkeys(_text(value, name) for value in columns[name]))
+        if len(texts) > 1:
+            undetermined.append(f"{name} ({_listed(texts)})")
+    start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
+    if not undetermined:
+        return f"{start} that differ in no parameter: give them labels of their own in the study"
+    return f"{start}: also give {', '.join(undetermined)}"
+
+
 def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
     if name in TEXT_COLUMNS:
         return stored == wanted
@@ -161,19 +193,6 @@ def _neighbours(stored: Sequence[float] | Sequence[int], wanted: float, form: st
     position = bisect_left(stored, wanted)
     near = [form.format(value) for value in stored[max(0, position - 1) : position + 1]]
     return f"the neighbours being {' and '.join(near)}" if len(near) == 2 else f"the nearest being {near[0]}"
-
-
-def _ambiguous(mechanism: str, found: Sequence[Cell]) -> str:
-    undetermined = []
-    columns = cell_columns(found)
-    for name in COLUMNS:
-        texts = list(dict.fromkeys(_text(value, name) for value in columns[name]))
-        if len(texts) > 1:
-            undetermined.append(f"{name} ({_listed(texts)})")
-    start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
-    if not undetermined:
-        return f"{start} that differ in no parameter: give them labels of their own in the study"
-    return f"{start}: also give {', '.join(undetermined)}"
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -3,12 +3,18 @@
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from pbdist.errors import OffGridError, StoreDamagedError
+from pbdist.mechanisms import Pair
+from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
+from pbdist.query.points import PointReader
+from pbdist.query.queries import Queries
+from pbdist.query.settings import Settings
 from pbdist.query.union import Union, assembled
 from pbdist.store import (
     Place,
@@ -18,6 +24,7 @@ from pbdist.store import (
     failed_cells,
     is_committed,
     open_parts,
+    read_refinements,
     read_values,
 )
 from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED
@@ -147,6 +154,76 @@ class Study:
             **{name: tuple(float(x) for x in value) for name, value in values.items()},
         )
 
+    def delta(
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        epsilon: Any = None,
+        exp_epsilon: Any = None,
+        direction: str = "both",
+        **noise: Any,
+    ) -> DeltaBounds:
+        """Bound δ at any points, stored or not, by what is stored.
+
+        Guaranteed: ``lower <= δ <= upper``. Between the stored ε δ is convex and does not rise as a function of e^ε; it
+        does not fall with r; and it does not rise with noise where more noise is proved to be post-processing of less.
+        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns.
+
+        Parameters
+        ----------
+        mechanism
+            The label that the study gives the mechanism, or a mechanism itself, such as ``pbdist.Gaussian(210.0)``.
+        compositions
+            Numbers r of compositions, at most the largest stored one.
+        epsilon, exp_epsilon
+            Exactly one of ε in nats and e^ε; ε is at least 0.
+        direction
+            ``"both"``: the larger of the two directions. ``"each"``: both, along a leading axis: A||B and B||A.
+        **noise
+            Beside a label, as many parameters as tell one noise setting from the others, as for `lookup`. Those that
+            are numbers may differ from all stored ones where an order of noise is proved.
+
+        Scalars and arrays; all of them broadcast.
+
+        Raises
+        ------
+        OffGridError
+            Nothing stored bounds δ from above there; the text names the point, and what to add to the study.
+        InvalidInputError
+            A parameter is unknown or out of its range, or several noise settings are meant.
+        StoreDamagedError
+            The stored values cannot be read.
+        """
+        return self._queries.delta(
+            mechanism,
+            noise,
+            compositions=compositions,
+            epsilon=epsilon,
+            exp_epsilon=exp_epsilon,
+            direction=direction,
+        )
+
+    def epsilon(
+        self, mechanism: str | Pair, *, compositions: Any, delta: Any, direction: str = "both", **noise: Any
+    ) -> EpsilonBounds:
+        """Bound the smallest ε with which δ is met, by what is stored; arguments and errors as for `delta`.
+
+        Guaranteed: at ``upper`` the upper bound on δ is at most `delta`; it is infinite where no stored one is. Just
+        below ``lower``, if that is above 0, the lower bound on δ exceeds it.
+        """
+        return self._queries.epsilon(mechanism, noise, compositions=compositions, delta=delta, direction=direction)
+
+    def compositions(
+        self, mechanism: str | Pair, *, epsilon: Any = None, exp_epsilon: Any = None, delta: Any, **noise: Any
+    ) -> CompositionBounds:
+        """Bound how many compositions meet (ε, δ) in both directions, by what is stored; as for `delta`.
+
+        Guaranteed: ``lower`` rounds do, 0 if none is known to; more than ``upper`` do not, which is infinite where
+        no stored lower bound exceeds `delta`.
+        """
+        return self._queries.compositions(mechanism, noise, epsilon=epsilon, exp_epsilon=exp_epsilon, delta=delta)
+
     def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds of every cell at one point, the larger of the two directions.
 
@@ -182,6 +259,12 @@ class Study:
                 cells = stored.head.cells_of(index)
                 if self._is_committed(stored, cells.start):
                     yield stored, cells
+
+    @cached_property
+    def _queries(self) -> Queries:
+        self._check()
+        reader = PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
+        return Queries(self.where, Settings(self.spec, reader))
 
     @cached_property
     def _union(self) -> Union:

@@ -1,6 +1,6 @@
 """The parts of an extended store as one study."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import xarray as xr
@@ -46,6 +46,16 @@ class Union:
         if r not in stored.study.compositions or value not in stored.study.epsilon:
             return None
         return stored.study.compositions.index(r), stored.study.epsilon.index(value)
+
+    def places(self, cell: int) -> Iterator[tuple[StoredStudy, int]]:
+        """Yield each part that has a cell of the whole study, and the cell's position in it."""
+        for stored in self.parts:
+            if stored.part not in self._cells:
+                yield stored, cell
+                continue
+            rows = np.flatnonzero(self._cells[stored.part] == cell)
+            if rows.size:
+                yield stored, int(rows[0])
 
     def find(self, cell: int, compositions: int, epsilon: int) -> tuple[StoredStudy | None, tuple[int, int, int]]:
         """Return the part that has a point of the whole study, and the point's positions in it; None where none has."""

@@ -10,6 +10,7 @@ from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
 from pbdist.store.read import changed_skeleton, check_skeleton, read_cell, read_values
 from pbdist.store.recover import restore_heads
+from pbdist.store.refinements import Refinement, add_refinement, read_refinements
 from pbdist.store.restore import remove_strays, restore_parts, restore_skeleton
 from pbdist.store.states import read_state
 from pbdist.store.write import BatchWriter
@@ -23,9 +24,11 @@ __all__ = [
     "ObjectPlace",
     "PartHead",
     "Place",
+    "Refinement",
     "StoreCheck",
     "StoredCells",
     "StoredStudy",
+    "add_refinement",
     "changed_skeleton",
     "check_skeleton",
     "check_store",
@@ -41,6 +44,7 @@ __all__ = [
     "open_store",
     "place_at",
     "read_cell",
+    "read_refinements",
     "read_state",
     "read_values",
     "remove_strays",

@@ -17,6 +17,7 @@ __all__ = [
     "COMPUTED",
     "EXTENSIONS",
     "GRIDS",
+    "REFINEMENTS",
     "STATES",
     "STORE_FORMATS",
     "TEXT_COLUMNS",
@@ -36,6 +37,7 @@ STORE_FORMATS = (1, 2, 3)
 CELL = "cell"
 COMMITS = "commits"
 EXTENSIONS = "extensions"
+REFINEMENTS = "refinements"
 STATES = "states"
 
 #: The longest chunk of a column that describes cells: what is in memory at once of the cells of a large study.
@@ -99,7 +101,14 @@ GRIDS: Mapping[str, ArrayAttributes] = {
 }
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
-_NOISE_OF_KIND = {"Laplace": "Laplace", "Gaussian": "Gaussian", "SubsampledGaussian": "Gaussian"}
+_NOISE_OF_KIND = {
+    "DiscreteGaussian": "DiscreteGaussian",
+    "DiscreteLaplace": "DiscreteLaplace",
+    "Gaussian": "Gaussian",
+    "Laplace": "Laplace",
+    "Poisson": "Poisson",
+    "SubsampledGaussian": "Gaussian",
+}
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 
 

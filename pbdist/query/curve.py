@@ -1,0 +1,261 @@
+"""What finitely many bounds on δ say about all of it: one noise setting, one r, one direction.
+
+δ as a function of y = e^ε is H(y) = Σ max(0, P_A - y P_B): convex, non-increasing, at least 0, and at y = 0 the mass of
+P_A. From upper values u at some y and lower values l at some y the following is bounded, and nothing else is used:
+
+- *Upper*: a convex function lies below the straight line between two of its points, hence below the one between two
+  upper values, of which (0, mass of P_A) is one; and it does not rise to the right of any.
+- *Lower*: H does not fall below l to the left of (y_b, l). Where a < b < y, convexity at b between a and y gives
+  H(y) >= H(b) - (H(a) - H(b)) s with s = (y - y_b) / (y_b - y_a); it rises with H(b) and falls with H(a), so that
+  l_b - (u_a - l_b) s is a lower bound: the line through both, continued. Its mirror image where y < b < a.
+
+Which of the lines is taken does not matter for that, so that a choice among them may be rounded in any way. Logarithms
+are carried throughout, as δ is often below what a float64 holds. Ratios of differences of y are ratios of ``expm1`` of
+differences of ε, so that nothing overflows and nothing cancels: for x = fl(ε - ε'), which is off by at most u |x|,
+expm1(x) is off by at most (1 + |x|) u relatively for x > 0 and by u for x < 0, beside the error of the function, which
+is taken to be at most 8u, as that of log1p, exp and log is throughout pbdist.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pbdist.mechanisms.rounding import UNIT_ROUNDOFF
+from pbdist.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Curve", "log_above", "log_below"]
+
+#: Relative slack of a ratio of differences, several times what its five operations may err.
+_RATIO_SLACK = 64.0 * UNIT_ROUNDOFF
+#: By how many vertices the other end of a line is apart from its own: those next to it are the steepest, those far away
+#: suffer least from the width of the brackets.
+_STRIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+#: By which parts of a step from what is certain an inverse is brought back until it is certain.
+_WITHDRAWALS = (0.0, 2.0**-46, 2.0**-42, 2.0**-38, 2.0**-34, 2.0**-28, 2.0**-20)
+#: How far a line that does not fall is followed, nats.
+_FARTHEST = 700.0
+
+
+def log_above(values: FloatArray) -> FloatArray:
+    """Return natural logarithms rounded up; -inf for 0."""
+    logs = _log(values)
+    return logs + 16.0 * UNIT_ROUNDOFF * (1.0 + np.abs(_finite(logs)))
+
+
+def log_below(values: FloatArray) -> FloatArray:
+    """Return natural logarithms rounded down; -inf for 0."""
+    logs = _log(values)
+    return logs - 16.0 * UNIT_ROUNDOFF * (1.0 + np.abs(_finite(logs)))
+
+
+class Curve:
+    """Bounds on ln δ at any ε, from those at some.
+
+    Parameters
+    ----------
+    upper_epsilon, log_upper : ndarray, shape (m,)
+        ε, increasing, nats, and upper bounds on ln δ there.
+    lower_epsilon, log_lower : ndarray, shape (k,)
+        The same of lower bounds; -inf for a lower bound of 0.
+    log_mass : float
+        Upper value of the logarithm of the mass of P_A, which is δ at e^ε = 0.
+    """
+
+    def __init__(
+        self,
+        upper_epsilon: FloatArray,
+        log_upper: FloatArray,
+        lower_epsilon: FloatArray,
+        log_lower: FloatArray,
+        log_mass: float = 0.0,
+    ) -> None:
+        # The point at y = 0 is that at ε = -inf.
+        epsilon = np.concatenate(([-np.inf], upper_epsilon))
+        logs = np.concatenate(([log_mass], log_upper))
+        kept = _hull(epsilon.tolist(), logs.tolist())
+        self._upper_epsilon, self._log_upper = epsilon[kept], logs[kept]
+        told = log_lower > -np.inf
+        self._lower_epsilon, self._log_lower = lower_epsilon[told], log_lower[told]
+        #: The largest lower bound at this ε or to the right of it; a last one of 0 beyond all.
+        self._step = np.append(np.maximum.accumulate(self._log_lower[::-1])[::-1], -np.inf)
+        self._left, self._left_gain = self._lines(right=False)
+        self._right, self._right_gain = self._lines(right=True)
+
+    def log_upper(self, epsilon: FloatArray) -> FloatArray:
+        """Return upper bounds on ln δ at some ε, shape (n,)."""
+        right = np.searchsorted(self._upper_epsilon, epsilon, side="left")
+        beyond = right == self._upper_epsilon.size
+        right = np.minimum(right, self._upper_epsilon.size - 1)
+        at, left = self._upper_epsilon[right], np.maximum(right - 1, 0)
+        low, high = self._log_upper[right], self._log_upper[left]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            # H <= u2 + μ (u1 - u2), μ the part of the way from y2 back to y1.
+            part = np.expm1(np.minimum(epsilon - at, 0.0)) / np.expm1(self._upper_epsilon[left] - at)
+            rise = np.log(part) + high + np.log(-np.expm1(low - high))
+            sizes = np.abs(_finite(rise)) + np.abs(_finite(low)) + np.abs(_finite(high))
+            chord = np.logaddexp(low, np.where(np.isnan(rise), np.inf, rise)) + 32.0 * UNIT_ROUNDOFF * (32.0 + sizes)
+        return np.where(beyond | (at == epsilon), low, np.minimum(chord, high))
+
+    def log_lower(self, epsilon: FloatArray) -> FloatArray:
+        """Return lower bounds on ln δ at some ε, shape (n,)."""
+        count = self._lower_epsilon.size
+        if not count:
+            return np.full(epsilon.shape, -np.inf)
+        right = np.searchsorted(self._lower_epsilon, epsilon, side="left")
+        found = self._step[right]
+        here = np.minimum(right, count - 1)
+        found = np.where(right < count, np.maximum(found, self._from_right(here, epsilon)), found)
+        before = np.maximum(right - 1, 0)
+        return np.where(right > 0, np.maximum(found, self._from_left(before, epsilon)), found)
+
+    def epsilon_upper(self, log_delta: FloatArray) -> FloatArray:
+        """Return for some ln δ, rounded down, the smallest ε >= 0 at which `log_upper` is at most that.
+
+        Guaranteed: it is evaluated there. Infinite where no stored upper bound is so small.
+        """
+        # Along the vertices the bounds fall.
+        right = np.searchsorted(-self._log_upper, -log_delta, side="left")
+        within = right < self._log_upper.size
+        right = np.minimum(right, self._log_upper.size - 1)
+        left = np.maximum(right - 1, 0)
+        at, low, high = self._upper_epsilon[right], self._log_upper[right], self._log_upper[left]
+        result = np.maximum(at, 0.0)
+        open_ = within & (at > 0.0) & (right > 0)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            part = np.exp(log_delta - high) * np.expm1(low - log_delta) / np.expm1(low - high)
+            span = np.expm1(self._upper_epsilon[left] - at)
+            for withdrawal in _WITHDRAWALS:
+                if not open_.any():
+                    break
+                tried = np.maximum(at + np.log1p((1.0 - withdrawal) * part * span), 0.0)
+                tried = np.where(np.isnan(tried), 0.0, tried)
+                holds = open_ & (self.log_upper(tried) <= log_delta)
+                result = np.where(holds, np.minimum(tried, result), result)
+                open_ &= ~holds
+        return np.where(within, result, np.inf)
+
+    def epsilon_lower(self, log_delta: FloatArray) -> FloatArray:
+        """Return for some ln δ, rounded up, the largest ε known at which `log_lower` is more than that; 0 where none.
+
+        Guaranteed: it is evaluated there.
+        """
+        count = self._lower_epsilon.size
+        if not count:
+            return np.zeros(log_delta.shape)
+        # How many of the steps, which fall, are above δ.
+        above = np.searchsorted(-self._step[:-1], -log_delta, side="left")
+        base = np.where(above > 0, self._lower_epsilon[np.maximum(above - 1, 0)], -np.inf)
+        before, after = np.maximum(above - 1, 0), np.minimum(above, count - 1)
+        following = np.where(above < count, self._lower_epsilon[after], np.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gap = -np.expm1(log_delta - self._log_lower[before]) / self._left_gain[before]
+            reach = np.minimum(np.log1p(gap * self._left_unit[before]), _FARTHEST)
+            falling = np.where(above > 0, self._lower_epsilon[before] + reach, -np.inf)
+            gap = np.expm1(log_delta - self._log_lower[after]) / self._right_gain[after]
+            rising = self._lower_epsilon[after] + np.log1p(-gap * self._right_unit[after])
+            rising = np.where((above < count) & (self._right_gain[after] > 0.0), rising, -np.inf)
+        certain = np.maximum(base, 0.0)
+        aim = np.fmax(np.fmin(np.fmax(falling, rising), following), certain)
+        result, open_ = certain, aim > certain
+        for withdrawal in _WITHDRAWALS:
+            if not open_.any():
+                break
+            tried = np.where(open_, aim - withdrawal * (aim - certain) - withdrawal * np.abs(aim), 0.0)
+            holds = open_ & (tried > certain) & (self.log_lower(tried) > log_delta)
+            result = np.where(holds, tried, result)
+            open_ &= ~holds
+        return result
+
+    @property
+    def _left_unit(self) -> FloatArray:
+        """(y_b - y_a) / y_b of the lines that are continued to the right."""
+        return np.asarray(-np.expm1(self._upper_epsilon[self._left] - self._lower_epsilon))
+
+    @property
+    def _right_unit(self) -> FloatArray:
+        """(y_a - y_b) / y_b of the lines that are continued to the left."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.expm1(self._upper_epsilon[self._right] - self._lower_epsilon))
+
+    def _from_left(self, point: IntArray, epsilon: FloatArray) -> FloatArray:
+        """The lines through lower points and an upper one before them, at ε to the right."""
+        start, other = self._lower_epsilon[point], self._upper_epsilon[self._left[point]]
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            way = epsilon - start
+            share = np.expm1(way) / -np.expm1(other - start)
+            # Of d = ln(u_a / l_b) the gain was taken with (1 + d) u.
+            slack = _RATIO_SLACK * (1.0 + way + np.abs(self._log_lower[point]) / 8.0)
+            fall = share * self._left_gain[point] * (1.0 + slack)
+            line = np.log1p(-np.minimum(fall, 1.0))
+            line = self._log_lower[point] + line * (1.0 + _RATIO_SLACK)
+            line -= _RATIO_SLACK * (1.0 + np.abs(self._log_lower[point]))
+        # Where 0 times infinity is no number nothing is known.
+        return np.where((other < start) & (fall < 1.0), line, -np.inf)
+
+    def _from_right(self, point: IntArray, epsilon: FloatArray) -> FloatArray:
+        """The lines through lower points and an upper one after them, at ε to the left."""
+        start, other = self._lower_epsilon[point], self._upper_epsilon[self._right[point]]
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            width = other - start
+            share = -np.expm1(epsilon - start) / np.expm1(width)
+            slack = _RATIO_SLACK * (1.0 + np.minimum(width, _FARTHEST + 10.0))
+            rise = np.log1p(share * self._right_gain[point] * (1.0 - slack))
+            line = self._log_lower[point] + rise * (1.0 - _RATIO_SLACK)
+            line -= _RATIO_SLACK * (1.0 + np.abs(self._log_lower[point]))
+        return np.where((other > start) & (rise > 0.0), line, -np.inf)
+
+    def _lines(self, *, right: bool) -> tuple[IntArray, FloatArray]:
+        """Return for each lower point the vertex of its best line among some, and (u - l) / l there, or (l - u) / l."""
+        start, count = self._lower_epsilon, self._upper_epsilon.size
+        nearest = np.searchsorted(self._upper_epsilon, start, side="right" if right else "left") - (0 if right else 1)
+        best = np.clip(nearest, 0, count - 1)
+        best_slope = np.full(start.size, np.inf)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            for stride in _STRIDES:
+                vertex = nearest + (stride - 1 if right else 1 - stride)
+                there = (vertex >= 0) & (vertex < count)
+                if not there.any():
+                    break
+                vertex = np.clip(vertex, 0, count - 1)
+                # Falls to the right of a line on the left, negative rises to the left of one on the right.
+                slope = self._gain(vertex) / np.abs(np.expm1(self._upper_epsilon[vertex] - start))
+                better: BoolArray = there & (slope < best_slope)
+                best, best_slope = np.where(better, vertex, best), np.where(better, slope, best_slope)
+            gain = self._gain(best)
+        # No lower value is above an upper one to its left: what says so is rounding.
+        return best, -gain if right else np.maximum(gain, 0.0)
+
+    def _gain(self, vertex: IntArray) -> FloatArray:
+        """Return u / l - 1 of a vertex for each lower point."""
+        return np.asarray(np.expm1(self._log_upper[vertex] - self._log_lower))
+
+
+def _hull(epsilon: Sequence[float], logs: Sequence[float]) -> list[int]:
+    """Return the corners of the lower convex hull of (e^ε, e^log), up to its smallest value.
+
+    Any selection of points gives sound bounds: rounding may keep a point too many or drop one.
+    """
+    kept = [0]
+    for point in range(1, len(epsilon)):
+        if not logs[point] < logs[kept[-1]]:
+            continue
+        while len(kept) > 1 and _above_chord(epsilon, logs, kept[-2], kept[-1], point):
+            kept.pop()
+        kept.append(point)
+    return kept
+
+
+def _above_chord(epsilon: Sequence[float], logs: Sequence[float], first: int, middle: int, last: int) -> bool:
+    part = math.expm1(epsilon[middle] - epsilon[last]) / math.expm1(epsilon[first] - epsilon[last])
+    low, high = math.exp(logs[last] - logs[middle]), math.exp(min(logs[first] - logs[middle], 700.0))
+    return low + part * (high - low) <= 1.0
+
+
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(values))
+
+
+def _finite(values: FloatArray) -> FloatArray:
+    return np.where(np.isfinite(values), values, 0.0)

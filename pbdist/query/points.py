@@ -1,0 +1,203 @@
+"""The stored points of noise settings, wherever in a store they are: what is not there is skipped, never read."""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from pbdist.mechanisms import Histogram, Pair
+from pbdist.query.curve import Curve
+from pbdist.query.union import Union
+from pbdist.store import Refinement, StoredStudy, read_values
+from pbdist.store.layout import BOUNDS
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
+
+__all__ = ["PairPoints", "PointReader", "Source"]
+
+#: Values of some points: numbers of rounds and ε, both increasing, and the arrays of `BOUNDS` over (bound, direction,
+#: compositions, epsilon); not a number where there is no point.
+Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray]
+#: Batches whose values are kept in memory.
+_MOST_BATCHES = 256
+
+
+class PairPoints:
+    """All stored points of one pair.
+
+    Parameters
+    ----------
+    pair
+        The pair.
+    sources
+        Its points; where several have the same, the best bounds of them count.
+    gridded
+        Whether a study has computed them, on its grids; else they are refinements, of single points.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+        Those with a point, increasing.
+    ordered : bool
+        Whether δ does not fall with r: further rounds are one more outcome, which post-processing may ignore. Not of
+        histograms whose masses do not sum to exactly 1.
+    """
+
+    def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool) -> None:
+        self.pair, self.gridded = pair, gridded
+        rounds = sorted({r for compositions, _, _ in sources for r in compositions})
+        losses = sorted({value for _, epsilon, _ in sources for value in epsilon})
+        lowest = [name.endswith("upper") for name in BOUNDS]
+        values = np.full((len(BOUNDS), len(Direction), len(rounds), len(losses)), np.nan)
+        for compositions, epsilon, given in sources:
+            # A point is there with all of its numbers or not at all.
+            known = np.where(np.isnan(given).any(axis=(0, 1)), np.nan, given)
+            place = np.ix_(np.searchsorted(rounds, compositions), np.searchsorted(losses, epsilon))
+            for index, low in enumerate(lowest):
+                for axis in range(len(Direction)):
+                    part = values[index, axis][place]
+                    values[index, axis][place] = (np.fmin if low else np.fmax)(part, known[index, axis])
+        there = ~np.isnan(values[0, 0])
+        kept = there.any(axis=1)
+        self.compositions: IntArray = np.array(rounds, dtype=np.int64)[kept]
+        self._epsilon = np.array(losses, dtype=np.float64)
+        self._values, self._there = values[:, :, kept], there[kept]
+        masses = [_masses(factor) for factor in pair.factors]
+        self.ordered = all(exact for _, exact in masses)
+        self._log_masses = [sum(logs[axis] for logs, _ in masses) for axis in range(len(Direction))]
+        self._symmetric = pair.symmetric
+        self._curves: dict[int, tuple[Curve, ...]] = {}
+        self._closed: FloatArray | None = None
+
+    def stored(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, FloatArray]:
+        """Return which of some points are stored, shape (n,), and their values, shape (bounds, directions, n)."""
+        if not self.compositions.size:
+            return np.zeros(epsilon.shape, dtype=bool), np.full((len(BOUNDS), len(Direction), epsilon.size), np.nan)
+        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
+        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
+        found = (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e]
+        return found, self._values[:, :, r, e]
+
+    def row_above(self, compositions: IntArray) -> IntArray:
+        """Return the position of the r whose upper bounds hold for each of some r; -1 where there is none."""
+        row = np.searchsorted(self.compositions, compositions, side="left")
+        return self._checked(np.where(row < self.compositions.size, row, -1), compositions)
+
+    def row_below(self, compositions: IntArray) -> IntArray:
+        """Return the position of the r whose lower bounds hold for each of some r; -1 where there is none."""
+        row = np.searchsorted(self.compositions, compositions, side="right") - 1
+        return self._checked(row, compositions)
+
+    def curves(self, row: int) -> tuple[Curve, ...]:
+        """Return what is known of δ after that many rounds, for both directions.
+
+        Upper values are the least of that and of larger r, lower ones the largest of that and of smaller r.
+        """
+        if row not in self._curves:
+            values = self._closure()[:, :, row]
+            count = 1 if self._symmetric else len(Direction)
+            curves = tuple(self._curve(values[:, axis], row, axis) for axis in range(count))
+            self._curves[row] = curves if count > 1 else curves * len(Direction)
+        return self._curves[row]
+
+    def _checked(self, row: IntArray, compositions: IntArray) -> IntArray:
+        if self.ordered or not self.compositions.size:
+            return row
+        return np.where(self.compositions[row] == compositions, row, -1)
+
+    def _closure(self) -> FloatArray:
+        """Return logarithms of lower and upper bounds over (bound, direction, compositions, epsilon)."""
+        if self._closed is None:
+            logs = self._values[[list(BOUNDS).index("log_delta_lower"), list(BOUNDS).index("log_delta_upper")]]
+            if self.ordered:
+                lower = np.fmax.accumulate(logs[0], axis=1)
+                upper = np.fmin.accumulate(logs[1][:, ::-1], axis=1)[:, ::-1]
+                logs = np.stack((lower, upper))
+            self._closed = logs
+        return self._closed
+
+    def _curve(self, values: FloatArray, row: int, axis: int) -> Curve:
+        lower, upper = values
+        low, high = ~np.isnan(lower), ~np.isnan(upper)
+        log_mass = float(self.compositions[row]) * self._log_masses[axis]
+        # Of a product of floats, rounded up once more.
+        log_mass = math.nextafter(log_mass, math.inf) if log_mass > 0.0 else 0.0
+        return Curve(self._epsilon[high], upper[high], self._epsilon[low], lower[low], log_mass)
+
+
+class PointReader:
+    """Reads the points of cells of a study from the parts of its store, batch by batch.
+
+    Parameters
+    ----------
+    union
+        The study and its parts.
+    committed
+        Whether the batch of a cell of a part is committed, and its files are those of the commit record.
+    refinements
+        Points that were added one by one.
+    """
+
+    def __init__(
+        self, union: Union, committed: Callable[[StoredStudy, int], bool], refinements: Sequence[Refinement]
+    ) -> None:
+        self._union, self._committed = union, committed
+        self._refined: dict[Pair, list[Source]] = {}
+        for one in refinements:
+            self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values))
+        self._batches: dict[tuple[str, int], FloatArray] = {}
+        self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
+
+    @property
+    def refined(self) -> Sequence[Pair]:
+        """The pairs of the refinements."""
+        return tuple(self._refined)
+
+    def points(self, pair: Pair, cells: Sequence[int]) -> PairPoints:
+        """Return the points of a pair: of those cells of the study, all of which have it, and of the refinements.
+
+        Raises
+        ------
+        StoreDamagedError
+            The stored values cannot be read.
+        """
+        key = (pair, tuple(cells))
+        if key not in self._known:
+            sources = [source for cell in cells for source in self._of_cell(cell)]
+            # A batch that is not there may be later, but not for whoever has opened the store before.
+            self._known[key] = PairPoints(pair, [*sources, *self._refined.get(pair, ())], gridded=bool(sources))
+        return self._known[key]
+
+    def _of_cell(self, cell: int) -> list[Source]:
+        found = []
+        for stored, row in self._union.places(cell):
+            if self._committed(stored, row):
+                batch = row // stored.cells_per_batch
+                values = self._values(stored, batch)[:, row - batch * stored.cells_per_batch]
+                found.append((stored.study.compositions, stored.study.epsilon, values))
+        return found
+
+    def _values(self, stored: StoredStudy, batch: int) -> FloatArray:
+        key = (stored.part, batch)
+        if key not in self._batches:
+            while len(self._batches) >= _MOST_BATCHES:
+                del self._batches[next(iter(self._batches))]
+            cells = stored.head.cells_of(batch)
+            selection = slice(cells.start, cells.stop)
+            self._batches[key] = np.stack([read_values(stored, name, selection) for name in BOUNDS])
+        return self._batches[key]
+
+
+def _masses(factor: Pair) -> tuple[tuple[float, float], bool]:
+    """Return upper values of the logarithms of the masses of P_A and P_B, and whether both are exactly 1."""
+    if not isinstance(factor, Histogram):
+        return (0.0, 0.0), True
+    if isinstance(factor.p[0], int) and isinstance(factor.q[0], int):
+        return (0.0, 0.0), True
+    first, second = factor.total_mass
+    exact = all(isinstance(values[0], int) or sum(map(Fraction, values)) == 1 for values in (factor.p, factor.q))
+    return (_log_above(first), _log_above(second)), exact
+
+
+def _log_above(total: float) -> float:
+    return 0.0 if total <= 1.0 else math.log(total) * (1.0 + 2.0**-48)

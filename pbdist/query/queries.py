@@ -1,0 +1,206 @@
+"""Questions to a store as a caller puts them: scalars or arrays that broadcast, answered or refused by name."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pbdist.buckets.arguments import checked_compositions, checked_delta, checked_epsilon
+from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.mechanisms import Pair
+from pbdist.query.answers import (
+    CompositionBounds,
+    DeltaBounds,
+    EpsilonBounds,
+    Questions,
+    bound_compositions,
+    bound_delta,
+    bound_epsilon,
+)
+from pbdist.query.settings import Setting, Settings
+from pbdist.store.layout import BOUNDS
+from pbdist.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Queries"]
+
+_DIRECTIONS = ("both", "each")
+
+
+class Queries:
+    """Answers questions to one store.
+
+    Parameters
+    ----------
+    where
+        The path or URL of the store, for messages.
+    settings
+        Its noise settings.
+    """
+
+    def __init__(self, where: str, settings: Settings) -> None:
+        self._where, self._settings = where, settings
+
+    def delta(
+        self,
+        mechanism: str | Pair,
+        noise: Mapping[str, Any],
+        *,
+        compositions: Any,
+        epsilon: Any,
+        exp_epsilon: Any,
+        direction: str,
+    ) -> DeltaBounds:
+        """As `Study.delta`."""
+        _check_direction(direction)
+        given = _given_epsilon(epsilon, exp_epsilon)
+        shape, (rounds, losses), settings, number = self._asked(mechanism, noise, compositions=compositions, **given)
+        asked = Questions(settings, number, checked_compositions(rounds))
+        values, around = _losses(losses, given)
+        answers, _, bounded = bound_delta(asked, values, around)
+        self._refuse_unbounded(asked, bounded, values)
+        answers = answers.max(axis=1) if direction == "both" else answers
+        lower, upper, log_lower, log_upper = (
+            _frozen(answers[list(BOUNDS).index(name)].reshape(_with_directions(shape, direction)))
+            for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper")
+        )
+        return DeltaBounds(lower, upper, log_lower, log_upper)
+
+    def epsilon(
+        self, mechanism: str | Pair, noise: Mapping[str, Any], *, compositions: Any, delta: Any, direction: str
+    ) -> EpsilonBounds:
+        """As `Study.epsilon`."""
+        _check_direction(direction)
+        shape, (rounds, wanted), settings, number = self._asked(
+            mechanism, noise, compositions=compositions, delta=delta
+        )
+        asked = Questions(settings, number, checked_compositions(rounds))
+        lower, upper, bounded = bound_epsilon(asked, checked_delta(wanted))
+        self._refuse_unbounded(asked, bounded, None)
+        if direction == "both":
+            lower, upper = lower.max(axis=0), upper.max(axis=0)
+        whole = _with_directions(shape, direction)
+        return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)))
+
+    def compositions(
+        self, mechanism: str | Pair, noise: Mapping[str, Any], *, epsilon: Any, exp_epsilon: Any, delta: Any
+    ) -> CompositionBounds:
+        """As `Study.compositions`."""
+        given = _given_epsilon(epsilon, exp_epsilon)
+        shape, (losses, wanted), settings, number = self._asked(mechanism, noise, **given, delta=delta)
+        values, around = _losses(losses, given)
+        asked = Questions(settings, number, np.ones(wanted.size, dtype=np.int64))
+        for setting in settings:
+            self._refuse_unknown(setting)
+        lower, upper = bound_compositions(asked, values, checked_delta(wanted), around)
+        return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)))
+
+    def _asked(
+        self, mechanism: str | Pair, noise: Mapping[str, Any], **arguments: Any
+    ) -> tuple[tuple[int, ...], tuple[Any, ...], Sequence[Setting], IntArray]:
+        """Return the common shape, the arguments as vectors, the settings, and the number of each point's."""
+        varying = {name: value for name, value in noise.items() if _is_number(value)}
+        fixed = {name: value for name, value in noise.items() if name not in varying}
+        try:
+            arrays = np.broadcast_arrays(*(np.asarray(value) for value in (*arguments.values(), *varying.values())))
+        except ValueError as error:
+            shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in {**arguments, **varying}.items())
+            raise InvalidInputError(f"{next(iter(arguments))}: expected shapes that broadcast, got {shapes}") from error
+        shape = arrays[0].shape
+        if not arrays[0].size:
+            raise InvalidInputError(f"{next(iter(arguments))}: expected at least one value, got none")
+        vectors = [array.reshape(-1) for array in arrays]
+        asked, parameters = vectors[: len(arguments)], vectors[len(arguments) :]
+        if not isinstance(mechanism, str | Pair):
+            raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
+        if isinstance(mechanism, Pair):
+            if noise:
+                raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
+            return shape, tuple(asked), [self._settings.of_pair(mechanism)], np.zeros(asked[0].size, dtype=np.int64)
+        if not varying:
+            return shape, tuple(asked), [self._settings.of_label(mechanism, fixed)], np.zeros(asked[0].size, np.int64)
+        table = np.stack([values.astype(np.float64) for values in parameters], axis=1)
+        rows, number = np.unique(table, axis=0, return_inverse=True)
+        settings = [
+            self._settings.of_label(mechanism, {**fixed, **dict(zip(varying, row, strict=True))})
+            for row in rows.tolist()
+        ]
+        return shape, tuple(asked), settings, number.reshape(-1)
+
+    def _refuse_unbounded(self, asked: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
+        """Raise the error of the first point that has no upper bound, if there is one."""
+        missing = np.flatnonzero(~bounded)
+        if not missing.size:
+            return
+        first = int(missing[0])
+        setting, r = asked.settings[int(asked.setting[first])], int(asked.compositions[first])
+        self._refuse_unknown(setting)
+        name = setting.cell.describe()
+        others = f" (and {missing.size - 1} more points)" if missing.size > 1 else ""
+        at = "" if epsilon is None else f", epsilon = {float(epsilon[first])!r}"
+        most = max((int(points.compositions[-1]) for points in setting.above if points.compositions.size), default=0)
+        told = f"compositions: expected at most {most}, the largest stored number that bounds it, got {r}"
+        raise OffGridError(
+            f"{self._where}: {told}: {name}, r = {r}{at}{others}: add {r} to the study's compositions and run it again,"
+            " or let refine=True compute it"
+        )
+
+    def _refuse_unknown(self, setting: Setting) -> None:
+        """Raise the error of a setting that no stored one bounds from above."""
+        if any(points.compositions.size for points in setting.above):
+            return
+        name = setting.cell.describe()
+        why = (
+            "no stored setting is provably less noisy"
+            if setting.ordered
+            else "it is not computed, and between noise settings of its kind no order is proved"
+        )
+        raise OffGridError(
+            f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
+            " run it again, or let refine=True compute it"
+        )
+
+
+def _check_direction(direction: Any) -> None:
+    if not isinstance(direction, str) or direction not in _DIRECTIONS:
+        raise InvalidInputError(f"direction: expected one of {', '.join(_DIRECTIONS)}, got {shown(direction)}")
+
+
+def _given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
+    """Return whichever of the two is given, by its name."""
+    if (epsilon is None) == (exp_epsilon is None):
+        got = "neither" if epsilon is None else "both"
+        raise InvalidInputError(f"epsilon: expected exactly one of epsilon and exp_epsilon, got {got}")
+    return {"epsilon": epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
+
+
+def _losses(values: Any, given: Mapping[str, Any]) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
+    """Return ε as floats, and what lies below and above them where e^ε was given: its logarithm is no float.
+
+    Where the float is a stored ε, that one is meant, as in a study file.
+    """
+    if "epsilon" in given:
+        return checked_epsilon(values), None
+    numbers = values.tolist() if values.dtype.kind in "iuf" else []
+    if not numbers or not all(math.isfinite(value) and value >= 1.0 for value in numbers):
+        raise InvalidInputError(f"exp_epsilon: expected finite numbers of at least 1, got {shown(values.tolist())}")
+    losses = np.array([math.log(value) for value in numbers])
+    # math.log errs by less than an ulp; of 1 it is exact.
+    inner = losses > 0.0
+    below = np.where(inner, np.nextafter(losses, 0.0), losses)
+    return losses, (below, np.where(inner, np.nextafter(losses, np.inf), losses))
+
+
+def _is_number(value: Any) -> bool:
+    if value is None or isinstance(value, str):
+        return False
+    return np.asarray(value).dtype.kind in "iuf"
+
+
+def _with_directions(shape: tuple[int, ...], direction: str) -> tuple[int, ...]:
+    return (2, *shape) if direction == "each" else shape
+
+
+def _frozen(values: Any) -> Any:
+    values.setflags(write=False)
+    return values

@@ -1,0 +1,216 @@
+"""Points that queries have added to a store one by one: each a document of its own, beside the study's parts.
+
+A refinement is one file, written in one step and sealed with a SHA-256 of its content: its own commit record. It says
+its number and the digest of the store's first study, so that none passes for another. They are no part of the study,
+which is as complete with them as without.
+"""
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError
+from pbdist.mechanisms import Pair, pair_from_canonical
+from pbdist.store.documents import group_document, read_attributes, seal, unsealed
+from pbdist.store.heads import ATTRIBUTES_SEAL, read_or_none
+from pbdist.store.layout import BOUNDS, REFINEMENTS
+from pbdist.store.lock import Held
+from pbdist.store.open import StoredStudy
+from pbdist.store.place import PARTIAL
+from pbdist.store.provenance import provenance
+from pbdist.study import Cell
+from pbdist.types import Direction, FloatArray, JsonValue
+
+__all__ = ["Refinement", "add_refinement", "damaged_refinements", "read_refinements", "restore_refinements"]
+
+_LIST_FILE = f"{REFINEMENTS}/zarr.json"
+_FILE = re.compile(rf"{REFINEMENTS}/([0-9]{{6,9}})/zarr\.json")
+#: The attribute that holds a refinement.
+_KEY = "refinement"
+
+
+@dataclass(frozen=True, eq=False)
+class Refinement:
+    """Bounds of one noise setting at each of some r and each of some ε.
+
+    Attributes
+    ----------
+    cell
+        The noise setting; its label is the one it was asked for by, if any.
+    compositions, epsilon
+        Increasing; ε in nats.
+    values
+        The arrays of `BOUNDS`, shape (4, 2, compositions, epsilon); no NaN.
+    loss_width
+        Width of a bucket of the leaf, nats.
+    """
+
+    cell: Cell
+    compositions: tuple[int, ...]
+    epsilon: tuple[float, ...]
+    values: FloatArray
+    loss_width: float
+
+    @property
+    def pair(self) -> Pair:
+        """The pair."""
+        return self.cell.pair
+
+
+def read_refinements(stored: StoredStudy) -> tuple[Refinement, ...]:
+    """Return the refinements of a store, by its first part, that are what they were when they were written.
+
+    Raises
+    ------
+    OSError
+        The store cannot be reached.
+    """
+    contents = (_content(stored, number, data) for number, data in _documents(stored).items())
+    found = (_refinement(content) for content in contents if content is not None)
+    return tuple(one for one in found if one is not None)
+
+
+def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> None:
+    """Add a refinement to a store, by its first part; for the one who holds it.
+
+    Guaranteed: it is there as a whole or not at all, and no other file of the store is changed but the number of
+    refinements, after it.
+
+    Raises
+    ------
+    StoreMismatchError
+        The store is of format 1 or 2, which has no refinements.
+    InvalidInputError
+        Another process has taken the store over meanwhile.
+    OSError
+        It cannot be written.
+    """
+    if stored.format < 3:
+        raise StoreMismatchError(
+            f"{stored.where}: expected a store of format 3 to add points to, got one of format {stored.format}: run the"
+            " study into a new store"
+        )
+    if refinement.values.shape[2:] != (len(refinement.compositions), len(refinement.epsilon)):
+        raise InvalidInputError(f"refinement: expected values at each point, got shape {refinement.values.shape}")
+    while True:
+        last = max(_documents(stored), default=0)
+        if not held.confirmed():
+            raise InvalidInputError(f"{stored.where}: expected to be the one who writes to it, got another at work")
+        if last == 0:
+            _write_list(stored, 0)
+        # Whoever has taken over in this very moment is not overwritten.
+        if stored.place.create(_file(last + 1), _document(stored, last + 1, refinement)):
+            break
+    _write_list(stored, last + 1)
+
+
+def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
+    """Return the files of refinements that are where they belong, and those that are not what they were, and why."""
+    documents = _documents(stored)
+    damaged = {}
+    for number, data in documents.items():
+        if _content(stored, number, data) is None:
+            damaged[_file(number)] = "missing" if data is None else "other content"
+    known = set(map(_file, documents))
+    if documents or read_or_none(stored.place, _LIST_FILE) is not None:
+        known.add(_LIST_FILE)
+        if _listed(stored) is None:
+            damaged[_LIST_FILE] = "missing or other content"
+    return known, damaged
+
+
+def restore_refinements(stored: StoredStudy) -> None:
+    """Put an empty refinement in the place of each that is damaged or missing, with a warning.
+
+    For the one driver of a store. What was lost is computed again when it is asked for.
+    """
+    documents = _documents(stored)
+    for number, data in documents.items():
+        if _content(stored, number, data) is None:
+            stored.place.write(_file(number), _document(stored, number, None))
+            warnings.warn(
+                f"{stored.where}/{_file(number)}: points that a query had added cannot be read any more: they are"
+                " computed again when they are asked for",
+                stacklevel=2,
+            )
+    listed = _listed(stored)
+    there = read_or_none(stored.place, _LIST_FILE) is not None
+    if (documents or there) and listed != max(documents, default=0):
+        _write_list(stored, max(documents, default=0))
+
+
+def _documents(stored: StoredStudy) -> dict[int, bytes | None]:
+    """Return the content of every refinement by its number, None of one that should be there."""
+    if stored.format < 3:
+        return {}
+    matches = (_FILE.fullmatch(name) for name, _ in stored.place.names(REFINEMENTS) if not name.endswith(PARTIAL))
+    last = max([_listed(stored) or 0, *(int(match.group(1)) for match in matches if match)])
+    return {number: read_or_none(stored.place, _file(number)) for number in range(1, last + 1)}
+
+
+def _file(number: int) -> str:
+    return f"{REFINEMENTS}/{number:06d}/zarr.json"
+
+
+def _listed(stored: StoredStudy) -> int | None:
+    """Return how many refinements there are at least, None where that cannot be read."""
+    content = unsealed(read_attributes(read_or_none(stored.place, _LIST_FILE)), ATTRIBUTES_SEAL)
+    if content is None or content.get("study_digest") != stored.head.digest:
+        return None
+    return int(content["count"])
+
+
+def _write_list(stored: StoredStudy, count: int) -> None:
+    content = {"count": count, "study_digest": stored.head.digest}
+    stored.place.write(_LIST_FILE, group_document(seal(content, ATTRIBUTES_SEAL)))
+
+
+def _document(stored: StoredStudy, number: int, refinement: Refinement | None) -> bytes:
+    content: dict[str, JsonValue] = {"number": number, "study_digest": stored.head.digest, "provenance": provenance()}
+    if refinement is not None:
+        content["cell"] = refinement.cell.canonical()
+        content["compositions"] = list(refinement.compositions)
+        content["epsilon"] = [value.hex() for value in refinement.epsilon]
+        content["loss_width"] = refinement.loss_width.hex()
+        content["bounds"] = {
+            name: [value.hex() for value in values.ravel().tolist()]
+            for name, values in zip(BOUNDS, refinement.values, strict=True)
+        }
+    return group_document({_KEY: seal(content, ATTRIBUTES_SEAL)})
+
+
+def _content(stored: StoredStudy, number: int, data: bytes | None) -> dict[str, JsonValue] | None:
+    """Return what a document says, None where it is not the one of that number of that store."""
+    content = unsealed((read_attributes(data) or {}).get(_KEY), ATTRIBUTES_SEAL)
+    if content is None or (content.get("number"), content.get("study_digest")) != (number, stored.head.digest):
+        return None
+    return content
+
+
+def _refinement(content: Mapping[str, JsonValue]) -> Refinement | None:
+    """Return the refinement of a sealed document; None of one that holds the place of a lost one, or is none."""
+    try:
+        return _decoded(content)
+    except (KeyError, TypeError, ValueError, PbdistError):
+        return None
+
+
+def _decoded(content: Mapping[str, JsonValue]) -> Refinement:
+    form = content["cell"]
+    compositions = tuple(int(r) for r in content["compositions"])
+    epsilon = tuple(float.fromhex(value) for value in content["epsilon"])
+    shape = (len(Direction), len(compositions), len(epsilon))
+    values = np.array([_floats(content["bounds"][name]) for name in BOUNDS]).reshape(len(BOUNDS), *shape)
+    if np.isnan(values).any():
+        raise ValueError("expected numbers")
+    values.setflags(write=False)
+    factor = None if form["factor"] is None else float.fromhex(form["factor"])
+    cell = Cell(label=form["label"], pair=pair_from_canonical(form["pair"]), factor=factor)
+    return Refinement(cell, compositions, epsilon, values, float.fromhex(content["loss_width"]))
+
+
+def _floats(values: Sequence[str]) -> list[float]:
+    return [float.fromhex(value) for value in values]
