@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     )
     from pbdist.mechanisms import (
         ApproximateDP,
+        DiscreteGaussian,
+        DiscreteLaplace,
         Gaussian,
         Histogram,
         Laplace,
         NoisyCount,
+        Poisson,
         Product,
         RandomizedResponse,
         SubsampledGaussian,
@@ -37,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ApproximateDP",
     "BatchError",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "Gaussian",
     "Histogram",
     "InvalidInputError",
@@ -46,6 +51,7 @@ __all__ = [
     "NotAStoreError",
     "OffGridError",
     "PbdistError",
+    "Poisson",
     "PrecisionError",
     "Product",
     "RandomizedResponse",

@@ -6,12 +6,14 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.mechanisms.discrete import ApproximateDP, Histogram, RandomizedResponse
+from pbdist.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.gaussian import Gaussian
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.laplace import Laplace
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.product import Product
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
 from pbdist.mechanisms.subsampled import SubsampledGaussian
@@ -24,6 +26,8 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "AdditiveNoise",
     "ApproximateDP",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
     "ElementaryPair",
     "Gaussian",
     "Histogram",
@@ -32,6 +36,7 @@ __all__ = [
     "MassBounds",
     "NoisyCount",
     "Pair",
+    "Poisson",
     "Product",
     "RandomizedResponse",
     "ScaledLossMasses",
@@ -45,10 +50,13 @@ MECHANISMS: Mapping[str, type[Pair]] = {
     kind.__name__: kind
     for kind in (
         ApproximateDP,
+        DiscreteGaussian,
+        DiscreteLaplace,
         Gaussian,
         Histogram,
         Laplace,
         NoisyCount,
+        Poisson,
         Product,
         RandomizedResponse,
         SubsampledGaussian,

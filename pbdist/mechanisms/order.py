@@ -16,6 +16,14 @@ Each channel, for the parameters as the real numbers that their float64 values a
 - *Subsampled Gaussian*: the same addition moves both components of the mixture A, and B itself. A lower rate q' < q:
   with probability 1 - q'/q the outcome is replaced by a fresh draw of B, which leaves B as it is and makes of A the
   mixture of rate q'.
+- *Discrete Laplace*: with p = e^(-1/scale) and p' > p, the characteristic function of p' is that of p times a positive
+  constant times (1 - 2p cos t + p²) / (1 - 2p' cos t + p'²) = p/p' + (1 - p/p') (1 - p p') / (1 - 2p' cos t + p'²): an
+  independent variable is added that is 0 with a probability and discrete Laplace of p' otherwise.
+- *Poisson*: an independent Poisson variable is added.
+- A lower *sensitivity* s' < s, of discrete Laplace and Poisson noise N: both have log-concave masses, so that the loss
+  of (N, N + s) falls along the outcome and the best events for any y >= 0 are half-lines: P(N <= t) - y P(N <= t - s)
+  for A against B, P(N >= t - s) - y P(N >= t) for B against A, each of which only falls as s becomes s'. Where every
+  hockey-stick divergence, for all y >= 0, is at most the other's, there is a channel (Blackwell 1953).
 - *Randomized response*: flipping the answer once more with probability f in [0, 1/2] moves p >= 1/2 to
   p(1-f) + (1-p)f, which is everything from p to 1/2; renaming the answers turns p into 1 - p.
 - *(ε, δ)*: with probability 1 - δ'/δ a revealed input is answered by randomized response of odds e^ε instead, which
@@ -29,9 +37,11 @@ from fractions import Fraction
 from typing import Any
 
 from pbdist.mechanisms.discrete import ApproximateDP, RandomizedResponse
+from pbdist.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.gaussian import Gaussian
 from pbdist.mechanisms.laplace import Laplace
 from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 
 __all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]
@@ -56,8 +66,11 @@ class NoiseOrder:
 
 #: The argument of the constructor that makes more or less noise, for mechanisms that have one such.
 NOISE_PARAMETER: Mapping[type[Pair], str] = {
+    DiscreteGaussian: "scale",
+    DiscreteLaplace: "scale",
     Gaussian: "scale",
     Laplace: "scale",
+    Poisson: "mean",
     RandomizedResponse: "p",
     SubsampledGaussian: "scale",
 }
@@ -107,6 +120,14 @@ def _of_subsampled(pair: SubsampledGaussian) -> tuple[Fraction, ...]:
     return Fraction(pair.scale) / Fraction(pair.sensitivity), 1 / Fraction(pair.rate)
 
 
+def _of_discrete_laplace(pair: DiscreteLaplace) -> tuple[Fraction, ...]:
+    return Fraction(pair.scale), Fraction(1, pair.sensitivity)
+
+
+def _of_poisson(pair: Poisson) -> tuple[Fraction, ...]:
+    return Fraction(pair.mean), Fraction(1, pair.sensitivity)
+
+
 def _of_response(pair: RandomizedResponse) -> tuple[Fraction, ...]:
     truth = Fraction(pair.p)
     return (min(truth, 1 - truth),)
@@ -118,8 +139,10 @@ def _of_approximate(pair: ApproximateDP) -> tuple[Fraction, ...]:
 
 _AMOUNTS: Mapping[type[ElementaryPair], Callable[[Any], tuple[Fraction, ...] | None]] = {
     ApproximateDP: _of_approximate,
+    DiscreteLaplace: _of_discrete_laplace,
     Gaussian: _of_additive,
     Laplace: _of_additive,
+    Poisson: _of_poisson,
     RandomizedResponse: _of_response,
     SubsampledGaussian: _of_subsampled,
 }

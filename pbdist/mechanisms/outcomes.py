@@ -8,7 +8,10 @@ from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
 from pbdist.types import FloatArray
 
-__all__ = ["masses_of_outcomes"]
+__all__ = ["MOST_OUTCOMES", "masses_of_outcomes"]
+
+#: Above this many outcomes of their own loss, a description is refused rather than the memory exhausted.
+MOST_OUTCOMES = 20_000_000
 
 #: Below this a mass is too close to underflow for the logarithm of a ratio.
 _RELIABLE_MASS = 1e-280
@@ -22,6 +25,7 @@ def masses_of_outcomes(
     error_a: FloatArray | float,
     error_b: FloatArray | float,
     known_loss: FloatArray | None = None,
+    known_error: FloatArray | None = None,
     further_a: float = 0.0,
     further_b: float = 0.0,
 ) -> LossMasses:
@@ -36,7 +40,9 @@ def masses_of_outcomes(
     error_a, error_b : array_like
         Bounds on the relative errors of the masses; both enter the error of the loss.
     known_loss : ndarray, shape (k,), optional
-        Losses known better than from the masses, to 3u relatively; NaN where they are not.
+        Losses known better than from the masses; NaN where they are not.
+    known_error : ndarray, shape (k,), optional
+        Bounds on the errors of the known losses, nats; without it they are taken to be known to 3u relatively.
     further_a, further_b : float, optional
         Upper value of what the outcomes leave out of each distribution, counted as revealing in the upper values only.
 
@@ -76,7 +82,8 @@ def masses_of_outcomes(
     if known_loss is not None:
         known = np.isfinite(known_loss[reliable])
         loss = np.where(known, known_loss[reliable], loss)
-        rounding = np.where(known, 4.0 * UNIT_ROUNDOFF * np.abs(loss), rounding)
+        error = 4.0 * UNIT_ROUNDOFF * np.abs(loss) if known_error is None else known_error[reliable]
+        rounding = np.where(known, error, rounding)
     empty = MassBounds.zeros(edges.size + 1)
     return LossMasses(
         cells_a=empty,

@@ -137,6 +137,24 @@ class _NoisyCountEntry(_Entry):
     reading: Readings | None = None
 
 
+class _PoissonEntry(_Entry):
+    construct_pair = mechanisms.Poisson
+    mean: Numbers
+    sensitivity: Numbers | None = None
+
+
+class _DiscreteLaplaceEntry(_Entry):
+    construct_pair = mechanisms.DiscreteLaplace
+    scale: Numbers
+    sensitivity: Numbers | None = None
+
+
+class _DiscreteGaussianEntry(_Entry):
+    construct_pair = mechanisms.DiscreteGaussian
+    scale: Numbers
+    sensitivity: Numbers | None = None
+
+
 class _ProductEntry(_Entry):
     construct_pair = mechanisms.Product
     pairs: list[Any]
@@ -150,6 +168,9 @@ _ENTRIES: Mapping[str, type[_Entry]] = {
     "ApproximateDP": _ApproximateDPEntry,
     "Histogram": _HistogramEntry,
     "NoisyCount": _NoisyCountEntry,
+    "Poisson": _PoissonEntry,
+    "DiscreteLaplace": _DiscreteLaplaceEntry,
+    "DiscreteGaussian": _DiscreteGaussianEntry,
     "Product": _ProductEntry,
 }
 _NOISES = ("Laplace", "Gaussian")

@@ -13,7 +13,7 @@ import numpy as np
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
 from pbdist.buckets.tight.forecast import GroupForecast, tight_forecast
 from pbdist.errors import PbdistError
-from pbdist.mechanisms import Gaussian, NoisyCount, Pair, Product
+from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, NoisyCount, Pair, Poisson, Product
 from pbdist.study.cost import CellCost
 from pbdist.study.spec import Cell, StudySpec
 
@@ -136,6 +136,11 @@ def _without_outcomes(pair: Pair) -> Pair:
     """Return a pair whose losses are alike, but spread: counts that many are close to what they round."""
     if isinstance(pair, Product):
         return Product(*map(_without_outcomes, pair.pairs))
+    if isinstance(pair, DiscreteLaplace):
+        return Laplace(pair.scale, float(pair.sensitivity))
+    if isinstance(pair, Poisson | DiscreteGaussian):
+        scale = math.sqrt(pair.mean) if isinstance(pair, Poisson) else pair.scale
+        return Gaussian(scale, float(pair.sensitivity), (-_CUT * scale, _CUT * scale))
     if not isinstance(pair, NoisyCount):
         return pair
     noise = pair.noise

@@ -10,12 +10,15 @@ import pytest
 
 from pbdist import (
     ApproximateDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Histogram,
     InvalidInputError,
     Laplace,
     NoisyCount,
     PbdistError,
+    Poisson,
     Product,
     RandomizedResponse,
     SubsampledGaussian,
@@ -29,6 +32,10 @@ EXAMPLES = [
     RandomizedResponse(0.51),
     SubsampledGaussian(4, 0.01),
     ApproximateDP(0.1, 1e-5),
+    Poisson(2.5e4),
+    Poisson(7.25, 2),
+    DiscreteLaplace(200),
+    DiscreteGaussian(2.5, sensitivity=3),
     Histogram([1, 2, 3], [3, 2, 1]),
     Histogram([0.5, 0.5, 0.0], np.array([0.25, 0.0, 0.75])),
     NoisyCount(Laplace(500), 8000, 2),
@@ -51,6 +58,10 @@ def test_canonical_form_is_the_same_in_every_version():
     assert json.dumps(NoisyCount(Laplace(500), 8000, 2).canonical()) == (
         '{"mechanism": "NoisyCount", "noise": {"mechanism": "Laplace", "scale": 500.0, "sensitivity": 1.0,'
         ' "truncate": null}, "mean": 8000.0, "shift": 2, "reading": "clamp-and-ceil"}'
+    )
+    assert json.dumps(Poisson(25_000, 2).canonical()) == '{"mechanism": "Poisson", "mean": 25000.0, "sensitivity": 2}'
+    assert json.dumps(DiscreteLaplace(3).canonical()) == (
+        '{"mechanism": "DiscreteLaplace", "scale": 3.0, "sensitivity": 1}'
     )
     assert json.dumps(Laplace(1, truncate=(-2, 3)).canonical()) == (
         '{"mechanism": "Laplace", "scale": 1.0, "sensitivity": 1.0, "truncate": [-2.0, 3.0]}'

@@ -4,13 +4,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from pbdist import (
     ApproximateDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Histogram,
     Laplace,
     NoisyCount,
+    Poisson,
     Product,
     RandomizedResponse,
     SubsampledGaussian,
@@ -28,6 +32,10 @@ ORDERED = [
     (SubsampledGaussian(2, 0.05), SubsampledGaussian(2, 0.1)),
     (RandomizedResponse(0.55), RandomizedResponse(0.6)),
     (RandomizedResponse(0.45), RandomizedResponse(0.6)),
+    (DiscreteLaplace(3), DiscreteLaplace(2)),
+    (DiscreteLaplace(3, 2), DiscreteLaplace(2.5, 3)),
+    (Poisson(30), Poisson(20)),
+    (Poisson(30), Poisson(30, 2)),
     (ApproximateDP(0.1, 1e-6), ApproximateDP(0.2, 1e-5)),
     (Product(Gaussian(3), Laplace(2)), Product(Gaussian(2), Laplace(2))),
     (Product(Gaussian(3)), Gaussian(2)),
@@ -39,6 +47,9 @@ UNORDERED = [
     (Gaussian(3, truncate=(-9, 9)), Gaussian(2, truncate=(-9, 9))),
     (Gaussian(3), Gaussian(2, truncate=(-9, 9))),
     (NoisyCount(Laplace(50), 500, 2), NoisyCount(Laplace(40), 500, 2)),
+    (DiscreteGaussian(3), DiscreteGaussian(2)),
+    (DiscreteLaplace(3, 2), DiscreteLaplace(2)),
+    (Poisson(30, 3), Poisson(20, 2)),
     (SubsampledGaussian(3, 0.2), SubsampledGaussian(2, 0.1)),
     (ApproximateDP(0.1, 1e-5), ApproximateDP(0.2, 1e-6)),
     (Histogram([1, 1], [1, 1]), Histogram([2, 1], [1, 2])),
@@ -88,3 +99,24 @@ def test_a_subclass_has_no_order_of_its_own():
 @pytest.mark.parametrize("kind", NOISE_PARAMETER, ids=lambda kind: kind.__name__)
 def test_the_parameter_of_the_noise_is_an_argument(kind):
     assert NOISE_PARAMETER[kind] in kind.__dataclass_fields__
+
+
+@pytest.mark.parametrize(("p", "q"), [(Fraction(1, 5), Fraction(1, 2)), (Fraction(9, 10), Fraction(91, 100))])
+def test_discrete_laplace_is_a_sum_with_more_of_it(p, q):
+    """Generating functions, as in the proof: that of q is that of p times a mixture of 0 and that of q."""
+
+    def generating(rate, x):
+        return (1 - rate) ** 2 / ((1 - rate * x) * (1 - rate / x))
+
+    share = (p / q) * ((1 - q) / (1 - p)) ** 2
+    for x in (Fraction(19, 20), Fraction(21, 20), Fraction(99, 100)):
+        assert generating(q, x) == generating(p, x) * (share + (1 - share) * generating(q, x))
+    assert 0 < share < 1
+
+
+@pytest.mark.parametrize("mean", [0.3, 2.5, 40.0])
+def test_poisson_is_a_convolution_with_a_poisson(mean):
+    noise = np.array([stats.poisson.pmf(k, mean) for k in range(200)])
+    added = np.array([stats.poisson.pmf(k, 1.5) for k in range(200)])
+    more = np.array([stats.poisson.pmf(k, mean + 1.5) for k in range(200)])
+    np.testing.assert_allclose(np.convolve(noise, added)[:200], more, atol=1e-14)

@@ -1,0 +1,235 @@
+"""Whole-numbered noise added to a whole-numbered query: discrete Laplace and discrete Gaussian."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
+from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
+from pbdist.mechanisms.tails import rounded_up
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "discrete_gaussian_total"]
+
+_SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
+
+#: Exponents from here on are told apart from their masses, where that is asked for.
+_DEEP = 600.0
+#: Losses beyond this, in nats, are refused: nothing is hidden.
+_LARGEST_LOSS = 1e9
+
+#: Discrete Gaussian noise further than this from 0, in scales, has a mass below `SMALLEST_MASS`.
+_GAUSSIAN_REACH = 38.0
+
+#: From this scale on the dual series of the discrete Gaussian's total is the shorter one.
+_LARGE_SCALE = 0.5
+#: Terms of either series, from which the rest is below 2^-60.
+_THETA_TERMS = 5
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace(ElementaryPair):
+    """Discrete Laplace noise (two-sided geometric) on whole numbers: A = N, B = N + sensitivity.
+
+    P(N = k) is proportional to e^(-abs(k) / scale): Ghosh, Roughgarden & Sundararajan 2009 (the geometric mechanism).
+    For sensitivity 1 the pair is that of randomized response with odds e^(1/scale).
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, above 0.
+    sensitivity : int, optional
+        How far one individual moves the answer, a whole number of at least 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    scale: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def symmetric(self) -> bool:
+        """True: the reflection of k exchanges A and B."""
+        return True
+
+    @property
+    def outcomes(self) -> int:
+        """The stretches of constant loss on either side, and the outcomes between them."""
+        return self.sensitivity + 1
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest loss, in nats, but for one rounding."""
+        return self.sensitivity / self.scale
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """One atom for all k <= 0, one for all k >= sensitivity, and one for each k between."""
+        exponent = self._distances()
+        with np.errstate(under="ignore"):
+            return self._atoms(edges, np.exp(-exponent), exponent)
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """The same atoms; the factor of a deep one is the exponential of its distance."""
+        exponent = self._distances()
+        deep = exponent > _DEEP
+        log_scale = np.where(deep, -exponent, 0.0)
+        with np.errstate(under="ignore"):
+            masses = self._atoms(edges, np.exp(np.where(deep, 0.0, -exponent)), exponent)
+        cells = np.zeros(edges.size + 1)
+        return ScaledLossMasses(masses, cells, cells, log_scale, log_scale[::-1].copy())
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
+        largest = rounded_up(self.largest_loss)
+        return rounded_up(tilt * largest) if loss < largest else -math.inf
+
+    def _distances(self) -> FloatArray:
+        """Return |k| / scale for k = 0 .. sensitivity, off by u relatively."""
+        return np.arange(self.sensitivity + 1, dtype=np.float64) / self.scale
+
+    def _atoms(self, edges: FloatArray, power: FloatArray, exponent: FloatArray) -> LossMasses:
+        """Masses for the powers p^k, p = e^(-1/scale), as given, that have the given size of their logarithm.
+
+        P_A(k) = p^k (1 - p) / (1 + p), and P_A(k <= 0) = 1 / (1 + p), P_A(k >= s) = p^s / (1 + p). The powers are off
+        by u k / scale and by 8u; 1 - p, as by ``expm1``, by 9u, 1 + p by 10u, products and quotients by 3u.
+        """
+        inverse = -1.0 / self.scale
+        total = 1.0 + math.exp(inverse)
+        a = power / total
+        a[1:-1] *= -math.expm1(inverse)
+        a = np.maximum(a, _SMALLEST_FLOAT)
+        atoms = MassBounds.around(a, (32.0 + 2.0 * exponent) * UNIT_ROUNDOFF)
+        loss = (self.sensitivity - 2.0 * np.arange(self.sensitivity + 1, dtype=np.float64)) / self.scale
+        empty = MassBounds.zeros(edges.size + 1)
+        return LossMasses(
+            cells_a=empty,
+            cells_b=empty,
+            atom_loss=loss,
+            atoms_a=atoms,
+            atoms_b=atoms.reversed(),
+            only_a=MassBounds.zeros(1),
+            only_b=MassBounds.zeros(1),
+            loss_error=2.0 * UNIT_ROUNDOFF * float(loss[0]),
+        )
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian(ElementaryPair):
+    """Discrete Gaussian noise on whole numbers: A = N, B = N + sensitivity.
+
+    P(N = k) is proportional to e^(-k² / (2 scale²)): Canonne, Kamath & Steinke 2020, "The Discrete Gaussian for
+    Differential Privacy".
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, above 0; for scales of 1 and more its standard deviation but for 1e-7 of it.
+    sensitivity : int, optional
+        How far one individual moves the answer, a whole number of at least 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range, or more than 20 million outcomes have a mass.
+    """
+
+    scale: float
+    sensitivity: int = 1
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @property
+    def symmetric(self) -> bool:
+        """True: the reflection of k exchanges A and B."""
+        return True
+
+    @property
+    def outcomes(self) -> int:
+        """The outcomes that are looked at one by one."""
+        return 2 * self._reach() + 1 + self.sensitivity
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest loss of the outcomes that are looked at, in nats, but for some roundings."""
+        s = self.sensitivity
+        return 0.5 * s * (s + 2.0 * self._reach()) / (self.scale * self.scale)
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """One atom an outcome."""
+        s, reach = self.sensitivity, self._reach()
+        k = np.arange(-reach - s, reach + s + 1, dtype=np.float64)
+        square, variance = k * k, self.scale * self.scale
+        # Square, variance and quotient round once each; halving is exact.
+        exponent = 0.5 * square / variance
+        total, total_error = discrete_gaussian_total(self.scale)
+        with np.errstate(under="ignore"):
+            # No outcome is impossible: one whose mass underflows must not pass for such.
+            mass = np.maximum(np.exp(-exponent) / total, _SMALLEST_FLOAT)
+        error = total_error + (12.0 + 4.0 * exponent) * UNIT_ROUNDOFF
+        return masses_of_outcomes(
+            edges,
+            mass[s:],
+            mass[: mass.size - s],
+            error_a=error[s:],
+            error_b=error[: error.size - s],
+            # (s² - 2sk) / (2 scale²): numerator, variance and quotient round once each.
+            known_loss=0.5 * (s * (s - 2.0 * k[s:])) / variance,
+            further_a=4.0 * SMALLEST_MASS,
+            further_b=4.0 * SMALLEST_MASS,
+        )
+
+    def _reach(self) -> int:
+        """Return K such that what is above K + 1, or below -(K + 1), has a mass of at most e^-722.
+
+        Σ_(j>=0) exp(-(x + j)² / 2 scale²) <= exp(-x² / 2 scale²) Σ_(j>=0) exp(-j² / 2 scale²) for x >= 0, and the last
+        sum is less than the total.
+        """
+        return math.ceil(_GAUSSIAN_REACH * self.scale) + 1
+
+
+def discrete_gaussian_total(scale: float) -> tuple[float, float]:
+    """Return Σ_k exp(-k² / (2 scale²)) over the integers and a bound on its relative error.
+
+    Notes
+    -----
+    With a = 1 / (2 scale²), the sum of 1 + 2 Σ_(k>=1) e^(-a k²), or by Poisson's summation formula (Jacobi's theta
+    function) √(π/a) (1 + 2 Σ_(k>=1) e^(-π² k² / a)). For scales up to 1/2, a >= 2; above, π²/a > 4.9: five
+    terms leave out less than 3 e^-72 in either case. An exponential is off by 8u and by 4u of its exponent, hence by
+    less than 12u, as its size falls; two sums of less than 1.3, root and products add less than 12u.
+    """
+    error = 32.0 * UNIT_ROUNDOFF
+    variance = scale * scale
+    if scale <= _LARGE_SCALE:
+        rate, factor = 0.5 / variance, 1.0
+    else:
+        rate, factor = 2.0 * math.pi * math.pi * variance, scale * math.sqrt(2.0 * math.pi)
+    tail = math.fsum(math.exp(-rate * k * k) for k in range(_THETA_TERMS, 0, -1))
+    return factor * (1.0 + 2.0 * tail), error
+
+
+def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
+    name = type(pair).__name__
+    object.__setattr__(pair, "scale", validation.size(name, "scale", pair.scale))
+    s = validation.integer(name, "sensitivity", pair.sensitivity, minimum=1, maximum=MOST_OUTCOMES)
+    object.__setattr__(pair, "sensitivity", s)
+    if pair.outcomes <= MOST_OUTCOMES and pair.largest_loss > _LARGEST_LOSS:
+        raise InvalidInputError(
+            f"{name}.scale: expected a scale that leaves losses of at most {_LARGEST_LOSS:g}, got {shown(pair.scale)}"
+        )
+    if pair.outcomes > MOST_OUTCOMES:
+        raise InvalidInputError(
+            f"{name}.scale: expected a scale and a sensitivity that leave at most {MOST_OUTCOMES} outcomes,"
+            f" got {shown(pair.scale)} and {s}"
+        )
