@@ -75,12 +75,16 @@ class Curve:
         logs = np.concatenate(([log_mass], log_upper))
         kept = _hull(epsilon.tolist(), logs.tolist())
         self._upper_epsilon, self._log_upper = epsilon[kept], logs[kept]
-        told = log_lower > -np.inf
+        # A lower value that is not above one to its right says nothing that the other does not.
+        beyond = np.append(np.maximum.accumulate(log_lower[::-1])[::-1][1:], -np.inf)
+        told = log_lower > beyond
         self._lower_epsilon, self._log_lower = lower_epsilon[told], log_lower[told]
-        #: The largest lower bound at this ε or to the right of it; a last one of 0 beyond all.
-        self._step = np.append(np.maximum.accumulate(self._log_lower[::-1])[::-1], -np.inf)
-        self._left, self._left_gain = self._lines(right=False)
-        self._right, self._right_gain = self._lines(right=True)
+        self._draw()
+        better = self._from_neighbours()
+        if np.any(better > self._log_lower):
+            # Points of few rounds, or of wide brackets: what their neighbours say there is more.
+            self._log_lower = np.maximum(self._log_lower, better)
+            self._draw()
 
     def log_upper(self, epsilon: FloatArray) -> FloatArray:
         """Return upper bounds on ln δ at some ε, shape (n,)."""
@@ -166,6 +170,21 @@ class Curve:
             result = np.where(holds, tried, result)
             open_ &= ~holds
         return result
+
+    def _draw(self) -> None:
+        """Choose the lines."""
+        #: The largest lower bound at this ε or to the right of it; a last one of 0 beyond all.
+        self._step = np.append(np.maximum.accumulate(self._log_lower[::-1])[::-1], -np.inf)
+        self._left, self._left_gain = self._lines(right=False)
+        self._right, self._right_gain = self._lines(right=True)
+
+    def _from_neighbours(self) -> FloatArray:
+        """Return what the lines of each lower point's neighbours say there."""
+        found = np.full(self._log_lower.shape, -np.inf)
+        points = np.arange(found.size)
+        found[1:] = self._from_left(points[:-1], self._lower_epsilon[1:])
+        found[:-1] = np.maximum(found[:-1], self._from_right(points[1:], self._lower_epsilon[:-1]))
+        return found
 
     @property
     def _left_unit(self) -> FloatArray:

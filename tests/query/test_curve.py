@@ -57,12 +57,12 @@ def test_bounds_hold_between_and_beyond_the_points(
 
 
 def test_the_answers_at_the_points_are_the_points() -> None:
-    logs = -0.5 - 400.0 * GRID
+    logs = -3.0 - 400.0 * GRID
     curve = Curve(GRID, logs, GRID, logs - 1e-3)
     np.testing.assert_array_equal(curve.log_upper(GRID), logs)
     np.testing.assert_array_equal(curve.log_lower(GRID), logs - 1e-3)
     # Beyond the last one the upper bound stays, and the line through the last two is continued.
-    assert curve.log_upper(np.array([1e6]))[0] == -1000.0
+    assert curve.log_upper(np.array([1e6]))[0] == -1003.0
     assert curve.log_lower(np.array([1e6]))[0] == -np.inf
 
 
@@ -90,7 +90,7 @@ def test_far_below_what_floats_hold() -> None:
     found = curve.log_upper(np.array([0.0, 699.0, 1000.0, 1500.5, 2000.0]))
     assert found[0] <= 0.0
     # The straight line from 1 at e^ε = 0: 1 - e^-1 of the way at 699.
-    assert found[1] == pytest.approx(math.log1p(-math.exp(-1.0)), rel=1e-12)
+    assert found[1] == pytest.approx(math.log1p(-math.exp(-1.0)), rel=1e-10)
     assert found[2] == pytest.approx(-800.0, abs=1e-9)
     assert -3000.5 < found[3] < -3000.0
     assert found[4] == -3010.0
