@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pbdist.bounds import epsilon_bounds, privacy_bounds
+    from pbdist.curves import renyi_bounds, total_variation_bounds, tradeoff_bounds
     from pbdist.errors import (
         BatchError,
         InvalidInputError,
@@ -64,6 +65,9 @@ __all__ = [
     "epsilon_bounds",
     "open_study",
     "privacy_bounds",
+    "renyi_bounds",
+    "total_variation_bounds",
+    "tradeoff_bounds",
 ]
 
 __version__ = "0.1.0"
@@ -71,6 +75,7 @@ __version__ = "0.1.0"
 # Names are looked up when first used, so that `pbdist --help` need not wait for numpy, xarray and zarr.
 _ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith("Error")}
 _ROOMS |= {"epsilon_bounds": "pbdist.bounds", "privacy_bounds": "pbdist.bounds", "open_study": "pbdist.query"}
+_ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.curves")
 
 
 def __getattr__(name: str) -> Any:

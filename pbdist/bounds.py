@@ -13,7 +13,7 @@ from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, Direction
 
 __all__ = ["epsilon_bounds", "privacy_bounds"]
 
-_DIRECTIONS = ("both", "each")
+DIRECTIONS = ("both", "each")
 
 _LONG_NAMES = {
     "delta_lower": "certified lower bound on δ",
@@ -91,10 +91,10 @@ def privacy_bounds(
     >>> bool((bounds.delta_upper <= bounds.delta_lower * 1.001).all())
     True
     """
-    _check_choice("method", method, METHODS)
-    _check_choice("direction", direction, _DIRECTIONS)
+    check_choice("method", method, METHODS)
+    check_choice("direction", direction, DIRECTIONS)
     table = bounds_table(
-        _components(mechanism),
+        components_of(mechanism),
         compositions=compositions,
         epsilon=epsilon,
         method=method,
@@ -174,8 +174,8 @@ def epsilon_bounds(
     >>> float(bounds.epsilon_lower) <= float(bounds.epsilon_upper) <= 1.002 * float(bounds.epsilon_lower)
     True
     """
-    _check_choice("direction", direction, _DIRECTIONS)
-    found = epsilon_table_of(_components(mechanism), compositions=compositions, delta=delta, tolerance=tolerance)
+    check_choice("direction", direction, DIRECTIONS)
+    found = epsilon_table_of(components_of(mechanism), compositions=compositions, delta=delta, tolerance=tolerance)
     values = {"epsilon_lower": found.lower, "epsilon_upper": found.upper}
     long_names = {
         "epsilon_lower": "certified lower bound on ε in nats",
@@ -202,12 +202,12 @@ def epsilon_bounds(
     )
 
 
-def _check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
+def check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
     if not isinstance(value, str) or value not in choices:
         raise InvalidInputError(f"{field}: expected one of {', '.join(choices)}, got {shown(value)}")
 
 
-def _components(mechanism: Any) -> list[tuple[Pair, int]]:
+def components_of(mechanism: Any) -> list[tuple[Pair, int]]:
     if isinstance(mechanism, Pair):
         return [(mechanism, 1)]
     if isinstance(mechanism, str) or not isinstance(mechanism, Iterable):
