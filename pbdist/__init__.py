@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Poisson,
         Product,
         RandomizedResponse,
+        Reversed,
         SubsampledGaussian,
     )
     from pbdist.query import open_study
@@ -56,6 +57,7 @@ __all__ = [
     "PrecisionError",
     "Product",
     "RandomizedResponse",
+    "Reversed",
     "StoreDamagedError",
     "StoreFormatError",
     "StoreMismatchError",

@@ -15,6 +15,7 @@ from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.product import Product
+from pbdist.mechanisms.reversed import Reversed
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.types import JsonValue
@@ -39,6 +40,7 @@ __all__ = [
     "Poisson",
     "Product",
     "RandomizedResponse",
+    "Reversed",
     "ScaledLossMasses",
     "SubsampledGaussian",
     "pair_from_canonical",
@@ -59,6 +61,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         Poisson,
         Product,
         RandomizedResponse,
+        Reversed,
         SubsampledGaussian,
     )
 }
