@@ -18,7 +18,15 @@ from typing import Any
 import numpy as np
 
 from pbdist.buckets.arguments import checked_components, checked_compositions, checked_precision
-from pbdist.buckets.renyi_cells import LogMasses, Order, cell_terms_above, point_terms_above, terms_below
+from pbdist.buckets.renyi_cells import (
+    LogMasses,
+    Order,
+    cell_terms_above,
+    log_unit_of,
+    point_terms_above,
+    terms_below,
+)
+from pbdist.buckets.renyi_window import MOST_CELLS, ROUGH_EDGES, SMALLEST_EDGE, LossWindow
 from pbdist.buckets.tradeoff import mass_excess, opposite
 from pbdist.buckets.tradeoff_table import CurveTable
 from pbdist.errors import InvalidInputError, PrecisionError, shown
@@ -31,12 +39,7 @@ __all__ = ["LARGEST_ORDER", "checked_orders", "divergence_bounds", "renyi_table"
 LARGEST_ORDER = 1e6
 #: A divergence of at most this is not told from 0.
 _NEGLIGIBLE = 1e-24
-#: Exponents up to here need no unit.
-_PLAIN_EXPONENT = 500.0
-#: Where a first look is taken: edges a thirtieth apart.
-_ROUGH_SIDE: FloatArray = np.geomspace(1e-13, 1e10, 1600)
-_ROUGH_EDGES: FloatArray = np.concatenate((-_ROUGH_SIDE[::-1], [0.0], _ROUGH_SIDE))
-_MOST_CELLS, _MOST_ROUNDS = 2_000_000, 60
+_MOST_ROUNDS = 60
 #: Rounds in a row that may go without bringing the bounds a tenth closer.
 _PATIENCE = 6
 
@@ -117,14 +120,14 @@ def divergence_bounds(
     only = pair.directed_loss_masses(np.zeros(1), direction).only_a
     if float(only.lower[0]) > 0.0:
         return math.inf, math.inf
-    rough = _Terms(pair, alpha, direction, _ROUGH_EDGES)
+    rough = _Terms(pair, alpha, direction, ROUGH_EDGES)
     best = rough.bounds()
     guess = max(best.lower, 1e-28)
     window = rough.window(0.05 * tolerance)
     closest, idle = math.inf, 0
     for _ in range(_MOST_ROUNDS):
         edges = window.edges(guess, alpha, tolerance)
-        if edges.size > _MOST_CELLS:
+        if edges.size > MOST_CELLS:
             break
         terms = _Terms(pair, alpha, direction, edges)
         found = terms.bounds()
@@ -135,7 +138,13 @@ def divergence_bounds(
         closest, idle = (gap, 0) if gap < 0.9 * closest else (closest, idle + (gap < math.inf))
         if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE:
             break
-        window, guess = window.adapted(terms, tolerance), max(best.lower, guess)
+        enough = tolerance * terms.whole
+        window = window.adapted(
+            longer=terms.above_gap > 0.1 * enough,
+            deeper=terms.below_gap > 0.1 * enough,
+            dense=terms.inner_gap > 0.5 * enough,
+        )
+        guess = max(best.lower, guess)
     raise PrecisionError(
         f"tolerance: the divergence of order {alpha:g} of {shown(pair)}, {direction.value}, lies between"
         f" {best.lower:.6g} and {best.upper:.6g}, a relative {tolerance:.3g} was asked for"
@@ -148,64 +157,8 @@ class _Bounds:
     upper: float
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Where the cells lie, and how much finer than planned they are.
-
-    Attributes
-    ----------
-    low, high
-        The outermost edges are -low and high, nats.
-    finer
-        Divides every width.
-    """
-
-    low: float
-    high: float
-    finer: float = 1.0
-
-    def edges(self, guess: float, alpha: float, tolerance: float) -> FloatArray:
-        """Return edges, 0 among them, for a divergence of about `guess`.
-
-        Near 0 the cells are as wide as what a loss of that divergence varies by allows; further out their width grows
-        with the loss, as long as e^(α L) does not vary within a cell, or varies little against e^(α guess).
-        """
-        core = math.sqrt(tolerance * guess / alpha) / self.finer
-        widest = max(core, math.sqrt(tolerance) / alpha / self.finer)
-        growth = math.sqrt(1.5 * tolerance) / self.finer
-        sides = [_side(reach, core, widest, growth) for reach in (self.low, self.high)]
-        return np.concatenate((-sides[0][::-1], [0.0], sides[1]))
-
-    def adapted(self, terms: "_Terms", tolerance: float) -> "_Window":
-        """Return the next window: longer where the ends are what is missing, finer where the cells are."""
-        enough = 0.1 * tolerance * terms.whole
-        high = self.high * (1.4 if terms.above_gap > enough else 1.0)
-        low = self.low * (1.4 if terms.below_gap > enough else 1.0)
-        same = (high, low) == (self.high, self.low)
-        finer = self.finer * (1.5 if same or terms.inner_gap > 0.5 * tolerance * terms.whole else 1.0)
-        return _Window(low, high, finer)
-
-
-def _side(reach: float, core: float, widest: float, growth: float) -> FloatArray:
-    """Return increasing edges from near 0 to `reach`, with the widths of `_Window.edges`."""
-    parts, last = [], 0.0
-    for step, end in ((core, core / growth), (None, widest / growth), (widest, reach)):
-        stop = min(end, reach)
-        if stop <= last:
-            continue
-        if step is None:
-            count = min(math.ceil(math.log(stop / last) / math.log1p(growth)), _MOST_CELLS)
-            part = last * np.exp(np.linspace(0.0, math.log(stop / last), count + 1)[1:])
-        else:
-            count = math.ceil(min((stop - last) / step, _MOST_CELLS))
-            part = np.linspace(last, stop, count + 1)[1:]
-        parts.append(part)
-        last = float(part[-1])
-    return np.unique(np.concatenate(parts))
-
-
 class _Terms:
-    """The contributions of cells, of single events and of the ends, as `_Window` needs to know them.
+    """The contributions of cells, of single events and of the ends, as `LossWindow` needs to know them.
 
     Attributes
     ----------
@@ -226,7 +179,7 @@ class _Terms:
         tail = -math.inf
         if float(masses.cells_a.upper[-1]) > 0.0:
             tail = _log_tail(pair, alpha, float(edges[-1]), masses.loss_error, direction)
-        self.order = Order(alpha, _unit(cells, points, alpha))
+        self.order = Order(alpha, log_unit_of(alpha, cells, points))
         error = masses.loss_error
         low = np.concatenate(([-np.inf], edges[:-1])) - error
         upper_cells = cell_terms_above(self.order, cells.at(slice(0, -1)), low, edges + error)
@@ -254,13 +207,12 @@ class _Terms:
         exponent = self.order.log_unit + math.log(known)
         self.whole = known * max(1.0, exponent)
 
-    def window(self, share: float) -> _Window:
+    def window(self, share: float) -> LossWindow:
         """Return a window outside which the upper bounds are at most that share of the whole."""
         enough = share * self.whole
         first = int(np.argmax(np.append(np.cumsum(self._upper_cells), np.inf) > enough))
         sides = -float(self._edges[max(first - 1, 0)]), self._reach(math.log(enough) + self.order.log_unit)
-        smallest = float(_ROUGH_SIDE[0])
-        return _Window(*(max(side, smallest) for side in sides))
+        return LossWindow(*(max(side, SMALLEST_EDGE) for side in sides))
 
     def _reach(self, log_enough: float) -> float:
         """Return the first edge above which no more lies."""
@@ -314,18 +266,6 @@ def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float
     if not math.isfinite(moment):
         return moment
     return moment + math.log(edge) - 1.0 + 1e-14 * (1.0 + abs(moment) + abs(math.log(edge)))
-
-
-def _unit(cells: LogMasses, points: LogMasses, alpha: float) -> float:
-    """Return an exponent with which the lower bounds do not leave float64; upper ones may be infinite."""
-    if alpha == 1.0:
-        return 0.0
-    largest = 0.0
-    for masses in (cells, points):
-        present = (masses.a_lower > -math.inf) & (masses.b_upper > -math.inf)
-        log_a, log_b = masses.a_lower[present], masses.b_upper[present]
-        largest = max(largest, float(np.max(log_a + (alpha - 1.0) * (log_a - log_b), initial=0.0)))
-    return largest if largest > _PLAIN_EXPONENT else 0.0
 
 
 def _excess_of(pair: ElementaryPair, alpha: float, direction: Direction) -> tuple[float, float]:

@@ -25,9 +25,19 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["LogMasses", "Order", "cell_terms_above", "point_terms_above", "terms_below"]
+__all__ = [
+    "LogMasses",
+    "Order",
+    "cell_terms_above",
+    "log_unit_of",
+    "point_terms_above",
+    "share_at_end",
+    "terms_below",
+]
 
 _U = UNIT_ROUNDOFF
+#: Exponents up to here need no unit.
+_PLAIN_EXPONENT = 500.0
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,18 @@ class LogMasses:
         return LogMasses(self.a_lower[chosen], self.a_upper[chosen], self.b_lower[chosen], self.b_upper[chosen])
 
 
+def log_unit_of(alpha: float, *masses: LogMasses) -> float:
+    """Return an exponent κ with which the lower bounds do not leave float64; upper ones may be infinite."""
+    if alpha == 1.0:
+        return 0.0
+    largest = 0.0
+    for part in masses:
+        present = (part.a_lower > -math.inf) & (part.b_upper > -math.inf)
+        log_a, log_b = part.a_lower[present], part.b_upper[present]
+        largest = max(largest, float(np.max(log_a + (alpha - 1.0) * (log_a - log_b), initial=0.0)))
+    return largest if largest > _PLAIN_EXPONENT else 0.0
+
+
 def terms_below(order: Order, masses: LogMasses) -> FloatArray:
     """Lower bounds on the contribution of each cell or event."""
     terms = np.zeros(masses.a_lower.shape)
@@ -192,7 +214,7 @@ def _by_a(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) ->
     # In units of e^((α-1) high).
     small = small * np.exp(-order.tilt * (high - depth) * (1.0 - 4.0 * _U)) * (1.0 + 8.0 * _U)
     large, large_error = order.share(high)
-    part = _part(masses.b_lower, masses.a_upper, low, high - low)
+    part = share_at_end(masses.b_lower, masses.a_upper, low, high - low)
     value = small + part * np.maximum(large + large_error - small, 0.0)
     weight, relative = order.weight(masses.a_upper, high)
     return np.where(masses.a_upper > -math.inf, value * weight * (1.0 + relative + 16.0 * _U), 0.0)
@@ -203,12 +225,12 @@ def _by_b(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) ->
     small, small_error = order.below_one(np.abs(high))
     small = (small + small_error) * np.exp(2.0 * order.alpha * np.maximum(high, 0.0)) * (1.0 + 8.0 * _U)
     large, large_error = order.below_one(-low)
-    part = _part(masses.a_lower, masses.b_upper, -high, high - low)
+    part = share_at_end(masses.a_lower, masses.b_upper, -high, high - low)
     value = small + part * np.maximum(large + large_error - small, 0.0)
     return np.where(masses.b_upper > -math.inf, value * _exp(masses.b_upper, 1.0) * (1.0 + 16.0 * _U), 0.0)
 
 
-def _part(log_other: FloatArray, log_mass: FloatArray, shift: FloatArray, width: FloatArray) -> FloatArray:
+def share_at_end(log_other: FloatArray, log_mass: FloatArray, shift: FloatArray, width: FloatArray) -> FloatArray:
     """Return (1 - other e^shift / mass) / (1 - e^-width), rounded up and at most 1."""
     with np.errstate(invalid="ignore"):
         inner = log_other - log_mass + shift

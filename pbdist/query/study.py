@@ -1,6 +1,6 @@
 """An opened study: its bounds as a Dataset, and exact look-ups."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import xarray as xr
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
+from pbdist.query.curves import CurveBounds, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
@@ -224,6 +225,69 @@ class Study:
         """
         return self._queries.compositions(mechanism, noise, epsilon=epsilon, exp_epsilon=exp_epsilon, delta=delta)
 
+    def tradeoff(
+        self, mechanism: str | Pair, *, compositions: Any, type_one_error: Any, direction: str = "both", **noise: Any
+    ) -> CurveBounds:
+        """Bound the smallest type II error of a test at a type I error (f-DP), by what is stored.
+
+        Parameters as for `delta`, but that `noise` names one setting, and as for `pbdist.tradeoff_bounds`. How close
+        the bounds come depends on the ε of the study; those of ε = 0, where it is not stored, are those of `delta`.
+        """
+
+        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
+            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", **noise)
+
+        return stored_tradeoff(
+            delta_at,
+            self._pair(mechanism, noise),
+            np.unique([0.0, *self.spec.epsilon]),
+            compositions=compositions,
+            type_one_error=type_one_error,
+            direction=direction,
+        )
+
+    def total_variation(
+        self, mechanism: str | Pair, *, compositions: Any, direction: str = "both", **noise: Any
+    ) -> CurveBounds:
+        """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`."""
+
+        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
+            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", **noise)
+
+        pair = self._pair(mechanism, noise)
+        return stored_total_variation(delta_at, pair, compositions=compositions, direction=direction)
+
+    def renyi(
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        order: Any,
+        tolerance: float = 1e-3,
+        from_states: bool = False,
+        direction: str = "both",
+        **noise: Any,
+    ) -> CurveBounds:
+        """Bound the Rényi divergence of a noise setting of the study, as `pbdist.renyi_bounds` does.
+
+        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept bucket lists instead, those of a
+        study with ``method: buckets`` and ``keep_states: true``, and `tolerance` does not count: by what the lists
+        alone prove of each stored r, which is nothing from above where they have mass at infinity.
+
+        Raises
+        ------
+        OffGridError
+            No such setting, or no bucket list of that r is stored.
+        PrecisionError
+            The tolerance cannot be reached.
+        """
+        pair = self._pair(mechanism, noise)
+        if not from_states:
+            return pair_renyi(pair, compositions=compositions, order=order, tolerance=tolerance, direction=direction)
+        cells = [cell for cell, one in enumerate(self.spec.cells) if one.pair == pair]
+        places = [place for cell in cells for place in self._union.places(cell)]
+        return state_renyi(places, pair, compositions=compositions, order=order, direction=direction)
+
     def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds of every cell at one point, the larger of the two directions.
 
@@ -262,9 +326,16 @@ class Study:
 
     @cached_property
     def _queries(self) -> Queries:
+        return Queries(self.where, self._settings)
+
+    @cached_property
+    def _settings(self) -> Settings:
         self._check()
         reader = PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
-        return Queries(self.where, Settings(self.spec, reader))
+        return Settings(self.spec, reader)
+
+    def _pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
+        return mechanism if isinstance(mechanism, Pair) else self._settings.of_label(mechanism, noise).cell.pair
 
     @cached_property
     def _union(self) -> Union:

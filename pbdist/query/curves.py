@@ -1,0 +1,156 @@
+"""What a store says beyond δ: trade-off curves, total variation, and Rényi divergences."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pbdist.buckets.arguments import checked_compositions
+from pbdist.buckets.renyi import checked_orders, renyi_table
+from pbdist.buckets.renyi_state import state_renyi_bounds
+from pbdist.buckets.state import BucketState
+from pbdist.buckets.tradeoff import SupportCurve, wholes_of
+from pbdist.buckets.tradeoff_table import checked_errors, variation_of
+from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.mechanisms import Pair
+from pbdist.query.answers import DeltaBounds
+from pbdist.store import StoredStudy, read_state
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["CurveBounds", "pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]
+
+#: δ of both directions, shape (2, E), after r compositions at some ε.
+DeltaAt = Callable[[int, FloatArray], DeltaBounds]
+
+
+@dataclass(frozen=True, eq=False)
+class CurveBounds:
+    """Certified bounds; read-only.
+
+    Attributes
+    ----------
+    lower, upper
+        Of the shape that the arguments of the query have together; with ``direction="each"`` a leading axis of A||B
+        and B||A.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+
+
+def stored_tradeoff(
+    delta_at: DeltaAt, pair: Pair, epsilon: FloatArray, *, compositions: Any, type_one_error: Any, direction: str
+) -> CurveBounds:
+    """Bound the type II error by the δ that a store bounds at ε = 0 and at the ε of its grid; as `Study.tradeoff`."""
+
+    def bounds(r: int, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+        known, wholes = delta_at(r, epsilon), wholes_of([(pair, 1)], r)
+        curves = [SupportCurve.from_deltas(epsilon, test, known.lower, known.upper, wholes) for test in Direction]
+        lower, upper = (
+            np.stack([side(curve, alpha)[0] for curve in curves])
+            for side in (SupportCurve.lower_bound, SupportCurve.upper_bound)
+        )
+        return lower, upper
+
+    return _answered(bounds, compositions, _Axis("type_one_error", type_one_error, checked_errors, np.min), direction)
+
+
+def stored_total_variation(delta_at: DeltaAt, pair: Pair, *, compositions: Any, direction: str) -> CurveBounds:
+    """Bound the total variation distance by the δ that a store bounds at ε = 0; as `Study.total_variation`."""
+
+    def bounds(r: int, points: FloatArray) -> tuple[FloatArray, FloatArray]:
+        known = delta_at(r, np.zeros(1))
+        lower, upper = variation_of(known.lower[:, 0], known.upper[:, 0], wholes_of([(pair, 1)], r))
+        return lower[:, None] + 0.0 * points, upper[:, None] + 0.0 * points
+
+    return _answered(bounds, compositions, _Axis("compositions", 0.0, _as_it_is, np.max), direction)
+
+
+def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, direction: str) -> CurveBounds:
+    """Bound the Rényi divergence of a noise setting, whatever of it is stored; as `Study.renyi`."""
+
+    def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
+        table = renyi_table([(pair, 1)], compositions=r, order=orders, tolerance=tolerance)
+        return table.lower[:, 0], table.upper[:, 0]
+
+    return _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
+
+
+def state_renyi(
+    places: list[tuple[StoredStudy, int]], pair: Pair, *, compositions: Any, order: Any, direction: str
+) -> CurveBounds:
+    """Bound the Rényi divergence by kept bucket lists; as `Study.renyi` with ``from_states``.
+
+    Raises
+    ------
+    OffGridError
+        No bucket list of that r is kept.
+    StoreDamagedError
+        One was, but its files have changed.
+    """
+
+    def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
+        sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
+        found = [state_renyi_bounds(_kept_state(places, side, r), orders) for side in sides]
+        lower, upper = (np.stack(part) for part in zip(*found, strict=True))
+        return np.broadcast_to(lower, (2, orders.size)), np.broadcast_to(upper, (2, orders.size))
+
+    return _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
+
+
+def _kept_state(places: list[tuple[StoredStudy, int]], direction: Direction, compositions: int) -> BucketState:
+    for stored, row in places:
+        try:
+            state = read_state(stored, row, direction, compositions)
+        except FileNotFoundError:
+            continue
+        if isinstance(state, BucketState):
+            return state
+    raise OffGridError(
+        f"compositions: expected a number of compositions whose bucket list is kept, got {compositions}: a study with"
+        " method: buckets and keep_states: true keeps those of its own"
+    )
+
+
+def _as_it_is(values: Any) -> FloatArray:
+    return np.asarray(values, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """What is asked for beside r: its name, the values, how they are checked, and which direction is the worse one."""
+
+    name: str
+    points: Any
+    checked: Callable[[Any], FloatArray]
+    worse: Callable[..., Any]
+
+
+def _answered(
+    bounds: Callable[[int, FloatArray], tuple[FloatArray, FloatArray]], compositions: Any, axis: _Axis, direction: str
+) -> CurveBounds:
+    """Ask for each r once, and give the answers the shape of the arguments."""
+    if direction not in {"both", "each"}:
+        raise InvalidInputError(f"direction: expected one of both, each, got {shown(direction)}")
+    try:
+        given = np.broadcast_arrays(np.asarray(compositions), np.asarray(axis.points))
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{axis.name}: expected a shape that broadcasts with compositions, got others"
+        ) from error
+    shape = given[0].shape
+    rounds, values = checked_compositions(given[0].reshape(-1)), axis.checked(given[1].reshape(-1))
+    lower, upper = (np.empty((len(Direction), values.size)) for _ in range(2))
+    for r in np.unique(rounds).tolist():
+        here = rounds == r
+        lower[:, here], upper[:, here] = bounds(r, values[here])
+    if direction == "both":
+        return CurveBounds(*(_frozen(axis.worse(side, axis=0).reshape(shape)) for side in (lower, upper)))
+    return CurveBounds(*(_frozen(side.reshape((len(Direction), *shape))) for side in (lower, upper)))
+
+
+def _frozen(values: FloatArray) -> FloatArray:
+    values = np.asarray(values)
+    values.setflags(write=False)
+    return values

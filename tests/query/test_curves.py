@@ -1,0 +1,96 @@
+"""Trade-off curves, total variation and Rényi divergences of a store."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pbdist import Gaussian, RandomizedResponse, renyi_bounds, total_variation_bounds, tradeoff_bounds
+from pbdist.errors import InvalidInputError, OffGridError
+from pbdist.query import Study, open_study
+from pbdist.run import SerialExecutor, run_study
+from pbdist.study import load_study
+from tests.studies import TINY, write_study
+
+STUDY = """\
+format: 1
+name: curves
+mechanisms:
+  - kind: Gaussian
+    scale: [4, 8]
+  - kind: RandomizedResponse
+    p: 0.7
+tolerance: 0.001
+compositions: [1, 4, 16]
+epsilon: [0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.3, 1.6, 2, 3, 4]
+"""
+ERRORS = np.array([0.0, 0.01, 0.1, 0.3, 0.5, 0.8, 0.95, 1.0])
+
+
+def opened(folder: Path, text: str) -> Study:
+    run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return open_study(folder / "s.zarr")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return opened(tmp_path_factory.mktemp("curves"), STUDY)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return opened(tmp_path_factory.mktemp("kept"), TINY.replace("name: tiny", "name: kept\nkeep_states: true"))
+
+
+@pytest.mark.parametrize(
+    ("label", "noise", "pair"),
+    [("Gaussian", {"scale": 4.0}, Gaussian(4.0)), ("RandomizedResponse", {"p": 0.7}, RandomizedResponse(0.7))],
+)
+@pytest.mark.parametrize("r", [1, 4, 16])
+def test_stored_curves_hold_around_the_fresh_ones(study: Study, label: str, noise: dict, pair, r: int) -> None:
+    fresh = tradeoff_bounds(pair, compositions=r, type_one_error=ERRORS, tolerance=1e-5, direction="each")
+    found = study.tradeoff(label, compositions=r, type_one_error=ERRORS, direction="each", **noise)
+    assert (found.lower <= fresh.type_two_error_upper.values[:, 0]).all()
+    assert (found.upper >= fresh.type_two_error_lower.values[:, 0]).all()
+    assert float(np.max(found.upper - found.lower)) < 0.06
+    assert (
+        study.tradeoff(label, compositions=r, type_one_error=ERRORS, **noise).lower == found.lower.min(axis=0)
+    ).all()
+    distance = study.total_variation(label, compositions=r, **noise)
+    exact = total_variation_bounds(pair, compositions=r, tolerance=1e-6)
+    assert distance.lower <= exact.total_variation_upper.item()
+    assert distance.upper >= exact.total_variation_lower.item()
+    assert distance.lower.shape == ()
+
+
+def test_off_the_grid_by_the_rules_of_delta(study: Study) -> None:
+    between = study.tradeoff("Gaussian", compositions=[3, 7], type_one_error=0.1, scale=5.0)
+    for lower, upper, r in zip(between.lower, between.upper, (3, 7), strict=True):
+        fresh = tradeoff_bounds(Gaussian(5.0), compositions=r, type_one_error=0.1)
+        assert lower <= fresh.type_two_error_upper.item()
+        assert upper >= fresh.type_two_error_lower.item()
+    with pytest.raises(OffGridError):
+        study.tradeoff("Gaussian", compositions=17, type_one_error=0.1, scale=4.0)
+    with pytest.raises(InvalidInputError, match="type_one_error: "):
+        study.tradeoff("Gaussian", compositions=1, type_one_error=1.1, scale=4.0)
+    with pytest.raises(InvalidInputError, match="direction: "):
+        study.total_variation("Gaussian", compositions=1, scale=4.0, direction="A||B")
+
+
+def test_divergences_of_the_pair_and_of_the_states(kept: Study) -> None:
+    orders = np.array([1.0, 2.0, 8.0])
+    for label, noise, pair in (("RandomizedResponse", {"p": 0.7}, RandomizedResponse(0.7)),):
+        for r in (1, 2, 4, 7):
+            fresh = renyi_bounds(pair, compositions=r, order=orders, tolerance=1e-6)
+            of_pair = kept.renyi(label, compositions=r, order=orders, tolerance=1e-6, **noise)
+            assert (of_pair.lower == fresh.renyi_lower.values[0]).all()
+            of_states = kept.renyi(label, compositions=r, order=orders, from_states=True, **noise)
+            assert (of_states.lower <= fresh.renyi_upper.values[0]).all()
+            assert (of_states.upper >= fresh.renyi_lower.values[0]).all()
+            assert (of_states.lower > 0.9 * fresh.renyi_lower.values[0]).all()
+    revealing = kept.renyi("clipped", compositions=4, order=2.0, from_states=True, direction="each")
+    assert revealing.upper[0] == math.inf
+    assert revealing.lower[0] < math.inf
+    with pytest.raises(OffGridError, match="compositions: "):
+        kept.renyi("RandomizedResponse", compositions=3, order=2.0, from_states=True, p=0.7)
