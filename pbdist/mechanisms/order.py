@@ -28,7 +28,7 @@ Each channel, for the parameters as the real numbers that their float64 values a
   p(1-f) + (1-p)f, which is everything from p to 1/2; renaming the answers turns p into 1 - p.
 - *(ε, δ)*: with probability 1 - δ'/δ a revealed input is answered by randomized response of odds e^ε instead, which
   makes of δ every δ' <= δ; then ε falls by flipping more often.
-- *Products*: factor by factor.
+- *Products*: factor by factor; a reversed pair by the channel of the pair, which acts on both distributions.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -42,6 +42,7 @@ from pbdist.mechanisms.gaussian import Gaussian
 from pbdist.mechanisms.laplace import Laplace
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.poisson import Poisson
+from pbdist.mechanisms.reversed import Reversed
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 
 __all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]
@@ -106,6 +107,9 @@ def at_least_as_noisy(more: Pair, less: Pair) -> bool:
 
 
 def _order_of_factor(factor: ElementaryPair) -> NoiseOrder | None:
+    if type(factor) is Reversed:
+        order = _order_of_factor(factor.pair)
+        return None if order is None else NoiseOrder(("Reversed", order.family), order.amounts)
     # By the exact type: what a subclass changes is not known here.
     amounts = _AMOUNTS.get(type(factor))
     found = None if amounts is None else amounts(factor)

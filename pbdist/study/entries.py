@@ -160,6 +160,11 @@ class _ProductEntry(_Entry):
     pairs: list[Any]
 
 
+class _ReversedEntry(_Entry):
+    construct_pair = mechanisms.Reversed
+    pair: dict[str, Any]
+
+
 _ENTRIES: Mapping[str, type[_Entry]] = {
     "Laplace": _LaplaceEntry,
     "Gaussian": _GaussianEntry,
@@ -172,8 +177,10 @@ _ENTRIES: Mapping[str, type[_Entry]] = {
     "DiscreteLaplace": _DiscreteLaplaceEntry,
     "DiscreteGaussian": _DiscreteGaussianEntry,
     "Product": _ProductEntry,
+    "Reversed": _ReversedEntry,
 }
 _NOISES = ("Laplace", "Gaussian")
+_NO_PRODUCTS = tuple(kind for kind in _ENTRIES if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<position>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 
 
@@ -274,6 +281,8 @@ def _expand(document: Document, place: Place, kind: str, places: Mapping[str, Pl
             continue
         if field == "noise":
             alternatives[field] = tuple(expand_entry(document, places[field], _NOISES))
+        elif field == "pair":
+            alternatives[field] = tuple(expand_entry(document, places[field], _NO_PRODUCTS))
         elif field == "pairs":
             alternatives[field] = _products(document, places[field])
         else:

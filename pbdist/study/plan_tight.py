@@ -13,7 +13,17 @@ import numpy as np
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
 from pbdist.buckets.tight.forecast import GroupForecast, tight_forecast
 from pbdist.errors import PbdistError
-from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, NoisyCount, Pair, Poisson, Product
+from pbdist.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    NoisyCount,
+    Pair,
+    Poisson,
+    Product,
+    Reversed,
+)
 from pbdist.study.cost import CellCost
 from pbdist.study.spec import Cell, StudySpec
 
@@ -136,14 +146,17 @@ def _without_outcomes(pair: Pair) -> Pair:
     """Return a pair whose losses are alike, but spread: counts that many are close to what they round."""
     if isinstance(pair, Product):
         return Product(*map(_without_outcomes, pair.pairs))
+    if isinstance(pair, Reversed):
+        return Product(*map(Reversed, _without_outcomes(pair.pair).factors))
     if isinstance(pair, DiscreteLaplace):
         return Laplace(pair.scale, float(pair.sensitivity))
-    if isinstance(pair, Poisson | DiscreteGaussian):
+    if isinstance(pair, NoisyCount) and not isinstance(pair.noise, Gaussian):
+        return type(pair.noise)(pair.noise.scale, float(pair.shift))
+    if isinstance(pair, NoisyCount):
+        scale, sensitivity = pair.noise.scale, pair.shift
+    elif isinstance(pair, Poisson | DiscreteGaussian):
         scale = math.sqrt(pair.mean) if isinstance(pair, Poisson) else pair.scale
-        return Gaussian(scale, float(pair.sensitivity), (-_CUT * scale, _CUT * scale))
-    if not isinstance(pair, NoisyCount):
+        sensitivity = pair.sensitivity
+    else:
         return pair
-    noise = pair.noise
-    if isinstance(noise, Gaussian):
-        return Gaussian(noise.scale, float(pair.shift), (-_CUT * noise.scale, _CUT * noise.scale))
-    return type(noise)(noise.scale, float(pair.shift))
+    return Gaussian(scale, float(sensitivity), (-_CUT * scale, _CUT * scale))

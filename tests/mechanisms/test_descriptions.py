@@ -21,6 +21,7 @@ from pbdist import (
     Poisson,
     Product,
     RandomizedResponse,
+    Reversed,
     SubsampledGaussian,
 )
 from pbdist.mechanisms import pair_from_canonical
@@ -42,6 +43,7 @@ EXAMPLES = [
     NoisyCount(Gaussian(320), 1600, 2, reading="shift-inside"),
     Product(NoisyCount(Laplace(20), 100, 2), NoisyCount(Laplace(10), 50, 1)),
     Product(Product(Laplace(1), Laplace(2)), Gaussian(3)),
+    Product(Poisson(3), Reversed(NoisyCount(Laplace(5), 20, 1))),
 ]
 
 

@@ -20,6 +20,7 @@ from pbdist import (
     SubsampledGaussian,
 )
 from pbdist.bounds import privacy_bounds
+from pbdist.mechanisms import Reversed
 from pbdist.mechanisms.order import NOISE_PARAMETER, at_least_as_noisy, noise_order
 
 #: (more noise, less noise).
@@ -39,6 +40,7 @@ ORDERED = [
     (ApproximateDP(0.1, 1e-6), ApproximateDP(0.2, 1e-5)),
     (Product(Gaussian(3), Laplace(2)), Product(Gaussian(2), Laplace(2))),
     (Product(Gaussian(3)), Gaussian(2)),
+    (Product(Poisson(9), Reversed(Poisson(8))), Product(Poisson(8), Reversed(Poisson(8)))),
 ]
 
 #: Pairs of which neither is known to be noisier.
@@ -55,6 +57,8 @@ UNORDERED = [
     (Histogram([1, 1], [1, 1]), Histogram([2, 1], [1, 2])),
     (Product(Gaussian(3), Laplace(1)), Product(Gaussian(2), Laplace(2))),
     (Product(Gaussian(3), Gaussian(3)), Gaussian(2)),
+    (Reversed(Poisson(9)), Poisson(8)),
+    (Reversed(NoisyCount(Laplace(50), 500, 2)), Reversed(NoisyCount(Laplace(40), 500, 2))),
     (Product(Gaussian(3), NoisyCount(Laplace(50), 500, 2)), Product(Gaussian(2), NoisyCount(Laplace(40), 500, 2))),
 ]
 

@@ -6,7 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbdist.errors import StudyFileError
-from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, NoisyCount, Product, RandomizedResponse
+from pbdist.mechanisms import (
+    ApproximateDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Histogram,
+    Laplace,
+    NoisyCount,
+    Poisson,
+    Product,
+    RandomizedResponse,
+    Reversed,
+)
 from pbdist.study import StudySpec, load_study
 from tests.studies import TINY, write_study
 
@@ -36,6 +48,10 @@ def test_every_kind_of_entry(tmp_path: Path) -> None:
   - {kind: NoisyCount, noise: {kind: Gaussian, scale: [5, 6]}, mean: 50, shift: 2,
      reading: [clamp-and-ceil, shift-inside]}
   - {kind: Product, pairs: [{kind: Laplace, scale: [7, 8]}, {kind: RandomizedResponse, p: 0.6}]}
+  - {kind: Poisson, mean: [25e3, 5e4]}
+  - {kind: DiscreteLaplace, scale: 20, sensitivity: [1, 2]}
+  - {kind: DiscreteGaussian, scale: 20.5}
+  - {kind: Product, pairs: [{kind: Poisson, mean: 9}, {kind: Reversed, pair: {kind: Poisson, mean: [8, 9]}}]}
 """,
     )
     assert found[:4] == [
@@ -52,7 +68,10 @@ def test_every_kind_of_entry(tmp_path: Path) -> None:
     assert found[14] == NoisyCount(Gaussian(5.0), 50, 2)
     assert found[15] == NoisyCount(Gaussian(5.0), 50, 2, "shift-inside")
     assert len(found[14:18]) == 4
-    assert found[18:] == [Product(Laplace(s), RandomizedResponse(0.6)) for s in (7.0, 8.0)]
+    assert found[18:20] == [Product(Laplace(s), RandomizedResponse(0.6)) for s in (7.0, 8.0)]
+    assert found[20:22] == [Poisson(25_000.0), Poisson(50_000.0)]
+    assert found[22:25] == [DiscreteLaplace(20.0), DiscreteLaplace(20.0, 2), DiscreteGaussian(20.5)]
+    assert found[25:] == [Product(Poisson(9.0), Reversed(Poisson(mean))) for mean in (8.0, 9.0)]
 
 
 def test_settings_go_together_and_grids_multiply(tmp_path: Path) -> None:
@@ -200,6 +219,12 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
             "p[1]: expected a finite",
         ),
         (f"{HEAD}mechanisms:\n  - {{kind: RandomizedResponse, p: 1.2}}\n{TAIL}", 4, "p: expected"),
+        (f"{HEAD}mechanisms:\n  - {{kind: Poisson, mean: [3, -1]}}\n{TAIL}", 4, "mean[1]: expected"),
+        (
+            f"{HEAD}mechanisms:\n  - {{kind: DiscreteGaussian, scale: 3, sensitivity: 1.5}}\n{TAIL}",
+            4,
+            "sensitivity: expected a whole number",
+        ),
         (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: yes}}\n{TAIL}", 4, "scale: expected a number, got 'yes'"),
         (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: '2'}}\n{TAIL}", 4, "scale: expected a number, got '2'"),
         (f"{HEAD}mechanisms:\n  - {{kind: Laplace, scale: true}}\n{TAIL}", 4, "scale: expected a number, got True"),

@@ -9,11 +9,14 @@ import pytest
 
 from pbdist.mechanisms import (
     ApproximateDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
     Gaussian,
     Histogram,
     Laplace,
     NoisyCount,
     Pair,
+    Poisson,
     Product,
     RandomizedResponse,
     SubsampledGaussian,
@@ -30,6 +33,9 @@ PAIRS: tuple[Pair, ...] = (
     Histogram([30, 40, 31], [29, 43, 30]),
     NoisyCount(Laplace(50.0), 600, 2),
     NoisyCount(Gaussian(40.0), 300, 1),
+    Poisson(30_000.0),
+    DiscreteGaussian(40.0, 2),
+    DiscreteLaplace(3.0, 20),
     Product(Laplace(50.0), Gaussian(60.0)),
 )
 #: Tolerance, number of buckets, r, and whether states are kept.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pbdist.buckets.sums import accurate_sum
 from pbdist.buckets.tight.far_losses import FarLosses
 from pbdist.buckets.tight.profile import LossProfile
 from pbdist.buckets.tight.rare import is_far
@@ -191,7 +192,7 @@ class _Sums:
 
 
 def _sum(values: FloatArray) -> float:
-    return math.fsum(np.atleast_1d(values).tolist())
+    return accurate_sum(np.atleast_1d(values))
 
 
 def _edges(profile: LossProfile, far: float) -> FloatArray:

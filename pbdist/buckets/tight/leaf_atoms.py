@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pbdist.buckets.sums import accurate_sum
 from pbdist.mechanisms import UNIT_ROUNDOFF, ScaledLossMasses
 from pbdist.types import BoolArray, FloatArray, IntArray
 
@@ -225,8 +226,8 @@ def _sums(
 ) -> tuple[float, float, float, float]:
     a_lower, a_upper, b_lower, b_upper = masses
     return (
-        math.fsum(a_lower[chosen]),
-        math.fsum(a_upper[chosen]),
-        math.fsum(b_lower[reliable]),
-        math.fsum(b_upper[chosen]),
+        accurate_sum(a_lower[chosen]),
+        accurate_sum(a_upper[chosen]),
+        accurate_sum(b_lower[reliable]),
+        accurate_sum(b_upper[chosen]),
     )
