@@ -116,6 +116,26 @@ def test_query_prints_both_directions_and_their_maximum(folder: Path, called: Ca
     )
 
 
+def test_query_answers_between_the_points_and_the_other_way_round(folder: Path, called: Called) -> None:
+    point = ["data/tiny.zarr", "--mechanism", "Laplace", "--json"]
+    asked = [*point, "--scale", "3", "4", "--compositions", "3", "7", "--epsilon", "0.1", "0.5"]
+    answers = json.loads(called("query", *asked, cwd=folder).stdout)["answers"]
+    assert len(answers) == 8
+    assert (answers[0]["scale"], answers[0]["compositions"], answers[0]["epsilon"]) == (3.0, 3, 0.1)
+    assert all(0 <= answer["delta_lower"] < answer["delta_upper"] <= 1 for answer in answers)
+    both = json.loads(called("query", *asked, "--each", cwd=folder).stdout)["answers"][0]
+    assert both["A||B"]["delta_upper"] == answers[0]["delta_upper"]
+    one = [*point, "--scale", "3", "--delta", "0.1"]
+    (epsilon,) = json.loads(called("query", *one, "--compositions", "4", cwd=folder).stdout)["answers"]
+    assert 0 < epsilon["epsilon_lower"] < epsilon["epsilon_upper"]
+    (rounds,) = json.loads(called("query", *one, "--exp-epsilon", "1.5", cwd=folder).stdout)["answers"]
+    assert 1 <= rounds["compositions_lower"] <= (rounds["compositions_upper"] or 7)
+    table = called("query", *point[:3], "--scale", "3", "--compositions", "3", "--delta", "0.1", "0.3", cwd=folder)
+    assert table.returncode == 0, table.stderr
+    assert "ε upper" in table.stdout
+    assert max(map(len, table.stdout.splitlines())) <= 100
+
+
 def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path, called: Called) -> None:
     write_study(tmp_path, TIGHT)
     done = called("run", "study.yaml", "--serial", cwd=tmp_path)
@@ -143,14 +163,14 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ("query", *CLIPPED, "3", "--epsilon", "0"),
-            "compositions: expected a stored number of compositions, the neigh",
-        ),
-        (("query", *CLIPPED, "4", "--epsilon", "0.1"), "the neighbours being 0 and 0.4054651081, got 0.1"),
+        (("query", *CLIPPED, "8", "--epsilon", "0"), "compositions: expected at most 7, the largest stored number"),
+        (("query", *CLIPPED, "4", "--epsilon", "-0.1"), "epsilon: expected finite numbers of at least 0, got -0.1"),
+        (("query", *CLIPPED, "4", "--exp-epsilon", "0.5"), "exp_epsilon: expected finite numbers of at least 1, got"),
+        (("query", *CLIPPED, "4", "--delta", "1"), "delta: expected numbers above 0 and below 1, got 1.0"),
+        (("query", *CLIPPED, "4"), "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta"),
         (
             ("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "7"),
-            "scale: expected a stored value, the nearest being 2",
+            "between noise settings of its kind no order is proved: add it to the study's mechanisms",
         ),
         (("query", *CLIPPED, "4", "--epsilon", "0", "--factor", "2"), "factor: expected auto, got 2"),
         (
@@ -164,7 +184,7 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
         ),
         (("query", *CLIPPED, "4", "--epsilon", "inf"), "epsilon: expected a finite number, got inf"),
         (("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "inf"), "scale: expected a finite number, got inf"),
-        (("query", *CLIPPED, "1" + 400 * "0", "--epsilon", "0"), "compositions: expected a stored number"),
+        (("query", *CLIPPED, "1" + 400 * "0", "--epsilon", "0"), "compositions: expected whole numbers of at least 1"),
         (
             ("query", "data/tiny.zarr", "--mechanism", "a\nb", "--compositions", "4", "--epsilon", "0"),
             "mechanism: expected one of",
@@ -206,10 +226,11 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
 
 
 def test_the_exit_code_of_the_process_is_that_of_the_command(folder: Path) -> None:
-    done = pbdist("query", *CLIPPED, "3", "--epsilon", "0", cwd=folder)
+    done = pbdist("query", *CLIPPED, "8", "--epsilon", "0", cwd=folder)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith("pbdist: error: compositions: ")
+    assert done.stderr.startswith("pbdist: error: ")
+    assert "compositions: expected at most 7" in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -1,12 +1,24 @@
-"""``pbdist query``: the bounds at a stored point."""
+"""``pbdist query``: what a store says of δ, of ε or of the number of rounds, at stored points and between them."""
 
 import argparse
 import json
+from itertools import product
+from typing import Any
 
 from pbdist.cli.output import page
 
 __all__ = ["add_to"]
 
+_ABOUT = """\
+Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. Each of
+them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A stored
+point is answered as it is stored; any other one by what is proved from the stored ones, or not at all."""
+_EXITS = """\
+exit codes:
+    0  answered
+    2  not answerable from what is stored, or something in the input is wrong: the one line on stderr says what
+  130  interrupted
+"""
 _NUMBERS = {
     "scale": "scale of the noise, in counts",
     "sensitivity": "sensitivity of the query, in counts",
@@ -28,18 +40,26 @@ _TEXTS = {
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command."""
-    parser = commands.add_parser("query", help="look up the bounds at a stored point")
+    parser = commands.add_parser(
+        "query",
+        help="bound delta, epsilon or the number of rounds by what a store holds",
+        description=_ABOUT,
+        epilog=_EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
     parser.add_argument("--mechanism", metavar="LABEL", required=True, help="the label of the mechanism in the study")
-    parser.add_argument("--compositions", metavar="R", type=int, required=True, help="number of compositions")
-    point = parser.add_mutually_exclusive_group(required=True)
-    point.add_argument("--epsilon", metavar="E", type=float, help="epsilon, in nats")
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, help="e to the power of epsilon")
+    parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
+    point = parser.add_mutually_exclusive_group()
+    point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
+    point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
+    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta")
     for name, text in _NUMBERS.items():
-        parser.add_argument(f"--{name}", metavar="X", type=float, help=text)
+        parser.add_argument(f"--{name}", metavar="X", type=float, nargs="+", help=text)
     for name, text in _TEXTS.items():
         parser.add_argument(f"--{name}", metavar="NAME", help=text)
     parser.add_argument("--factor", metavar="F", type=_factor, help="factor between buckets, or auto")
+    parser.add_argument("--each", action="store_true", help="both directions, not the larger of them")
     parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
     parser.set_defaults(action=_query)
 
@@ -52,20 +72,57 @@ def _factor(text: str) -> float | str:
 
 
 def _query(options: argparse.Namespace) -> int:
+    from pbdist.errors import InvalidInputError, OffGridError
     from pbdist.query import open_study
+    from pbdist.query.answer_tables import answers_as_json, answers_table
+
+    numbers = _given(options, [name.replace("-", "_") for name in _NUMBERS])
+    texts = _given(options, [*_TEXTS, "factor"])
+    asked = _given(options, ["compositions", "epsilon", "exp_epsilon", "delta"])
+    if len(asked) != 2 or {"epsilon", "exp_epsilon"} <= set(asked):
+        raise InvalidInputError(
+            "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got"
+            f" {', '.join('--' + name.replace('_', '-') for name in asked) or 'none'}"
+        )
+    study = open_study(options.store)
+    single = all(len(values) == 1 for values in (*asked.values(), *numbers.values()))
+    if single and "delta" not in asked and not options.each:
+        plain = {name: values[0] for name, values in (*asked.items(), *numbers.items())}
+        try:
+            _show_stored(study.lookup(options.mechanism, **plain, **texts), options)
+        except OffGridError:
+            pass  # Answered, or refused, below.
+        else:
+            return 0
+    names = [*numbers, *asked]
+    rows = list(product(*numbers.values(), *asked.values()))
+    columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+    direction = {} if not options.each else {"direction": "each"}
+    found: Any
+    if "delta" not in asked:
+        found = study.delta(options.mechanism, **columns, **texts, **direction)
+    elif "compositions" in asked:
+        found = study.epsilon(options.mechanism, **columns, **texts, **direction)
+    elif options.each:
+        raise InvalidInputError("--each: expected none where rounds are asked for: they are for both directions")
+    else:
+        found = study.compositions(options.mechanism, **columns, **texts)
+    label = " ".join([options.mechanism, *(f"{name}={value}" for name, value in texts.items())])
+    if options.json:
+        print(json.dumps(answers_as_json(label, columns, found), indent=2, allow_nan=False))
+    else:
+        page().print(answers_table(label, columns, found))
+    return 0
+
+
+def _given(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+
+
+def _show_stored(bounds: Any, options: argparse.Namespace) -> None:
     from pbdist.query.tables import bounds_as_json, bounds_table
 
-    names = [name.replace("-", "_") for name in (*_NUMBERS, *_TEXTS, "factor")]
-    noise = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    bounds = open_study(options.store).lookup(
-        options.mechanism,
-        compositions=options.compositions,
-        epsilon=options.epsilon,
-        exp_epsilon=options.exp_epsilon,
-        **noise,
-    )
     if options.json:
         print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
     else:
         page().print(bounds_table(bounds))
-    return 0

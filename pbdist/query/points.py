@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.mechanisms import Histogram, Pair
+from pbdist.mechanisms import ElementaryPair, Histogram, Pair
+from pbdist.mechanisms.reversed import Reversed
 from pbdist.query.curve import Curve
 from pbdist.query.union import Union
 from pbdist.store import Refinement, StoredStudy, read_values
@@ -188,14 +189,15 @@ class PointReader:
         return self._batches[key]
 
 
-def _masses(factor: Pair) -> tuple[tuple[float, float], bool]:
+def _masses(factor: ElementaryPair) -> tuple[tuple[float, float], bool]:
     """Return upper values of the logarithms of the masses of P_A and P_B, and whether both are exactly 1."""
-    if not isinstance(factor, Histogram):
-        return (0.0, 0.0), True
-    if isinstance(factor.p[0], int) and isinstance(factor.q[0], int):
-        return (0.0, 0.0), True
     first, second = factor.total_mass
-    exact = all(isinstance(values[0], int) or sum(map(Fraction, values)) == 1 for values in (factor.p, factor.q))
+    inner = factor
+    while isinstance(inner, Reversed):
+        inner = inner.pair
+    exact = not isinstance(inner, Histogram) or all(
+        isinstance(values[0], int) or sum(map(Fraction, values)) == 1 for values in (inner.p, inner.q)
+    )
     return (_log_above(first), _log_above(second)), exact
 
 

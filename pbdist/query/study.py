@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.mechanisms import Pair
@@ -16,7 +16,7 @@ from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilo
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
 from pbdist.query.settings import Settings
-from pbdist.query.union import Union, assembled
+from pbdist.query.union import Union
 from pbdist.store import (
     Place,
     StoredStudy,
@@ -28,10 +28,13 @@ from pbdist.store import (
     read_refinements,
     read_values,
 )
-from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED
+from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts
 from pbdist.types import Direction, FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["Study", "open_study"]
 
@@ -75,7 +78,7 @@ class Study:
         return committed and not missing_parts([stored.study for stored in self._parts], self.spec)
 
     @cached_property
-    def bounds(self) -> xr.Dataset:
+    def bounds(self) -> "xr.Dataset":
         """The bounds, loaded chunk by chunk when their values are used; those of an extended store at once.
 
         ``delta_lower``, ``delta_upper``, ``log_delta_lower`` and ``log_delta_upper`` over the dimensions ``cell``,
@@ -94,15 +97,13 @@ class Study:
         """
         # Before xarray looks: sound bytes under other metadata are other numbers.
         self._check()
+        # xarray takes half a second to import, and no look-up needs it.
+        dataset = import_module("pbdist.query.dataset")
         try:
-            if len(self._parts) > 1:
-                dataset = assembled(self._union)
-            else:
-                dataset = xr.open_zarr(self._parts[0].place.zarr_store(), consolidated=False, chunks=None)
-            bounds: xr.Dataset = dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
-            return bounds
+            bounds: xr.Dataset = dataset.bounds_of(self._union)
         except (OSError, ValueError, RuntimeError, KeyError) as error:
             raise _damaged(self.where, error) from error
+        return bounds
 
     def lookup(
         self,

@@ -3,18 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import xarray as xr
 
-from pbdist.store import StoredStudy, is_committed, read_values
-from pbdist.store.arrays import FilesStore, array_files
-from pbdist.store.documents import group_document
-from pbdist.store.layout import BOUNDS, COMPUTED, STORE_FORMATS
-from pbdist.store.skeleton import ROOT_FILE
+from pbdist.store import StoredStudy
 from pbdist.study import StudySpec
 from pbdist.study.extension import union_of
-from pbdist.types import Direction, IntArray
+from pbdist.types import IntArray
 
-__all__ = ["Union", "assembled"]
+__all__ = ["Union"]
 
 
 class Union:
@@ -69,35 +64,3 @@ class Union:
             if rows.size:
                 return stored, (int(rows[0]), *place)
         return None, (0, 0, 0)
-
-
-def assembled(union: Union) -> xr.Dataset:
-    """Return the bounds of all parts in one Dataset, in memory, with the coordinates of the whole study.
-
-    What no part has, and what is not committed, is not a number. Where several parts have a cell, ``factor_used`` and
-    ``loss_width`` are the smallest of theirs.
-
-    Raises
-    ------
-    StoreDamagedError
-        The values cannot be read.
-    """
-    study = union.study
-    files = {ROOT_FILE: group_document({}), **array_files(study, len(study.cells), STORE_FORMATS[-1])}
-    dataset: xr.Dataset = xr.open_zarr(FilesStore(files).store, consolidated=False, chunks=None).load()
-    directions = np.arange(len(Direction))
-    for stored in union.parts:
-        r = np.array([study.compositions.index(value) for value in stored.study.compositions])
-        e = np.array([study.epsilon.index(value) for value in stored.study.epsilon])
-        for index in range(stored.batches):
-            if not is_committed(stored, index):
-                continue
-            cells = stored.head.cells_of(index)
-            rows, selection = union.rows(stored, cells), slice(cells.start, cells.stop)
-            for name in BOUNDS:
-                values = dataset[name].values
-                values[np.ix_(rows, directions, r, e)] = read_values(stored, name, selection)
-            for name in COMPUTED:
-                values = dataset[name].values
-                values[rows] = np.fmin(values[rows], read_values(stored, name, selection))
-    return dataset
