@@ -38,10 +38,12 @@ if TYPE_CHECKING:
         SubsampledGaussian,
     )
     from pbdist.query import open_study
+    from pbdist.query.sizing import CountFamily, SizedNoise, size
 
 __all__ = [
     "ApproximateDP",
     "BatchError",
+    "CountFamily",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Gaussian",
@@ -58,6 +60,7 @@ __all__ = [
     "Product",
     "RandomizedResponse",
     "Reversed",
+    "SizedNoise",
     "StoreDamagedError",
     "StoreFormatError",
     "StoreMismatchError",
@@ -68,6 +71,7 @@ __all__ = [
     "open_study",
     "privacy_bounds",
     "renyi_bounds",
+    "size",
     "total_variation_bounds",
     "tradeoff_bounds",
 ]
@@ -78,6 +82,7 @@ __version__ = "0.1.0"
 _ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith("Error")}
 _ROOMS |= {"epsilon_bounds": "pbdist.bounds", "privacy_bounds": "pbdist.bounds", "open_study": "pbdist.query"}
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.curves")
+_ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.query.sizing")
 
 
 def __getattr__(name: str) -> Any:

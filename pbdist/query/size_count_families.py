@@ -1,0 +1,125 @@
+"""Families of clipped counts, whose noise has a mean and a scale, and the messages that it takes."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import MECHANISMS, ElementaryPair, NoisyCount, Pair, Poisson, Reversed
+from pbdist.mechanisms.additive import AdditiveNoise
+
+__all__ = ["CountFamily", "count_family_of", "expected_messages", "noise_class"]
+
+
+@dataclass(frozen=True)
+class CountFamily:
+    """Noisy counts whose noise is told by one mean and one scale, of which both are to be chosen.
+
+    Parameters
+    ----------
+    make : callable of (float, float)
+        From mean and scale, in messages, to a `NoisyCount` or a `Product` of such, some of them reversed perhaps.
+    weights : tuple of float, optional
+        Messages that each count is worth, in the order of the factors; 1 each by default. A pair of messages that are
+        counted as one is worth 2.
+
+    Examples
+    --------
+    Vuvuzela's conversation protocol: single requests, and pairs of them with half the noise.
+
+    >>> from pbdist import CountFamily, Laplace, NoisyCount, Product
+    >>> family = CountFamily(
+    ...     lambda mean, scale: Product(
+    ...         NoisyCount(Laplace(scale), mean, shift=2), NoisyCount(Laplace(scale / 2), mean / 2, shift=1)
+    ...     ),
+    ...     weights=(1.0, 2.0),
+    ... )
+    """
+
+    make: Callable[[float, float], Pair]
+    weights: tuple[float, ...] | None = None
+
+    def pair(self, mean: float, scale: float) -> Pair:
+        """Return the mechanism of a mean and a scale.
+
+        Raises
+        ------
+        InvalidInputError
+            If it is anything but noisy counts, or not as many as there are weights.
+        """
+        pair: Any = self.make(mean, scale)
+        if not isinstance(pair, Pair) or None in map(_count_of, pair.factors):
+            raise InvalidInputError(f"CountFamily.make: expected a NoisyCount or a Product of such, got {shown(pair)}")
+        if self.weights is not None and len(self.weights) != len(pair.factors):
+            raise InvalidInputError(
+                f"CountFamily.weights: expected one for each of {len(pair.factors)} counts, got {shown(self.weights)}"
+            )
+        return pair
+
+    def messages(self, mean: float, scale: float) -> float:
+        """Return what the noise takes on average, in messages."""
+        counts = [_count_of(factor) for factor in self.pair(mean, scale).factors]
+        weights = self.weights or (1.0,) * len(counts)
+        return math.fsum(
+            weight * count.expected_count for weight, count in zip(weights, counts, strict=True) if count is not None
+        )
+
+
+def expected_messages(pair: Pair) -> float | None:
+    """Return how many messages the noise of a mechanism takes on average; None where it is no noise of messages."""
+    total = 0.0
+    for factor in pair.factors:
+        count = _count_of(factor)
+        if count is not None:
+            total += count.expected_count
+        elif isinstance(factor, Poisson):
+            total += factor.mean
+        else:
+            return None
+    return total
+
+
+def _count_of(factor: ElementaryPair) -> NoisyCount | None:
+    """Return the noisy count that a factor is, reversed or not; None if it is something else."""
+    pair = factor.pair if isinstance(factor, Reversed) else factor
+    return pair if isinstance(pair, NoisyCount) else None
+
+
+def count_family_of(family: Any, parameters: Mapping[str, Any]) -> CountFamily:
+    """Return the family of a `CountFamily`, or of `NoisyCount` with ``noise``, ``shift`` and ``reading``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is missing, unknown or wrong.
+    """
+    if isinstance(family, CountFamily):
+        if parameters:
+            raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters beside a CountFamily, got one")
+        return family
+    others = {name: value for name, value in parameters.items() if name not in {"noise", "mean"}}
+    kind = noise_class(parameters.get("noise"))
+
+    def make(mean: float, scale: float) -> Pair:
+        return NoisyCount(noise=kind(scale), mean=mean, **others)
+
+    try:
+        make(1.0, 1.0)
+    except TypeError as error:
+        raise InvalidInputError(f"NoisyCount: {' '.join(str(error).split())}") from error
+    return CountFamily(make)
+
+
+def noise_class(noise: Any) -> type[AdditiveNoise]:
+    """Return the class of additive noise of that name, or the class itself.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is neither.
+    """
+    kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
+    if not isinstance(kind, type) or not issubclass(kind, AdditiveNoise) or kind is AdditiveNoise:
+        raise InvalidInputError(f"noise: expected the class Laplace or Gaussian, or its name, got {shown(noise)}")
+    return kind

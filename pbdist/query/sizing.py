@@ -1,0 +1,138 @@
+"""The smallest noise that provably will do, with a certificate in both directions."""
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import NoisyCount, Pair
+from pbdist.query.size_certificate import ScannedPoint, SizedNoise
+from pbdist.query.size_count_families import CountFamily, count_family_of, expected_messages
+from pbdist.query.size_counts import smallest_count
+from pbdist.query.size_families import family_of
+from pbdist.query.size_goal import Judge, checked_goal, computed
+from pbdist.query.size_scale import smallest_scale
+
+__all__ = ["CountFamily", "ScannedPoint", "SizedNoise", "size"]
+
+
+def size(
+    family: type[Pair] | CountFamily | Callable[[float], Pair],
+    *,
+    compositions: int,
+    epsilon: float | None = None,
+    exp_epsilon: float | None = None,
+    delta: float,
+    tolerance: float = 0.01,
+    scale_limits: tuple[float, float] | None = None,
+    **parameters: Any,
+) -> SizedNoise:
+    """Return the smallest noise of a family that provably meets δ(ε) <= delta after r compositions.
+
+    Parameters
+    ----------
+    family : mechanism class, CountFamily or callable
+        - A class such as `pbdist.Gaussian`: its scale is sized (`Poisson`: the mean; `RandomizedResponse`: the
+          probability of a lie, 1 - p, at most 1/2), the other `parameters` are passed on.
+        - `pbdist.NoisyCount` with ``noise=pbdist.Laplace`` (or `Gaussian`), ``shift`` and ``reading``: mean and scale
+          are sized together, so that the noise takes the fewest messages on average; with ``mean`` given, the scale.
+        - A `CountFamily`: the same for several counts that are seen together.
+        - A callable from a scale to a mechanism.
+    compositions : int
+        r, at least 1.
+    epsilon, exp_epsilon : float
+        One of ε >= 0, nats, and e^ε; of the latter, ε is the natural logarithm, rounded to the nearest float.
+    delta : float
+        Above 0 and below 1.
+    tolerance : float, optional
+        From 1e-6 to 1/2: how much smaller the noise is that is refuted, relatively.
+    scale_limits : (float, float), optional
+        The scales that are looked at. Where no order is proved, all of them down to the lower one are scanned, at most
+        a factor of 1.15 apart, instead of those down to a hundredth of the answer.
+    **parameters
+        Other parameters of the mechanism class.
+
+    Returns
+    -------
+    SizedNoise
+        The answer with its certificate. For families without a proved order (whatever is truncated or clipped, the
+        discrete Gaussian, callables) also the smaller noises that were scanned, every one of which is refuted; one that
+        meets the goal would have been taken as the answer.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range; if nothing that was looked at meets the goal, as where the mass at infinity
+        alone exceeds δ; or if everything does, so that nothing can be refuted.
+    PrecisionError
+        If the bounds cannot tell δ from the goal where that decides.
+
+    Notes
+    -----
+    For clipped counts the certificate is: (mean, scale) · (1 - tolerance) is refuted, and so is, at each of seventeen
+    scales from 0.28 to 3.6 times the answer's, the mean with which the noise takes (1 - tolerance) of the answer's
+    messages, for means of at least 0. Nothing is claimed of the pairs between them.
+
+    Examples
+    --------
+    >>> import pbdist
+    >>> sized = pbdist.size(pbdist.Gaussian, compositions=1024, exp_epsilon=2.0, delta=1e-4)
+    >>> sized.delta_upper <= 1e-4 < sized.refuted_delta_lower
+    True
+    """
+    goal = checked_goal(compositions, epsilon, exp_epsilon, delta)
+    part = _checked_tolerance(tolerance)
+    limits = _checked_limits(scale_limits)
+    judge = Judge(goal, computed(goal))
+    mean: float | None = None
+    refuted_mean: float | None = None
+    messages: float | None
+    if isinstance(family, CountFamily) or (family is NoisyCount and parameters.get("mean") is None):
+        counts = count_family_of(family, parameters)
+        found = smallest_count(counts, judge, part, limits)
+        answer, mean, ordered = found.answer, found.mean, False
+        refuted_mean, messages = mean * (1.0 - part), found.expected_messages
+    else:
+        scales = family_of(family, parameters)
+        answer = smallest_scale(scales, judge, part, limits)
+        ordered = scales.ordered
+        messages = expected_messages(answer.mechanism)
+    return SizedNoise(
+        mechanism=answer.mechanism,
+        scale=answer.scale,
+        mean=mean,
+        compositions=goal.compositions,
+        epsilon=goal.epsilon,
+        delta=goal.delta,
+        tolerance=part,
+        delta_upper=answer.bracket.upper,
+        delta_lower=answer.bracket.lower,
+        refuted_mechanism=answer.refuted_mechanism,
+        refuted_scale=answer.refuted_scale,
+        refuted_mean=refuted_mean,
+        refuted_delta_lower=answer.refuted_bracket.lower,
+        ordered=ordered,
+        scanned=answer.scanned,
+        expected_messages=messages,
+        evaluations=judge.evaluations,
+    )
+
+
+def _checked_tolerance(tolerance: Any) -> float:
+    number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+    if not number or not 1e-6 <= float(tolerance) <= 0.5:
+        raise InvalidInputError(f"tolerance: expected a number from 1e-6 to 0.5, got {shown(tolerance)}")
+    return float(tolerance)
+
+
+def _checked_limits(limits: Any) -> tuple[float, float] | None:
+    if limits is None:
+        return None
+    try:
+        low, high = (float(limit) for limit in limits)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"scale_limits: expected two numbers or None, got {shown(limits)}") from None
+    if not 0.0 < low < high < math.inf:
+        raise InvalidInputError(f"scale_limits: expected 0 < low < high, both finite, got {shown(limits)}")
+    return low, high
