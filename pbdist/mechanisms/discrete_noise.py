@@ -8,7 +8,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
-from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
 from pbdist.mechanisms.tails import rounded_up
@@ -168,6 +168,10 @@ class DiscreteGaussian(ElementaryPair):
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom an outcome."""
+        return kept_masses(self, edges)
+
+    def atoms(self) -> LossMasses:
+        """The same, with a single empty cell."""
         s, reach = self.sensitivity, self._reach()
         k = np.arange(-reach - s, reach + s + 1, dtype=np.float64)
         square, variance = k * k, self.scale * self.scale
@@ -179,7 +183,7 @@ class DiscreteGaussian(ElementaryPair):
             mass = np.maximum(np.exp(-exponent) / total, _SMALLEST_FLOAT)
         error = total_error + (12.0 + 4.0 * exponent) * UNIT_ROUNDOFF
         return masses_of_outcomes(
-            edges,
+            np.zeros(0),
             mass[s:],
             mass[: mass.size - s],
             error_a=error[s:],

@@ -1,6 +1,9 @@
 """Masses of pairs that are given outcome by outcome."""
 
 import math
+from dataclasses import replace
+from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
@@ -8,13 +11,44 @@ from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
 from pbdist.types import FloatArray
 
-__all__ = ["MOST_OUTCOMES", "masses_of_outcomes"]
+__all__ = ["MOST_OUTCOMES", "kept_masses", "masses_of_outcomes"]
 
 #: Above this many outcomes of their own loss, a description is refused rather than the memory exhausted.
 MOST_OUTCOMES = 20_000_000
 
+#: Masses of so many outcomes are kept from one call to the next: some 30 MB.
+_MOST_KEPT = 500_000
+
 #: Below this a mass is too close to underflow for the logarithm of a ratio.
 _RELIABLE_MASS = 1e-280
+
+
+class PairOfOutcomes(Protocol):
+    """A pair all of whose events are atoms or infinite losses."""
+
+    def __hash__(self) -> int:
+        """Equal pairs have equal hashes."""
+
+    @property
+    def outcomes(self) -> int:
+        """How many outcomes are looked at one by one."""
+
+    def atoms(self) -> LossMasses:
+        """Masses of the atoms and of the infinite losses, with a single empty cell."""
+
+
+def kept_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
+    """Return a pair's masses with empty cells between `edges`; those of the last pair asked for are not made again."""
+    masses = _kept(pair) if pair.outcomes <= _MOST_KEPT else pair.atoms()
+    empty = MassBounds.zeros(edges.size + 1)
+    return replace(masses, cells_a=empty, cells_b=empty)
+
+
+@lru_cache(maxsize=1)
+def _kept(pair: PairOfOutcomes) -> LossMasses:
+    masses = pair.atoms()
+    masses.atom_loss.setflags(write=False)
+    return masses
 
 
 def masses_of_outcomes(

@@ -8,7 +8,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.masses import LossMasses
-from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
+from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
 from pbdist.types import FloatArray
@@ -76,6 +76,10 @@ class Poisson(ElementaryPair):
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count, and the mass of the counts that only A can show."""
+        return kept_masses(self, edges)
+
+    def atoms(self) -> LossMasses:
+        """The same, with a single empty cell."""
         s = self.sensitivity
         first, last = self._noise_range()
         # The noise under B is less by the sensitivity.
@@ -90,7 +94,7 @@ class Poisson(ElementaryPair):
         error_b = np.concatenate((np.zeros(impossible), error))[: count.size]
         loss, loss_error = self._losses(count)
         return masses_of_outcomes(
-            edges,
+            np.zeros(0),
             mass[first - lowest :],
             mass_b,
             error_a=error[first - lowest :],
