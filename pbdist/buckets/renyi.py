@@ -136,7 +136,7 @@ def divergence_bounds(
             return best.lower, best.upper
         gap = best.upper / best.lower - 1.0 if best.lower > 0.0 else math.inf
         closest, idle = (gap, 0) if gap < 0.9 * closest else (closest, idle + (gap < math.inf))
-        if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE:
+        if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE or terms.points_only:
             break
         enough = tolerance * terms.whole
         window = window.adapted(
@@ -166,6 +166,8 @@ class _Terms:
         What upper and lower bounds differ by above the last edge, below the first one, and in between.
     whole
         What they are relative to: the sum, or its multiple by as much as a logarithm far above 1 forgives.
+    points_only
+        Whether no event is spread over cells, so that none of them need be finer.
     unknown
         Whether the upper bound is infinite for what no window mends.
     """
@@ -175,6 +177,7 @@ class _Terms:
         cells, points = _log_masses(scaled)
         masses = scaled.masses
         self._pair, self._direction, self._edges = pair, direction, edges
+        self.points_only = not (np.any(masses.cells_a.upper > 0.0) or np.any(masses.cells_b.upper > 0.0))
         self._nothing_above = not np.any(masses.cells_a.upper[1:] > 0.0)
         tail = -math.inf
         if float(masses.cells_a.upper[-1]) > 0.0:

@@ -77,13 +77,12 @@ class Order:
 
     def below_one(self, depth: FloatArray) -> tuple[FloatArray, FloatArray]:
         """φ(e^-ℓ) for ℓ >= 0, possibly infinite, in the unit of the terms, and a bound on its error."""
-        unit = math.exp(-self.log_unit)
-        second = -self.alpha * np.expm1(-depth)
+        unit, x = math.exp(-self.log_unit), np.exp(-depth)
         if self.alpha == 1.0:
-            finite = np.where(np.isfinite(depth), depth, 0.0)
-            first = -finite * np.exp(-depth)
+            first, second = -np.where(np.isfinite(depth), depth, 0.0) * x, -np.expm1(-depth)
         else:
-            first = np.expm1(-self.alpha * depth)
+            # Both of the order of α - 1, so that neither is lost where that is small.
+            first, second = x * np.expm1(-self.tilt * depth), -self.tilt * np.expm1(-depth)
         return np.maximum(first + second, 0.0) * unit, 16.0 * _U * (np.abs(first) + np.abs(second)) * unit
 
     def weight(self, log_mass: FloatArray, loss: FloatArray) -> tuple[FloatArray, FloatArray]:

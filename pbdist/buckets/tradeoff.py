@@ -179,7 +179,7 @@ class SupportCurve:
             ([0.0], (small * (null.total_upper - other[0]) * up)[::-1], (alternative.total_upper - own[0]) * up)
         )
         first = max((alternative.total_lower - alternative.alone_upper) * down, 0.0)
-        last = max((alternative.total_upper - alternative.alone_lower) * up, 0.0)
+        last = min(max((alternative.total_upper - alternative.alone_lower) * up, 0.0), alternative.total_upper)
         # c does not fall; equal nodes are one.
         lower = np.maximum.accumulate(np.maximum(lower, 0.0))
         upper = np.minimum(np.minimum.accumulate(np.maximum(upper, 0.0)[::-1])[::-1], last)

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,8 @@ __all__ = ["CurveTable", "checked_errors", "total_variation_table", "tradeoff_ta
 
 #: ε of the first look at a curve, and the parts into which an interval is cut that is not yet fine enough.
 _FIRST_LOOK, _CUTS = 33, 6
-#: How often intervals are cut.
-_MOST_ROUNDS = 12
+#: How often intervals are cut in a row without bringing the bounds a third closer.
+_PATIENCE = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +95,7 @@ def tradeoff_table(
 
 
 def total_variation_table(
-    components: Sequence[tuple[Pair, int]], *, compositions: Any, tolerance: Real | float | None
+    components: Sequence[tuple[Pair, int]], *, compositions: Any, tolerance: float | None
 ) -> CurveTable:
     """Bound the total variation distance, δ at ε = 0, for every r asked for.
 
@@ -143,8 +142,8 @@ class _Search:
         """Return lower and upper bounds, shape (2, K) each."""
         self._look(np.zeros(1))
         self._look(np.linspace(0.0, self._reach(), _FIRST_LOOK)[1:])
-        worst = math.inf
-        for _ in range(_MOST_ROUNDS):
+        worst, idle = math.inf, 0
+        while idle < _PATIENCE:
             curves = [
                 SupportCurve.from_deltas(self._epsilon, test, self._lower, self._upper, self._wholes)
                 for test in Direction
@@ -152,8 +151,9 @@ class _Search:
             below, above = ([each(curve, alpha) for curve in curves] for each in _SIDES)
             lower, upper = (np.stack([value for value, _ in side]) for side in (below, above))
             gaps = upper - lower
-            worst = float(np.max(gaps))
-            if worst <= self._tolerance:
+            previous, worst = worst, min(worst, float(np.max(gaps)))
+            idle = 0 if worst < 0.7 * previous else idle + 1
+            if float(np.max(gaps)) <= self._tolerance:
                 return lower, upper
             wanted = []
             for curve, (_, node), (_, interval), gap in zip(curves, below, above, gaps, strict=True):
