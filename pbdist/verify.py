@@ -9,17 +9,20 @@ would need more cells than allowed.
 import math
 import random
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
 from pathlib import Path
+
+import numpy as np
 
 from pbdist.buckets.exact_flint import ExactBounds, exact_bounds
 from pbdist.buckets.exact_power import flint_module
 from pbdist.errors import InvalidInputError
 from pbdist.store import (
     Place,
+    Refinement,
     StoredStudy,
     check_skeleton,
     commit_record,
@@ -27,9 +30,12 @@ from pbdist.store import (
     is_committed,
     open_parts,
     read_cell,
+    read_refinements,
 )
 from pbdist.store.layout import BOUNDS
-from pbdist.types import Direction, JsonValue
+from pbdist.store.refinements import damaged_refinements
+from pbdist.study import Cell
+from pbdist.types import Direction, FloatArray, JsonValue
 
 __all__ = ["DEFAULT_CELLS", "Sample", "Verdict", "Verification", "verify_store"]
 
@@ -63,7 +69,7 @@ class Sample:
     Attributes
     ----------
     cell, setting
-        The cell's number, and its noise setting as text.
+        The cell's number, -1 for a point that a query has added, and its noise setting as text.
     compositions, epsilon, direction
         The point; ε in nats.
     stored
@@ -114,6 +120,8 @@ class Verification:
         Batches without a commit record, and those whose files are not those of it; numbered through all parts.
     failed
         How many cells of the other batches could not be computed.
+    damaged
+        Files of points that queries have added, which are not what they were.
     points, seed, max_cells
         Number of points to choose from, of each direction; the seed; and the cells allowed.
     samples
@@ -126,6 +134,7 @@ class Verification:
     missing: tuple[int, ...]
     changed: tuple[int, ...]
     failed: int
+    damaged: tuple[str, ...]
     points: int
     seed: int
     max_cells: int
@@ -134,7 +143,7 @@ class Verification:
     @property
     def passed(self) -> bool:
         """Whether the store is complete and unchanged, and nothing contradicts it."""
-        return not (self.missing or self.changed or self.failed or self.of(Verdict.CONTRADICTED))
+        return not (self.missing or self.changed or self.failed or self.damaged or self.of(Verdict.CONTRADICTED))
 
     def of(self, verdict: Verdict) -> tuple[Sample, ...]:
         """Return the samples of a verdict."""
@@ -149,6 +158,8 @@ class Verification:
                 yield f"{what}: batches {', '.join(map(str, found[:10]))}{', ..' if len(found) > 10 else ''}"
         if self.failed:
             yield f"could not be computed: {self.failed:,} cells"
+        for name in self.damaged[:10]:
+            yield f"changed: {name}"
         yield (
             f"{len(self.samples)} of {self.points:,} stored points recomputed (seed {self.seed}), on grids of at most"
             f" {self.max_cells:,} cells:"
@@ -177,6 +188,7 @@ class Verification:
             "missing": list(self.missing),
             "changed": list(self.changed),
             "failed": self.failed,
+            "damaged": list(self.damaged),
             "points": self.points,
             "seed": self.seed,
             "max_cells": self.max_cells,
@@ -204,8 +216,9 @@ def verify_store(
 ) -> Verification:
     """Check a store.
 
-    First every commit record against its files, and metadata and coordinates against the study. Then points (noise
-    setting, direction, r, ε) of the batches that are sound, chosen at random: all are equally likely.
+    First every commit record against its files, metadata and coordinates against the study, and the points that queries
+    have added against their checksums. Then points (noise setting, direction, r, ε) of all that is sound, chosen at
+    random: all are equally likely.
 
     Parameters
     ----------
@@ -255,13 +268,14 @@ def verify_store(
         if number not in set(missing) and not is_committed(stored, index)
     ]
     failed = 0
-    points: list[_Points] = []
+    points: list[_Points | _RefinedPoints] = []
     unsound = {*missing, *changed}
     for number, (stored, index) in batches.items():
         if number not in unsound:
             without = failed_cells(stored, index)
             failed += len(without)
             points.append(_Points(stored, [cell for cell in stored.head.cells_of(index) if cell not in without]))
+    points += map(_RefinedPoints, read_refinements(parts[0]))
     counts = list(accumulate((part.count for part in points), initial=0))
     chosen = sorted(random.Random(seed).sample(range(counts[-1]), min(sample, counts[-1])))  # noqa: S311 -- no secret
     places = [(bisect_right(counts, point) - 1, point) for point in chosen]
@@ -272,6 +286,7 @@ def verify_store(
         missing=tuple(missing),
         changed=tuple(changed),
         failed=failed,
+        damaged=tuple(damaged_refinements(parts[0])[1]),
         points=counts[-1],
         seed=seed,
         max_cells=max_cells,
@@ -283,30 +298,51 @@ class _Points:
     """The points of the sound cells of a batch, in row-major order of cell, direction, r and ε."""
 
     def __init__(self, stored: StoredStudy, cells: list[int]) -> None:
-        self.stored, self.cells = stored, cells
-        self.shape = (len(cells), len(Direction), len(stored.study.compositions), len(stored.study.epsilon))
+        self._stored, self._cells = stored, cells
+        self.compositions, self.epsilon = stored.study.compositions, stored.study.epsilon
+        self.shape = (len(cells), len(Direction), len(self.compositions), len(self.epsilon))
         self.count = math.prod(self.shape)
 
+    def values(self, row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:
+        """Return the number of a cell, the cell, and what is stored of it."""
+        number = self._cells[row]
+        return number, self._stored.study.cells[number], read_cell(self._stored, number)
 
-def _sample(points: _Points, point: int, max_cells: int) -> Sample:
+
+class _RefinedPoints:
+    """The points of a refinement: as `_Points`, of one cell that has no number."""
+
+    def __init__(self, refinement: Refinement) -> None:
+        self._refinement = refinement
+        self.compositions, self.epsilon = refinement.compositions, refinement.epsilon
+        self.shape = (1, len(Direction), len(self.compositions), len(self.epsilon))
+        self.count = math.prod(self.shape)
+
+    def values(self, row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:  # noqa: ARG002
+        """Return the same of the one cell, whose number is -1."""
+        width = np.array(self._refinement.loss_width)
+        values = dict(zip(BOUNDS, self._refinement.values, strict=True))
+        return -1, self._refinement.cell, {**values, "loss_width": width}
+
+
+def _sample(points: "_Points | _RefinedPoints", point: int, max_cells: int) -> Sample:
     """Recompute one point, given by its place."""
-    stored, study = points.stored, points.stored.study
     rest, e = divmod(point, points.shape[3])
     rest, r = divmod(rest, points.shape[2])
     row, axis = divmod(rest, points.shape[1])
-    cell = points.cells[row]
-    values = read_cell(stored, cell)
+    number, cell, values = points.values(row)
+    compositions, epsilon = points.compositions[r], points.epsilon[e]
     lower, upper, log_lower, log_upper = (float(values[name][axis, r, e]) for name in BOUNDS)
     bounds = (lower, upper, log_lower, log_upper)
     found, verdict = None, _judge(bounds, None)
     width = float(values["loss_width"])
-    tried, bits = 1.0, _bits(log_upper, study.epsilon[e])
+    tried, bits = 1.0, _bits(log_upper, epsilon)
     for multiple in _multiples(width) if verdict is Verdict.UNCHECKED else ():
         try:
             exact = exact_bounds(
-                [(study.cells[cell].pair, 1)],
-                compositions=study.compositions[r],
-                epsilon=[study.epsilon[e]],
+                [(cell.pair, 1)],
+                compositions=compositions,
+                epsilon=[epsilon],
                 direction=tuple(Direction)[axis],
                 loss_width=multiple * width,
                 bits=bits,
@@ -320,10 +356,10 @@ def _sample(points: _Points, point: int, max_cells: int) -> Sample:
         if verdict is not Verdict.CONSISTENT or exact.log_upper[0] < (_GUARD_BITS - bits) * math.log(2.0):
             break
     return Sample(
-        cell=cell,
-        setting=study.cells[cell].describe(),
-        compositions=study.compositions[r],
-        epsilon=study.epsilon[e],
+        cell=number,
+        setting=cell.describe(),
+        compositions=compositions,
+        epsilon=epsilon,
         direction=tuple(Direction)[axis],
         stored=bounds,
         exact=None if found is None else _rounded(found),

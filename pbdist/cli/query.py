@@ -97,7 +97,7 @@ def _query(options: argparse.Namespace) -> int:
     names = [*numbers, *asked]
     rows = list(product(*numbers.values(), *asked.values()))
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
-    direction = {} if not options.each else {"direction": "each"}
+    direction: dict[str, Any] = {"direction": "each"} if options.each else {}
     found: Any
     if "delta" not in asked:
         found = study.delta(options.mechanism, **columns, **texts, **direction)

@@ -65,6 +65,8 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         f" {found.cells_failed:,} failed"
     )
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
+    if found.refinements:
+        yield f"added by queries: {found.refined_points:,} points in {found.refinements:,} refinements"
     yield f"driver: {found.driver.describe() if found.driver else 'none at work'}"
     failed = [(part, item) for part in found.parts for item in part.failed]
     for part, cell in failed[:_MOST_TOLD]:

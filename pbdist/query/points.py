@@ -149,6 +149,12 @@ class PointReader:
         self._batches: dict[tuple[str, int], FloatArray] = {}
         self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
 
+    def with_refinements(self, refinements: Sequence[Refinement]) -> "PointReader":
+        """Return a reader of the same study with other refinements; what was read is not read again."""
+        reader = PointReader(self._union, self._committed, refinements)
+        reader._batches = self._batches
+        return reader
+
     @property
     def refined(self) -> Sequence[Pair]:
         """The pairs of the refinements."""

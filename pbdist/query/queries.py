@@ -1,7 +1,7 @@
 """Questions to a store as a caller puts them: scalars or arrays that broadcast, answered or refused by name."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from pbdist.query.answers import (
     bound_delta,
     bound_epsilon,
 )
+from pbdist.query.refine import Point
 from pbdist.query.settings import Setting, Settings
 from pbdist.store.layout import BOUNDS
 from pbdist.types import BoolArray, FloatArray, IntArray
@@ -36,10 +37,12 @@ class Queries:
         The path or URL of the store, for messages.
     settings
         Its noise settings.
+    refine
+        Computes points, adds them to the store, and returns the noise settings with them.
     """
 
-    def __init__(self, where: str, settings: Settings) -> None:
-        self._where, self._settings = where, settings
+    def __init__(self, where: str, settings: Settings, refine: Callable[[Iterable[Point]], Settings]) -> None:
+        self._where, self._settings, self._refine = where, settings, refine
 
     def delta(
         self,
@@ -50,6 +53,7 @@ class Queries:
         epsilon: Any,
         exp_epsilon: Any,
         direction: str,
+        refine: bool,
     ) -> DeltaBounds:
         """As `Study.delta`."""
         _check_direction(direction)
@@ -57,7 +61,15 @@ class Queries:
         shape, (rounds, losses), settings, number = self._asked(mechanism, noise, compositions=compositions, **given)
         asked = Questions(settings, number, checked_compositions(rounds))
         values, around = _losses(losses, given)
-        answers, _, bounded = bound_delta(asked, values, around)
+        answers, stored, bounded = bound_delta(asked, values, around)
+        if refine and not stored.all():
+            missing = np.flatnonzero(~stored).tolist()
+            cells = [settings[index].cell for index in number[missing].tolist()]
+            points = zip(cells, asked.compositions[missing].tolist(), values[missing].tolist(), strict=True)
+            self._settings = self._refine(points)
+            _, _, settings, number = self._asked(mechanism, noise, compositions=compositions, **given)
+            asked = Questions(settings, number, asked.compositions)
+            answers, _, bounded = bound_delta(asked, values, around)
         self._refuse_unbounded(asked, bounded, values)
         answers = answers.max(axis=1) if direction == "both" else answers
         lower, upper, log_lower, log_upper = (

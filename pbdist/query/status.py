@@ -15,6 +15,7 @@ from pbdist.store import (
     holder,
     open_parts,
     place_at,
+    read_refinements,
 )
 from pbdist.store.commit import failures_of, record_file
 from pbdist.types import JsonValue
@@ -107,6 +108,8 @@ class StoreStatus:
         The process that writes to the store, or None.
     check
         What reading every file has found; None where that was not asked for.
+    refinements, refined_points
+        What queries have added beside the study: documents, and points (noise setting, r, ε) in them.
     """
 
     store: str
@@ -115,6 +118,8 @@ class StoreStatus:
     size: int
     driver: Holder | None
     check: StoreCheck | None
+    refinements: int
+    refined_points: int
 
     @property
     def cells(self) -> int:
@@ -172,6 +177,7 @@ class StoreStatus:
                 "failed": self.cells_failed,
             },
             "batches": {"all": self.batches, "missing": self.batches_missing},
+            "refinements": {"all": self.refinements, "points": self.refined_points},
             "files": self.files,
             "bytes": self.size,
             "parts": [part.as_json() for part in self.parts],
@@ -220,6 +226,7 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     place = place_at(where)
     parts = open_parts(place)
     sizes = dict(place.names())
+    refinements = read_refinements(parts[0])
     return StoreStatus(
         store=place.url,
         parts=tuple(_part_status(stored, sizes) for stored in parts),
@@ -227,6 +234,8 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
         size=sum(sizes.values()),
         driver=holder(place),
         check=check_store(place) if check else None,
+        refinements=len(refinements),
+        refined_points=sum(len(one.compositions) * len(one.epsilon) for one in refinements),
     )
 
 

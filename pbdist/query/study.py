@@ -1,6 +1,6 @@
 """An opened study: its bounds as a Dataset, and exact look-ups."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +15,8 @@ from pbdist.query.curves import CurveBounds, pair_renyi, state_renyi, stored_tot
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
+from pbdist.query.refine import Point
+from pbdist.query.refine import refine as refine_points
 from pbdist.query.settings import Settings
 from pbdist.query.union import Union
 from pbdist.store import (
@@ -164,6 +166,7 @@ class Study:
         epsilon: Any = None,
         exp_epsilon: Any = None,
         direction: str = "both",
+        refine: bool = False,
         **noise: Any,
     ) -> DeltaBounds:
         """Bound δ at any points, stored or not, by what is stored.
@@ -182,6 +185,9 @@ class Study:
             Exactly one of ε in nats and e^ε; ε is at least 0.
         direction
             ``"both"``: the larger of the two directions. ``"each"``: both, along a leading axis: A||B and B||A.
+        refine
+            Whether to compute the points that are not stored, as the study would, and add them to the store: from then
+            on they are, for every process that opens it. The study itself is no larger for it.
         **noise
             Beside a label, as many parameters as tell one noise setting from the others, as for `lookup`. Those that
             are numbers may differ from all stored ones where an order of noise is proved.
@@ -196,6 +202,8 @@ class Study:
             A parameter is unknown or out of its range, or several noise settings are meant.
         StoreDamagedError
             The stored values cannot be read.
+        StoreMismatchError
+            Points are to be added to a store of format 1 or 2, which has no place for them.
         """
         return self._queries.delta(
             mechanism,
@@ -204,6 +212,7 @@ class Study:
             epsilon=epsilon,
             exp_epsilon=exp_epsilon,
             direction=direction,
+            refine=refine,
         )
 
     def epsilon(
@@ -327,13 +336,20 @@ class Study:
 
     @cached_property
     def _queries(self) -> Queries:
-        return Queries(self.where, self._settings)
+        def refined(points: Iterable[Point]) -> Settings:
+            refinements = refine_points(self._parts[0], self.spec, points)
+            return Settings(self.spec, self._reader.with_refinements(refinements))
+
+        return Queries(self.where, self._settings, refined)
 
     @cached_property
     def _settings(self) -> Settings:
+        return Settings(self.spec, self._reader)
+
+    @cached_property
+    def _reader(self) -> PointReader:
         self._check()
-        reader = PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
-        return Settings(self.spec, reader)
+        return PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
 
     def _pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
         return mechanism if isinstance(mechanism, Pair) else self._settings.of_label(mechanism, noise).cell.pair

@@ -11,6 +11,7 @@ from pbdist.store.layout import BOUNDS, COMPUTED, EXTENSIONS, STATES, cell_group
 from pbdist.store.open import StoredStudy, open_parts
 from pbdist.store.place import Place, place_at
 from pbdist.store.read import changed_skeleton
+from pbdist.store.refinements import damaged_refinements
 from pbdist.store.restore import unfinished_folders
 from pbdist.store.skeleton import COPY_FILE, ROOT_FILE, listing_skeleton
 
@@ -54,7 +55,7 @@ class StoreCheck:
 
 
 def check_store(where: str | Path | Place) -> StoreCheck:
-    """Check every file of a store: roots, metadata, coordinates, commit records, results and states.
+    """Check every file of a store: roots, metadata, coordinates, commit records, results, states and refinements.
 
     Nothing is computed, nothing is written, and each file is read once but for a few small ones. From format 3 on
     every change of any one file is found. Before that no checksum covers the provenance and the commit records.
@@ -79,6 +80,9 @@ def check_store(where: str | Path | Place) -> StoreCheck:
             damaged[list_file] = "missing or other content"
         elif listed["left"]:
             damaged[list_file] = f"an extension was interrupted that lacks {listed['left']} parts"
+    refinements, changed = damaged_refinements(parts[0])
+    known |= refinements
+    damaged |= changed
     strays = []
     whole = {stored.part for stored in parts}
     for name, _ in place.names():

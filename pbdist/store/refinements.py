@@ -19,7 +19,6 @@ from pbdist.store.heads import ATTRIBUTES_SEAL, read_or_none
 from pbdist.store.layout import BOUNDS, REFINEMENTS
 from pbdist.store.lock import Held
 from pbdist.store.open import StoredStudy
-from pbdist.store.place import PARTIAL
 from pbdist.store.provenance import provenance
 from pbdist.study import Cell
 from pbdist.types import Direction, FloatArray, JsonValue
@@ -95,16 +94,16 @@ def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> N
         )
     if refinement.values.shape[2:] != (len(refinement.compositions), len(refinement.epsilon)):
         raise InvalidInputError(f"refinement: expected values at each point, got shape {refinement.values.shape}")
-    while True:
-        last = max(_documents(stored), default=0)
-        if not held.confirmed():
-            raise InvalidInputError(f"{stored.where}: expected to be the one who writes to it, got another at work")
-        if last == 0:
-            _write_list(stored, 0)
-        # Whoever has taken over in this very moment is not overwritten.
-        if stored.place.create(_file(last + 1), _document(stored, last + 1, refinement)):
-            break
-    _write_list(stored, last + 1)
+    if not held.confirmed():
+        raise InvalidInputError(f"{stored.where}: expected to be the one who writes to it, got another at work")
+    if _listed(stored) is None:
+        # First, so that no reader of zarr meets a folder that is no group.
+        _write_list(stored, 0)
+    number = max(_documents(stored), default=0) + 1
+    # Not over what is in the way, by whomever.
+    while not stored.place.create(_file(number), _document(stored, number, refinement)):
+        number += 1
+    _write_list(stored, number)
 
 
 def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
@@ -115,7 +114,7 @@ def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
         if _content(stored, number, data) is None:
             damaged[_file(number)] = "missing" if data is None else "other content"
     known = set(map(_file, documents))
-    if documents or read_or_none(stored.place, _LIST_FILE) is not None:
+    if documents or (stored.format > 2 and read_or_none(stored.place, _LIST_FILE) is not None):
         known.add(_LIST_FILE)
         if _listed(stored) is None:
             damaged[_LIST_FILE] = "missing or other content"
@@ -127,6 +126,8 @@ def restore_refinements(stored: StoredStudy) -> None:
 
     For the one driver of a store. What was lost is computed again when it is asked for.
     """
+    if stored.format < 3:
+        return
     documents = _documents(stored)
     for number, data in documents.items():
         if _content(stored, number, data) is None:
@@ -146,8 +147,17 @@ def _documents(stored: StoredStudy) -> dict[int, bytes | None]:
     """Return the content of every refinement by its number, None of one that should be there."""
     if stored.format < 3:
         return {}
-    matches = (_FILE.fullmatch(name) for name, _ in stored.place.names(REFINEMENTS) if not name.endswith(PARTIAL))
-    last = max([_listed(stored) or 0, *(int(match.group(1)) for match in matches if match)])
+    matches = (_FILE.fullmatch(name) for name, _ in stored.place.names(REFINEMENTS))
+    found = {int(match.group(1)) for match in matches if match}
+    listed = _listed(stored)
+    last = listed or 0
+    if listed is None:
+        # Of what is there, what says so itself; anybody may have put a file of any number there.
+        own = (n for n in found if _content(stored, n, read_or_none(stored.place, _file(n))) is not None)
+        last = max(own, default=0)
+    # Beyond what is listed there is at most what was added when a process ended.
+    while last + 1 in found:
+        last += 1
     return {number: read_or_none(stored.place, _file(number)) for number in range(1, last + 1)}
 
 

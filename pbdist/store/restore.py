@@ -14,6 +14,7 @@ from pbdist.store.open import StoredStudy
 from pbdist.store.place import PARTIAL, LocalPlace, Place
 from pbdist.store.read import changed_skeleton
 from pbdist.store.recover import drop
+from pbdist.store.refinements import restore_refinements
 from pbdist.store.search import cells_of_parts, computed_anew
 from pbdist.store.skeleton import listing_skeleton, new_skeleton, root_files, write_extensions
 from pbdist.study import Plan, StudySpec
@@ -24,7 +25,8 @@ __all__ = ["remove_strays", "restore_parts", "restore_skeleton", "unfinished_fol
 def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[StoredStudy, ...]:
     """Put back every file of a store that is missing or changed, results and commit records apart.
 
-    For the one driver of a store. Nothing is written where nothing is damaged.
+    For the one driver of a store. Nothing is written where nothing is damaged. What cannot be put back of the points
+    that queries have added is given up, with a warning.
 
     Parameters
     ----------
@@ -74,6 +76,7 @@ def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[Stor
         listed = {stored.part: stored.study.digest for stored in restored[1:]}
         if listed_parts(first.place) != listed:
             write_extensions(first.place, listed)
+    restore_refinements(first)
     return tuple(restored)
 
 

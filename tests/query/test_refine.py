@@ -1,0 +1,244 @@
+"""Points that queries add to a store: computed once, found by all, no part of the study; damage, kills, crowds."""
+
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pbdist
+from pbdist.cli import main
+from pbdist.errors import InvalidInputError, OffGridError, StoreMismatchError
+from pbdist.query import open_study, refine
+from pbdist.run import SerialExecutor, run_study
+from pbdist.store import check_store, hold, open_parts, read_refinements
+from pbdist.study import load_study
+from pbdist.verify import Verdict, verify_store
+from tests.store.s3_server import s3_server
+from tests.store.test_store import FORMAT_1
+from tests.studies import TIGHT, TINY, files_of, write_study
+
+#: Adds points one by one until it is killed, or as many as it is told.
+ADDS = """
+import sys
+from pbdist.query import open_study
+study = open_study(sys.argv[1])
+print("ready", flush=True)
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    study.delta("Laplace", scale=2.0 + number / 64, compositions=3, epsilon=[0.1, 0.2], refine=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("refine")
+    run_study(load_study(write_study(folder)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return folder
+
+
+@pytest.fixture
+def store(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished / "s.zarr", tmp_path / "s.zarr"))
+
+
+def adding(store: Path | str, first: int, stop: int) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", ADDS, str(store), str(first), str(stop)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_missing_points_are_computed_once_and_found_by_all(finished: Path, store: Path) -> None:
+    before = files_of(store)
+    study = open_study(store)
+    asked = {"compositions": [[3], [4], [9]], "epsilon": [0.0, 0.3]}
+    with pytest.raises(OffGridError, match="let refine=True compute it"):
+        study.delta("clipped", **asked)
+    found = study.delta("clipped", refine=True, **asked)
+    direct = pbdist.privacy_bounds(
+        study.spec.cells[-1].pair, compositions=[3, 9], epsilon=[0.0, 0.3], method="buckets", buckets=400
+    )
+    np.testing.assert_array_equal(found.upper[[0, 2]], direct["delta_upper"].values)
+    assert found.upper[1, 0] == study.lookup("clipped", compositions=4, epsilon=0.0).maximum[1]
+    # Exactly the five points that were not there: two r of two ε, and one ε of the stored r.
+    added = read_refinements(open_parts(store)[0])
+    assert sorted((one.compositions, one.epsilon) for one in added) == [((3, 9), (0.0, 0.3)), ((4,), (0.3,))]
+    for again in (study, open_study(store)):
+        np.testing.assert_array_equal(again.delta("clipped", **asked).log_upper, found.log_upper)
+        again.delta("clipped", refine=True, **asked)
+    assert len(read_refinements(open_parts(store)[0])) == 2
+    # Between added points too, and by mechanisms.
+    assert study.delta("clipped", compositions=8, epsilon=0.2).upper < 1
+    pair = study.delta(pbdist.Gaussian(7.0), compositions=2, exp_epsilon=1.3, direction="each", refine=True)
+    assert pair.upper.shape == (2,)
+    near = open_study(store).delta(pbdist.Gaussian(8.0), compositions=2, exp_epsilon=1.3)
+    assert near.lower == 0
+    assert near.upper == pytest.approx(pair.upper.max(), rel=1e-6)
+    # The study is what it was: whole, with nothing to compute, and every file of it untouched.
+    assert open_study(store).complete
+    assert check_store(store).healthy
+    assert check_store(store).strays == ()
+    run_study(load_study(finished / "study.yaml"), store, SerialExecutor(), lambda _: None)
+    after = files_of(store)
+    assert {name: after[name] for name in before} == before
+    assert all(name.startswith("refinements/") for name in set(after) - set(before))
+
+
+def test_added_points_are_checked_and_verified(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    open_study(store).delta("Laplace", scale=4.0, compositions=[2, 3], epsilon=0.1, refine=True)
+    assert main(["status", str(store), "--check"]) == 0
+    assert "added by queries: 2 points in 1 refinements" in capsys.readouterr().out
+    assert main(["status", str(store), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["refinements"] == {"all": 1, "points": 2}
+    whole = verify_store(store, sample=10_000, max_cells=500)
+    assert whole.passed
+    added = [sample for sample in whole.samples if sample.cell == -1]
+    assert [(sample.compositions, sample.epsilon) for sample in added] == [(2, 0.1), (3, 0.1)] * 2
+    assert {sample.verdict for sample in added} <= {Verdict.CONFIRMED, Verdict.CONSISTENT}
+    assert "Laplace(scale=4, sensitivity=1)" in added[0].describe()
+
+
+def test_damage_is_found_skipped_and_given_up(finished: Path, store: Path, tmp_path: Path) -> None:
+    study = open_study(store)
+    for scale in (4.0, 6.0, 8.0):
+        study.delta("Laplace", scale=scale, compositions=3, epsilon=0.1, refine=True)
+    known = study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1).lower
+    folder = store / "refinements"
+    files = sorted(folder.rglob("zarr.json"))
+    names = [path.relative_to(store).as_posix() for path in files]
+    assert names == [f"refinements/{number:06d}/zarr.json" for number in (1, 2, 3)] + ["refinements/zarr.json"]
+    contents = [path.read_bytes() for path in files]
+
+    def damaged() -> set[str]:
+        check = check_store(store)
+        assert check.healthy == (not check.damaged)
+        return {name for name, _ in check.damaged}
+
+    assert damaged() == set()
+    rng = random.Random(3)  # noqa: S311 -- no secret
+    for path, content, name in zip(files, contents, names, strict=True):
+        for _ in range(10):
+            spot = rng.randrange(len(content))
+            path.write_bytes(content[:spot] + bytes([content[spot] ^ 1 << rng.randrange(8)]) + content[spot + 1 :])
+            assert damaged() == {name}
+        path.unlink()
+        assert damaged() == {name}
+        path.write_bytes(content)
+    files[0].write_bytes(contents[1])
+    assert damaged() == {names[0]}
+    # It says nothing, rather than something else.
+    open_study(store).delta("Laplace", scale=6.0, compositions=3, epsilon=0.1)
+    assert open_study(store).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1).lower < known
+    assert not verify_store(store, sample=0).passed
+    with pytest.warns(UserWarning, match="computed again when they are asked for"):
+        run_study(load_study(finished / "study.yaml"), store, SerialExecutor(), lambda _: None)
+    assert damaged() == set()
+    assert len(read_refinements(open_parts(store)[0])) == 2
+    again = open_study(store).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
+    assert again.lower == known
+    assert sorted(folder.rglob("zarr.json"))[3].parent.name == "000004"
+    assert damaged() == set()
+    # Those of another study are none of this one.
+    text = TINY.replace("buckets: 400", "buckets: 200")
+    run_study(load_study(write_study(tmp_path, text)), tmp_path / "o.zarr", SerialExecutor(), lambda _: None)
+    shutil.copytree(folder, tmp_path / "o.zarr" / "refinements")
+    assert not check_store(tmp_path / "o.zarr").healthy
+    assert read_refinements(open_parts(tmp_path / "o.zarr")[0]) == ()
+    # What belongs to nothing is a stray, of whatever number.
+    (folder / "999999999").mkdir()
+    (folder / "999999999" / "zarr.json").write_bytes(contents[0])
+    assert check_store(store).strays == ("refinements/999999999/zarr.json",)
+
+
+def test_what_is_in_the_way_is_left_alone(store: Path) -> None:
+    (store / "refinements" / "000001" / "zarr.json").mkdir(parents=True)
+    open_study(store).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
+    assert open_study(store).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1).lower > 0
+
+
+@pytest.mark.slow
+def test_many_at_once_do_no_damage(store: Path) -> None:
+    # Three processes, two of which want the same points.
+    processes = [adding(store, first, stop) for first, stop in ((0, 6), (0, 6), (3, 9))]
+    for process in processes:
+        with process:
+            _, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
+    assert check_store(store).healthy
+    assert check_store(store).strays == ()
+    added = read_refinements(open_parts(store)[0])
+    # Scale 2 is a setting of the study, of which r = 3 is missing.
+    assert sorted({one.pair.canonical()["scale"] for one in added}) == [2 + number / 64 for number in range(9)]
+    assert len(added) == 9
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_the_store_is_sound(finished: Path, store: Path) -> None:
+    rng = random.Random(11)  # noqa: S311 -- no secret
+    known: set[tuple[float, int]] = set()
+    for attempt in range(3):
+        with adding(store, 1000 * attempt, 1000 * attempt + 1000) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            there = len(list(store.rglob("refinements/*")))
+            while len(list(store.rglob("refinements/*"))) <= there:
+                assert process.poll() is None, process.communicate()
+                time.sleep(0.001)
+            time.sleep(rng.uniform(0.0, 0.1))
+            process.send_signal(signal.SIGKILL)
+        check = check_store(store)
+        assert check.healthy, check.damaged
+        assert all(name.endswith(".partial") for name in check.strays)
+        added = {
+            (one.pair.canonical()["scale"], r)
+            for one in read_refinements(open_parts(store)[0])
+            for r in one.compositions
+        }
+        assert added >= known
+        known = added
+    assert known
+    # The next one goes on, and the next run sweeps up.
+    with adding(store, 9000, 9001) as process:
+        assert process.wait(timeout=60) == 0
+    run_study(load_study(finished / "study.yaml"), store, SerialExecutor(), lambda _: None)
+    assert check_store(store).strays == ()
+    assert len(read_refinements(open_parts(store)[0])) == len(known) + 1
+
+
+def test_a_store_that_is_written_to_is_waited_for(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refine, "_PATIENCE_SECONDS", 0.3)
+    study = open_study(store)
+    with hold(store), pytest.raises(InvalidInputError, match="expected a store at rest, got one that is written to"):
+        study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
+    study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
+
+
+def test_stores_of_old_formats_are_not_added_to(tmp_path: Path) -> None:
+    path = Path(shutil.copytree(FORMAT_1 / "old.zarr", tmp_path / "s.zarr"))
+    before, study = files_of(path), open_study(path)
+    cell = study.spec.cells[0]
+    most = study.spec.compositions[-1]
+    assert study.delta(cell.pair, compositions=most, epsilon=study.spec.epsilon[-1] / 3).upper > 0
+    with pytest.raises(StoreMismatchError, match="expected a store of format 3 to add points to, got one of format 1"):
+        study.delta(cell.pair, compositions=most + 1, epsilon=0.0, refine=True)
+    assert files_of(path) == before
+    assert check_store(path).healthy
+
+
+def test_in_an_object_store(tmp_path: Path) -> None:
+    study = load_study(write_study(tmp_path, TIGHT))
+    url = "s3://tables/tiny/s.zarr"
+    with s3_server("tables"):
+        run_study(study, url, SerialExecutor(), lambda _: None)
+        found = open_study(url).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
+        with adding(url, 64, 66) as process:
+            assert process.wait(timeout=60) == 0
+        again = open_study(url).delta("Laplace", scale=[4.0, 3.0, 3.0 + 1 / 64], compositions=3, epsilon=0.1)
+        assert again.upper[0] == found.upper
+        assert (again.lower[1:] > 0).all()
+        assert check_store(url).healthy
+        assert check_store(url).strays == ()
