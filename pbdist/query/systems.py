@@ -143,7 +143,8 @@ def _observation(document: Document, place: Place) -> NoisyCounts | NoiseObserva
             _validated(document, (*place, "counts", position), CountModel) for position in range(len(model.counts))
         ]
         return NoisyCounts(
-            tuple(ObservedCount(count.shift, count.share, count.reversed, count.messages) for count in counts), tuple(model.readings)
+            tuple(ObservedCount(count.shift, count.share, count.reversed, count.messages) for count in counts),
+            tuple(model.readings),
         )
     known = tuple(name for name in KINDS if name in MECHANISMS)
     if kind not in known:
