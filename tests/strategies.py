@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from pbdist.buckets import exact, exact_truth
+from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Poisson
 
 MOST_OUTCOMES = 300
 MOST_LEAVES = 64
@@ -295,3 +296,14 @@ def exp_epsilons(draw: st.DrawFn, factor: Fraction, half_width: int) -> list[Fra
     )
     drawn = draw(st.lists(other, min_size=1, max_size=4))
     return [Fraction(1), *(y for y in drawn if y >= 1)]
+
+
+# -- whole-numbered noise ------------------------------------------------------------------------------------------
+
+
+@st.composite
+def integer_noise(draw: st.DrawFn) -> DiscreteGaussian | DiscreteLaplace | Poisson:
+    """Poisson, discrete Laplace or discrete Gaussian noise of every size that a thousand outcomes or so allow."""
+    kind = draw(st.sampled_from([Poisson, DiscreteLaplace, DiscreteGaussian]))
+    exponent = st.floats(-8.0, 4.0) if kind is Poisson else st.floats(-1.3, 1.5)
+    return kind(10.0 ** draw(exponent), draw(st.one_of(st.integers(1, 3), st.integers(1, 60))))

@@ -1,5 +1,6 @@
 """Poisson, discrete Laplace and discrete Gaussian noise: masses by their definitions, bounds against exact values."""
 
+import json
 import math
 import random
 from fractions import Fraction
@@ -7,6 +8,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pbdist import (
     DiscreteGaussian,
@@ -21,10 +24,11 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.buckets.exact_power import flint_module
-from pbdist.mechanisms import SMALLEST_MASS
+from pbdist.mechanisms import SMALLEST_MASS, pair_from_canonical
 from pbdist.mechanisms.discrete_noise import discrete_gaussian_total
 from pbdist.mechanisms.poisson import poisson_masses
 from pbdist.types import Direction
+from tests.strategies import examples, integer_noise
 from tests.truth import ProductTruth
 
 mpmath.mp.dps = 50
@@ -185,6 +189,25 @@ def test_next_to_no_noise_reveals_the_input(pair):
     bounds = privacy_bounds(pair, compositions=[1, 9], epsilon=[0.0, 1.0], direction="each")
     assert np.all(bounds["delta_lower"].values >= 0.999)
     assert np.all(bounds["delta_upper"].values >= 1.0 - 1e-9)
+
+
+@examples(60)
+@given(integer_noise(), st.sampled_from(Direction))
+def test_no_event_is_lost_or_counted_twice(pair, direction):
+    edges = np.linspace(-1.0, 1.0, 9)
+    masses = pair.directed_loss_masses(edges, direction)
+    for atoms, only in ((masses.atoms_a, masses.only_a), (masses.atoms_b, masses.only_b)):
+        lower, upper = math.fsum([*atoms.lower, *only.lower]), math.fsum([*atoms.upper, *only.upper])
+        assert lower <= 1.0 <= upper
+        assert upper - lower < 3e-12
+    finite = np.isfinite(masses.atom_loss) & (masses.atoms_a.lower > 0.0) & (masses.atoms_b.lower > 0.0)
+    ratio = np.log(masses.atoms_a.upper[finite]) - np.log(masses.atoms_b.lower[finite])
+    np.testing.assert_allclose(ratio, masses.atom_loss[finite], atol=1e-10, rtol=1e-12)
+    mirrored = pair.directed_loss_masses(
+        -edges[::-1], Direction.B_TO_A if direction is Direction.A_TO_B else Direction.A_TO_B
+    )
+    np.testing.assert_array_equal(mirrored.atoms_b.upper, masses.atoms_a.upper)
+    assert pair_from_canonical(json.loads(json.dumps(pair.canonical()))) == pair
 
 
 # -- bounds against exact values -----------------------------------------------------------------------------------
