@@ -21,14 +21,14 @@ __all__ = ["bounds_as_json", "bounds_table", "precision_line", "rounded_down", "
 _DIGITS = 6
 
 
-def rounded_down(value: float) -> str:
-    """Return a decimal that is at most `value`, of 6 digits."""
-    return _rounded(value, ROUND_FLOOR)
+def rounded_down(value: float, digits: int = _DIGITS) -> str:
+    """Return a decimal that is at most `value`, of so many digits."""
+    return _rounded(value, ROUND_FLOOR, digits)
 
 
-def rounded_up(value: float) -> str:
-    """Return a decimal that is at least `value`, of 6 digits."""
-    return _rounded(value, ROUND_CEILING)
+def rounded_up(value: float, digits: int = _DIGITS) -> str:
+    """Return a decimal that is at least `value`, of so many digits."""
+    return _rounded(value, ROUND_CEILING, digits)
 
 
 def bounds_table(bounds: Bounds) -> Group:
