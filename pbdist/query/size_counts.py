@@ -102,8 +102,11 @@ class _CountSearch:
             mean, scale = (larger * best for best in self._estimated_best())
             if known is not None and self.family.messages(mean, scale) >= self.family.messages(*known):
                 return known
-            if self.judge.holds(self.look(mean, scale)):
+            found = self.look(mean, scale)
+            if self.judge.holds(found):
                 return mean, scale
+            if found.lower == 0.0 and found.upper == 1.0:
+                raise self.judge.unsettled(self.family.pair(mean, scale), found)
         raise PrecisionError(
             f"delta: expected a goal that a search reaches in {_MOST_STEPS} steps, got {self.judge.goal}, with"
             f" mean {mean:.6g} and scale {scale:.6g} at last"
@@ -184,6 +187,8 @@ class _CountSearch:
                 scale = max(scale / factor, self.limits[0])
             while self.surrogate.lowest_log_delta(scale * factor) > self.goal:
                 scale *= factor
+                # Beyond what a count may be, its description is refused.
+                self.family.pair(0.0, scale)
                 if scale > self.limits[1]:
                     raise self._nothing(scale)
         except InvalidInputError as error:

@@ -82,21 +82,25 @@ class Surrogate:
         """Return ln δ of the noise alone at a place on the grid."""
         if node not in self._alone:
             scale = math.exp(_STEP * node)
-            factors = [_uncut(factor) for factor in self._make(8.0 * scale, scale).factors]
             try:
-                table = bounds_table(
-                    [(Product(*factors), 1)],
-                    compositions=self._goal.compositions,
-                    epsilon=self._goal.epsilon,
-                    tolerance=_TOLERANCE,
-                    strict=False,
-                )
-                value = float(table.log_delta_upper.max())
+                factors = [_uncut(factor) for factor in self._make(8.0 * scale, scale).factors]
+                value = self._bound(factors)
             except (PrecisionError, InvalidInputError):
-                # Losses beyond all buckets: noise far too small.
+                # Losses beyond all buckets, or no such noise.
                 value = 0.0
             self._alone[node] = max(value, _LOWEST)
         return self._alone[node]
+
+    def _bound(self, factors: list[Pair]) -> float:
+        """Bound ln δ of noise that is not cut."""
+        table = bounds_table(
+            [(Product(*factors), 1)],
+            compositions=self._goal.compositions,
+            epsilon=self._goal.epsilon,
+            tolerance=_TOLERANCE,
+            strict=False,
+        )
+        return float(table.log_delta_upper.max())
 
 
 def _uncut(factor: ElementaryPair) -> Pair:
