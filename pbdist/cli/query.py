@@ -59,6 +59,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     for name, text in _TEXTS.items():
         parser.add_argument(f"--{name}", metavar="NAME", help=text)
     parser.add_argument("--factor", metavar="F", type=_factor, help="factor between buckets, or auto")
+    parser.add_argument(
+        "--refine", action="store_true", help="compute the points that are missing and add them to the store"
+    )
     parser.add_argument("--each", action="store_true", help="both directions, not the larger of them")
     parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
     parser.set_defaults(action=_query)
@@ -97,16 +100,17 @@ def _query(options: argparse.Namespace) -> int:
     names = [*numbers, *asked]
     rows = list(product(*numbers.values(), *asked.values()))
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+    settings: dict[str, Any] = {**texts, "refine": options.refine}
     direction: dict[str, Any] = {"direction": "each"} if options.each else {}
     found: Any
     if "delta" not in asked:
-        found = study.delta(options.mechanism, **columns, **texts, **direction)
+        found = study.delta(options.mechanism, **columns, **settings, **direction)
     elif "compositions" in asked:
-        found = study.epsilon(options.mechanism, **columns, **texts, **direction)
+        found = study.epsilon(options.mechanism, **columns, **settings, **direction)
     elif options.each:
         raise InvalidInputError("--each: expected none where rounds are asked for: they are for both directions")
     else:
-        found = study.compositions(options.mechanism, **columns, **texts)
+        found = study.compositions(options.mechanism, **columns, **settings)
     label = " ".join([options.mechanism, *(f"{name}={value}" for name, value in texts.items())])
     if options.json:
         print(json.dumps(answers_as_json(label, columns, found), indent=2, allow_nan=False))

@@ -18,6 +18,7 @@ from pbdist.query.answers import (
     bound_delta,
     bound_epsilon,
 )
+from pbdist.query.narrowing import narrow_compositions, narrow_epsilon
 from pbdist.query.refine import Point
 from pbdist.query.settings import Setting, Settings
 from pbdist.store.layout import BOUNDS
@@ -66,9 +67,7 @@ class Queries:
             missing = np.flatnonzero(~stored).tolist()
             cells = [settings[index].cell for index in number[missing].tolist()]
             points = zip(cells, asked.compositions[missing].tolist(), values[missing].tolist(), strict=True)
-            self._settings = self._refine(points)
-            _, _, settings, number = self._asked(mechanism, noise, compositions=compositions, **given)
-            asked = Questions(settings, number, asked.compositions)
+            asked = self._asking_again(mechanism, noise, asked, compositions=compositions, **given)(points)
             answers, _, bounded = bound_delta(asked, values, around)
         self._refuse_unbounded(asked, bounded, values)
         answers = answers.max(axis=1) if direction == "both" else answers
@@ -79,7 +78,14 @@ class Queries:
         return DeltaBounds(lower, upper, log_lower, log_upper)
 
     def epsilon(
-        self, mechanism: str | Pair, noise: Mapping[str, Any], *, compositions: Any, delta: Any, direction: str
+        self,
+        mechanism: str | Pair,
+        noise: Mapping[str, Any],
+        *,
+        compositions: Any,
+        delta: Any,
+        direction: str,
+        refine: bool,
     ) -> EpsilonBounds:
         """As `Study.epsilon`."""
         _check_direction(direction)
@@ -87,7 +93,11 @@ class Queries:
             mechanism, noise, compositions=compositions, delta=delta
         )
         asked = Questions(settings, number, checked_compositions(rounds))
-        lower, upper, bounded = bound_epsilon(asked, checked_delta(wanted))
+        targets = checked_delta(wanted)
+        if refine:
+            again = self._asking_again(mechanism, noise, asked, compositions=compositions, delta=delta)
+            asked = narrow_epsilon(asked, targets, again)
+        lower, upper, bounded = bound_epsilon(asked, targets)
         self._refuse_unbounded(asked, bounded, None)
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
@@ -95,17 +105,40 @@ class Queries:
         return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)))
 
     def compositions(
-        self, mechanism: str | Pair, noise: Mapping[str, Any], *, epsilon: Any, exp_epsilon: Any, delta: Any
+        self,
+        mechanism: str | Pair,
+        noise: Mapping[str, Any],
+        *,
+        epsilon: Any,
+        exp_epsilon: Any,
+        delta: Any,
+        refine: bool,
     ) -> CompositionBounds:
         """As `Study.compositions`."""
         given = _given_epsilon(epsilon, exp_epsilon)
         shape, (losses, wanted), settings, number = self._asked(mechanism, noise, **given, delta=delta)
         values, around = _losses(losses, given)
         asked = Questions(settings, number, np.ones(wanted.size, dtype=np.int64))
-        for setting in settings:
+        targets = checked_delta(wanted)
+        if refine:
+            again = self._asking_again(mechanism, noise, asked, **given, delta=delta)
+            asked = narrow_compositions(asked, values, targets, around, again)
+        for setting in asked.settings:
             self._refuse_unknown(setting)
-        lower, upper = bound_compositions(asked, values, checked_delta(wanted), around)
+        lower, upper = bound_compositions(asked, values, targets, around)
         return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)))
+
+    def _asking_again(
+        self, mechanism: str | Pair, noise: Mapping[str, Any], asked: Questions, **arguments: Any
+    ) -> Callable[[Iterable[Point]], Questions]:
+        """Return what has points computed, and asks the same of the store that has them."""
+
+        def again(points: Iterable[Point]) -> Questions:
+            self._settings = self._refine(points)
+            _, _, settings, number = self._asked(mechanism, noise, **arguments)
+            return Questions(settings, number, asked.compositions)
+
+        return again
 
     def _asked(
         self, mechanism: str | Pair, noise: Mapping[str, Any], **arguments: Any

@@ -216,24 +216,44 @@ class Study:
         )
 
     def epsilon(
-        self, mechanism: str | Pair, *, compositions: Any, delta: Any, direction: str = "both", **noise: Any
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        delta: Any,
+        direction: str = "both",
+        refine: bool = False,
+        **noise: Any,
     ) -> EpsilonBounds:
         """Bound the smallest ε with which δ is met, by what is stored; arguments and errors as for `delta`.
 
         Guaranteed: at ``upper`` the upper bound on δ is at most `delta`; it is infinite where no stored one is. Just
-        below ``lower``, if that is above 0, the lower bound on δ exceeds it.
+        below ``lower``, if that is above 0, the lower bound on δ exceeds it. With `refine` some points next to it are
+        computed and stored where the two are more than 0.2 % apart; they then are about as close as the brackets.
         """
-        return self._queries.epsilon(mechanism, noise, compositions=compositions, delta=delta, direction=direction)
+        return self._queries.epsilon(
+            mechanism, noise, compositions=compositions, delta=delta, direction=direction, refine=refine
+        )
 
     def compositions(
-        self, mechanism: str | Pair, *, epsilon: Any = None, exp_epsilon: Any = None, delta: Any, **noise: Any
+        self,
+        mechanism: str | Pair,
+        *,
+        epsilon: Any = None,
+        exp_epsilon: Any = None,
+        delta: Any,
+        refine: bool = False,
+        **noise: Any,
     ) -> CompositionBounds:
         """Bound how many compositions meet (ε, δ) in both directions, by what is stored; as for `delta`.
 
         Guaranteed: ``lower`` rounds do, 0 if none is known to; more than ``upper`` do not, which is infinite where
-        no stored lower bound exceeds `delta`.
+        no stored lower bound exceeds `delta`. With `refine` points of other r are computed and stored, by halving what
+        is between the two, until they meet or the bounds at an r are on both sides of `delta`.
         """
-        return self._queries.compositions(mechanism, noise, epsilon=epsilon, exp_epsilon=exp_epsilon, delta=delta)
+        return self._queries.compositions(
+            mechanism, noise, epsilon=epsilon, exp_epsilon=exp_epsilon, delta=delta, refine=refine
+        )
 
     def tradeoff(
         self, mechanism: str | Pair, *, compositions: Any, type_one_error: Any, direction: str = "both", **noise: Any

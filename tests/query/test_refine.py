@@ -88,6 +88,35 @@ def test_missing_points_are_computed_once_and_found_by_all(finished: Path, store
     assert all(name.startswith("refinements/") for name in set(after) - set(before))
 
 
+def test_epsilon_and_rounds_are_narrowed_down(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = open_study(store)
+    before = study.epsilon("Laplace", scale=4.0, compositions=3, delta=1e-2)
+    assert np.isinf(before.upper)
+    found = study.epsilon("Laplace", scale=4.0, compositions=[3, 40], delta=1e-2, refine=True)
+    truth = pbdist.epsilon_bounds(pbdist.Laplace(4.0), compositions=[3, 40], delta=1e-2)
+    assert (found.lower <= truth["epsilon_upper"].values[:, 0]).all()
+    assert (found.upper >= truth["epsilon_lower"].values[:, 0]).all()
+    # As close as the 400 buckets of the study allow.
+    assert (found.upper <= 1.1 * found.lower).all()
+    again = open_study(store).epsilon("Laplace", scale=4.0, compositions=[3, 40], delta=1e-2)
+    np.testing.assert_array_equal(again.upper, found.upper)
+    unbounded = study.epsilon("clipped", compositions=2, delta=1e-6, refine=True)
+    assert np.isinf(unbounded.upper)
+    rounds = study.compositions("Laplace", scale=4.0, epsilon=1.0, delta=[1e-3, 0.05], refine=True)
+    assert (rounds.lower <= rounds.upper).all()
+    assert (rounds.upper <= rounds.lower + 1).all()
+    for allowed, delta in zip(rounds.lower.tolist(), (1e-3, 0.05), strict=True):
+        assert allowed >= 1
+        at = pbdist.privacy_bounds(pbdist.Laplace(4.0), compositions=[allowed, allowed + 2], epsilon=1.0)
+        assert at["delta_lower"].values[0, 0] <= delta < at["delta_upper"].values[1, 0]
+    asked = ["query", str(store), "--mechanism", "Laplace", "--scale", "9", "--compositions", "5", "--json"]
+    assert main([*asked, "--epsilon", "0.3", "--refine"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["answers"]
+    assert main([*asked, "--epsilon", "0.3"]) == 0
+    assert json.loads(capsys.readouterr().out)["answers"] == [answer]
+    assert check_store(store).healthy
+
+
 def test_added_points_are_checked_and_verified(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_study(store).delta("Laplace", scale=4.0, compositions=[2, 3], epsilon=0.1, refine=True)
     assert main(["status", str(store), "--check"]) == 0
