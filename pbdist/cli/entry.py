@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pbdist.cli import plan, query, run, status, verify
+from pbdist.cli import plan, query, run, size, status, verify
 from pbdist.cli.exits import EXIT_CODES, FAILED, INTERRUPTED, WRONG
 from pbdist.errors import BatchError, PbdistError
 
@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (plan, run, status, query, verify):
+    for command in (plan, run, status, query, size, verify):
         command.add_to(commands)
     return parser
 

@@ -83,7 +83,7 @@ class SizedNoise:
     expected_messages : float or None
         What the noise costs a round on average, E[N], where the family adds messages.
     evaluations : int
-        How often bounds were computed.
+        How often bounds were computed, and not looked up in a store.
     """
 
     mechanism: Pair

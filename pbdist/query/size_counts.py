@@ -1,6 +1,7 @@
 """Mean and scale of clipped counts: the fewest messages on average with which a goal is provably met."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pbdist.errors import InvalidInputError, PrecisionError
@@ -32,7 +33,11 @@ class CountAnswer:
 
 
 def smallest_count(
-    family: CountFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None
+    family: CountFamily,
+    judge: Judge,
+    tolerance: float,
+    limits: tuple[float, float] | None,
+    stored: Sequence[tuple[float, float]] = (),
 ) -> CountAnswer:
     """Return the mean and the scale with the fewest messages on average, with a certificate.
 
@@ -45,6 +50,8 @@ def smallest_count(
         In (0, 1).
     limits : (float, float) or None
         Smallest and largest scale that are looked at.
+    stored : sequence of (float, float), optional
+        Means and scales whose bounds take no time.
 
     Notes
     -----
@@ -66,7 +73,7 @@ def smallest_count(
         If δ that decides cannot be told from the goal's.
     """
     search = _CountSearch(family, judge, tolerance, limits)
-    best = search.answer()
+    best = search.answer(search.best_of(stored))
     for _ in range(_MOST_SCANS):
         answer, better = search.certificate(*best)
         if answer is not None:
@@ -87,6 +94,12 @@ class _CountSearch:
         self.limits = limits or (0.0, math.inf)
         self.surrogate = Surrogate(family.pair, judge.goal)
         self.goal = math.log(judge.goal.delta)
+
+    def best_of(self, stored: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+        """Return which of some noises meets the goal with the fewest messages, and learn from all of them."""
+        within = [one for one in stored if one[0] >= 0.0 and self.limits[0] <= one[1] <= self.limits[1]]
+        found = [one for one in within if self.judge.holds(self.look(*one))]
+        return min(found, key=lambda one: self.family.messages(*one), default=None)
 
     def answer(self, known: tuple[float, float] | None = None) -> tuple[float, float]:
         """Return mean and scale of a noise that meets the goal with about the fewest messages.

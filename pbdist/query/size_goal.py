@@ -13,7 +13,7 @@ from pbdist.buckets.arguments import checked_compositions, checked_delta, checke
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import Pair
 
-__all__ = ["COARSEST", "Bracket", "Goal", "Judge", "Source", "checked_goal", "computed"]
+__all__ = ["COARSEST", "NOTHING_KNOWN", "Bracket", "Computed", "Goal", "Judge", "Source", "checked_goal"]
 
 #: Relative width of the bounds asked for where nothing depends on it; coarser ones take no less time.
 COARSEST = 0.02
@@ -52,7 +52,8 @@ class Bracket:
 #: Bounds of a pair with about the relative width given.
 Source = Callable[[Pair, float], Bracket]
 
-_NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
+#: What is known of every δ.
+NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -101,26 +102,40 @@ def checked_goal(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) 
     )
 
 
-def computed(goal: Goal) -> Source:
-    """Return bounds that are computed by the tight method, at the goal's r and ε."""
+class Computed:
+    """Bounds that are computed by the tight method, at the goal's r and ε.
 
-    def source(pair: Pair, tolerance: float) -> Bracket:
-        table = bounds_table(
-            [(pair, 1)],
-            compositions=goal.compositions,
-            epsilon=goal.epsilon,
-            tolerance=tolerance,
-            # Bounds that miss the tolerance are bounds still.
-            strict=False,
-        )
+    Attributes
+    ----------
+    evaluations : int
+        How often.
+    """
+
+    def __init__(self, goal: Goal) -> None:
+        self.evaluations = 0
+        self._goal = goal
+
+    def __call__(self, pair: Pair, tolerance: float) -> Bracket:
+        """Bound δ of a pair with about that relative width."""
+        self.evaluations += 1
+        try:
+            table = bounds_table(
+                [(pair, 1)],
+                compositions=self._goal.compositions,
+                epsilon=self._goal.epsilon,
+                tolerance=tolerance,
+                # Bounds that miss the tolerance are bounds still.
+                strict=False,
+            )
+        except (PrecisionError, InvalidInputError):
+            # The losses take more cells than there may be: nothing is known then, and nothing is claimed.
+            return NOTHING_KNOWN
         return Bracket(
             lower=float(table.delta_lower.max()),
             upper=float(table.delta_upper.max()),
             log_lower=float(table.log_delta_lower.max()),
             log_upper=float(table.log_delta_upper.max()),
         )
-
-    return source
 
 
 class Judge:
@@ -129,13 +144,10 @@ class Judge:
     Attributes
     ----------
     goal : Goal
-    evaluations : int
-        How often the source was asked.
     """
 
     def __init__(self, goal: Goal, source: Source) -> None:
         self.goal = goal
-        self.evaluations = 0
         self._source = source
         self._known: dict[Pair, tuple[float, Bracket]] = {}
 
@@ -153,16 +165,10 @@ class Judge:
 
     def bounds(self, pair: Pair, tolerance: float = COARSEST) -> Bracket:
         """Bound δ with about that relative width; as well as is known where that settles the goal."""
-        known_tolerance, known = self._known.get(pair, (math.inf, _NOTHING_KNOWN))
+        known_tolerance, known = self._known.get(pair, (math.inf, NOTHING_KNOWN))
         if known_tolerance <= tolerance or self.settles(known):
             return known
-        self.evaluations += 1
-        try:
-            found = self._source(pair, tolerance)
-        except (PrecisionError, InvalidInputError):
-            # The losses take more cells than there may be: nothing is known then, and nothing is claimed.
-            found = _NOTHING_KNOWN
-        found = known.narrowed(found)
+        found = known.narrowed(self._source(pair, tolerance))
         self._known[pair] = (tolerance, found)
         return found
 

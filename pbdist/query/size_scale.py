@@ -1,6 +1,7 @@
 """The smallest scale whose noise provably meets a goal, and the proof that none smaller by a tolerance does."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -32,7 +33,11 @@ _MOST_SCANS = 30
 
 
 def smallest_scale(
-    family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None
+    family: ScaleFamily,
+    judge: Judge,
+    tolerance: float,
+    limits: tuple[float, float] | None,
+    stored: Sequence[float] = (),
 ) -> Certificate:
     """Return the smallest scale of a family that meets the goal, with its certificate.
 
@@ -45,6 +50,8 @@ def smallest_scale(
         In (0, 1): the scale smaller by this part is refuted.
     limits : (float, float) or None
         Smallest and largest scale that are looked at.
+    stored : sequence of float, optional
+        Scales, increasing, whose bounds take no time: the search begins with them.
 
     Notes
     -----
@@ -60,10 +67,11 @@ def smallest_scale(
         If δ of a scale that decides cannot be told from the goal's.
     """
     search = _Search(family, judge, tolerance, limits)
+    start = search.start(stored)
     if family.ordered:
-        low, high = search.bracket_in_order()
+        low, high = search.bracket_in_order(*start)
     else:
-        low, high = search.bracket_anywhere()
+        low, high = search.bracket_anywhere(start[0])
     for _ in range(_MOST_SCANS):
         high = search.narrowed(low, high)
         answer = search.certificate(high)
@@ -107,9 +115,34 @@ class _Search:
         self.log_deltas[amount] = found.log_middle
         return found
 
-    def bracket_in_order(self) -> tuple[float, float]:
-        """Return amounts of which the second meets the goal and the first is not known to, where δ falls with them."""
-        amount = min(max(self.family.amount_of(self.family.start(self.judge.goal)), self.lowest), self.highest)
+    def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
+        """Return where to begin: the smallest stored amount seen to meet the goal, by halving, and the one below it.
+
+        Where none is, the largest stored one; without stored ones, what Gaussian noise would need.
+        """
+        amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
+        if not amounts:
+            amount = self.family.amount_of(self.family.start(self.judge.goal))
+            return min(max(amount, self.lowest), self.highest), None
+        low, high = 0, len(amounts)
+        while low < high:
+            middle = (low + high) // 2
+            found = self.look(amounts[middle])
+            low, high = (low, middle) if found is not None and self.judge.holds(found) else (middle + 1, high)
+        return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
+
+    def bracket_in_order(self, amount: float, below: float | None) -> tuple[float, float]:
+        """Return amounts of which the second meets the goal and the first is not known to, where δ falls with them.
+
+        Parameters
+        ----------
+        amount : float
+            Where to begin.
+        below : float or None
+            An amount that is not known to meet the goal, if the first one does.
+        """
+        if below is not None:
+            return below, amount
         found = self.look(amount)
         if found is None:
             amount, found = self._anywhere(amount)
@@ -135,13 +168,11 @@ class _Search:
                 return (other, amount) if downward else (amount, other)
             amount, step = other, 2.0 * step
 
-    def bracket_anywhere(self) -> tuple[float, float]:
+    def bracket_anywhere(self, start: float) -> tuple[float, float]:
         """Return the same where nothing is known of how δ goes: on a grid of factors of 2, then about its best point.
 
-        Without limits the grid reaches 2^24 times either way from the scale that Gaussian noise would need.
+        Without limits the grid reaches 2^24 times either way from `start`.
         """
-        start = self.family.amount_of(self.family.start(self.judge.goal))
-        start = min(max(start, self.lowest), self.highest)
         for position in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
             amount = start * 2.0**position
             if self.given and not self.lowest <= amount <= self.highest:

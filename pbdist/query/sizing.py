@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
@@ -11,8 +12,11 @@ from pbdist.query.size_certificate import ScannedPoint, SizedNoise
 from pbdist.query.size_count_families import CountFamily, count_family_of, expected_messages
 from pbdist.query.size_counts import smallest_count
 from pbdist.query.size_families import family_of
-from pbdist.query.size_goal import Judge, checked_goal, computed
+from pbdist.query.size_goal import Computed, Judge, checked_goal
 from pbdist.query.size_scale import smallest_scale
+from pbdist.query.size_store import StoredSource, stored_counts, stored_scales, study_of
+from pbdist.query.study import Study
+from pbdist.store import Place
 
 __all__ = ["CountFamily", "ScannedPoint", "SizedNoise", "size"]
 
@@ -25,6 +29,7 @@ def size(
     exp_epsilon: float | None = None,
     delta: float,
     tolerance: float = 0.01,
+    store: Study | str | Path | Place | None = None,
     scale_limits: tuple[float, float] | None = None,
     **parameters: Any,
 ) -> SizedNoise:
@@ -47,6 +52,9 @@ def size(
         Above 0 and below 1.
     tolerance : float, optional
         From 1e-6 to 1/2: how much smaller the noise is that is refuted, relatively.
+    store : Study, str or Path, optional
+        The store of a study, which is asked first. What its table cannot tell, by equality and proved orders alone, is
+        computed and added to it.
     scale_limits : (float, float), optional
         The scales that are looked at. Where no order is proved, all of them down to the lower one are scanned, at most
         a factor of 1.15 apart, instead of those down to a hundredth of the answer.
@@ -84,18 +92,22 @@ def size(
     goal = checked_goal(compositions, epsilon, exp_epsilon, delta)
     part = _checked_tolerance(tolerance)
     limits = _checked_limits(scale_limits)
-    judge = Judge(goal, computed(goal))
+    study = None if store is None else study_of(store)
+    source = Computed(goal) if study is None else StoredSource(study, goal, Computed(goal))
+    judge = Judge(goal, source)
     mean: float | None = None
     refuted_mean: float | None = None
     messages: float | None
     if isinstance(family, CountFamily) or (family is NoisyCount and parameters.get("mean") is None):
         counts = count_family_of(family, parameters)
-        found = smallest_count(counts, judge, part, limits)
+        known_counts = [] if study is None else stored_counts(study, counts.pair)
+        found = smallest_count(counts, judge, part, limits, known_counts)
         answer, mean, ordered = found.answer, found.mean, False
         refuted_mean, messages = mean * (1.0 - part), found.expected_messages
     else:
         scales = family_of(family, parameters)
-        answer = smallest_scale(scales, judge, part, limits)
+        known_scales = [] if study is None else stored_scales(study, scales.make)
+        answer = smallest_scale(scales, judge, part, limits, known_scales)
         ordered = scales.ordered
         messages = expected_messages(answer.mechanism)
     return SizedNoise(
@@ -115,7 +127,7 @@ def size(
         ordered=ordered,
         scanned=answer.scanned,
         expected_messages=messages,
-        evaluations=judge.evaluations,
+        evaluations=source.evaluations,
     )
 
 
