@@ -11,26 +11,17 @@ Above the last edge a moment in closed form bounds what is left (`ElementaryPair
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from pbdist.buckets.arguments import checked_components, checked_compositions, checked_precision
-from pbdist.buckets.renyi_cells import (
-    LogMasses,
-    Order,
-    cell_terms_above,
-    log_unit_of,
-    point_terms_above,
-    terms_below,
-)
-from pbdist.buckets.renyi_window import MOST_CELLS, ROUGH_EDGES, SMALLEST_EDGE, LossWindow
-from pbdist.buckets.tradeoff import mass_excess, opposite
+from pbdist.buckets.renyi_faint import always_reveals, closed_form_above
+from pbdist.buckets.renyi_terms import Interval, RenyiTerms
+from pbdist.buckets.renyi_window import MOST_CELLS, ROUGH_EDGES
 from pbdist.buckets.tradeoff_table import CurveTable
 from pbdist.errors import InvalidInputError, PrecisionError, shown
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair, ScaledLossMasses
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["LARGEST_ORDER", "checked_orders", "divergence_bounds", "renyi_table"]
@@ -118,10 +109,11 @@ def divergence_bounds(
         If upper / lower - 1 cannot be brought to the tolerance.
     """
     only = pair.directed_loss_masses(np.zeros(1), direction).only_a
-    if float(only.lower[0]) > 0.0:
+    if float(only.lower[0]) > 0.0 or always_reveals(pair, direction):
         return math.inf, math.inf
-    rough = _Terms(pair, alpha, direction, ROUGH_EDGES)
-    best = rough.bounds()
+    ceiling = closed_form_above(pair, alpha)
+    rough = RenyiTerms(pair, alpha, direction, ROUGH_EDGES)
+    best = Interval(rough.bounds().lower, min(rough.bounds().upper, ceiling))
     guess = max(best.lower, 1e-28)
     window = rough.window(0.05 * tolerance)
     closest, idle = math.inf, 0
@@ -129,9 +121,9 @@ def divergence_bounds(
         edges = window.edges(guess, alpha, tolerance)
         if edges.size > MOST_CELLS:
             break
-        terms = _Terms(pair, alpha, direction, edges)
+        terms = RenyiTerms(pair, alpha, direction, edges)
         found = terms.bounds()
-        best = _Bounds(max(best.lower, found.lower), min(best.upper, found.upper))
+        best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
         if best.upper <= best.lower * (1.0 + tolerance) or abs(best.upper) <= _NEGLIGIBLE:
             return best.lower, best.upper
         gap = best.upper / best.lower - 1.0 if best.lower > 0.0 else math.inf
@@ -149,149 +141,3 @@ def divergence_bounds(
         f"tolerance: the divergence of order {alpha:g} of {shown(pair)}, {direction.value}, lies between"
         f" {best.lower:.6g} and {best.upper:.6g}, a relative {tolerance:.3g} was asked for"
     )
-
-
-@dataclass(frozen=True)
-class _Bounds:
-    lower: float
-    upper: float
-
-
-class _Terms:
-    """The contributions of cells, of single events and of the ends, as `LossWindow` needs to know them.
-
-    Attributes
-    ----------
-    above_gap, below_gap, inner_gap
-        What upper and lower bounds differ by above the last edge, below the first one, and in between.
-    whole
-        What they are relative to: the sum, or its multiple by as much as a logarithm far above 1 forgives.
-    points_only
-        Whether no event is spread over cells, so that none of them need be finer.
-    unknown
-        Whether the upper bound is infinite for what no window mends.
-    """
-
-    def __init__(self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray) -> None:
-        scaled = pair.scaled_loss_masses(edges, direction)
-        cells, points = _log_masses(scaled)
-        masses = scaled.masses
-        self._pair, self._direction, self._edges = pair, direction, edges
-        self.points_only = not (np.any(masses.cells_a.upper > 0.0) or np.any(masses.cells_b.upper > 0.0))
-        self._nothing_above = not np.any(masses.cells_a.upper[1:] > 0.0)
-        tail = -math.inf
-        if float(masses.cells_a.upper[-1]) > 0.0:
-            tail = _log_tail(pair, alpha, float(edges[-1]), masses.loss_error, direction)
-        self.order = Order(alpha, log_unit_of(alpha, cells, points))
-        error = masses.loss_error
-        low = np.concatenate(([-np.inf], edges[:-1])) - error
-        upper_cells = cell_terms_above(self.order, cells.at(slice(0, -1)), low, edges + error)
-        lower_cells = terms_below(self.order, cells)
-        upper_points = point_terms_above(self.order, points, masses.atom_loss, error)
-        lower_points = terms_below(self.order, points)
-        tail_term = _exponential(tail - self.order.log_unit)
-        only_a, only_b = float(masses.only_a.upper[0]), masses.only_b
-        self.unknown = only_a > 0.0 or bool(np.any(np.isinf(upper_points)))
-        lonely = [float(only_b.lower[0]) * self.order.at_nothing, float(only_b.upper[0]) * self.order.at_nothing]
-        slack = (cells.a_upper.size + points.a_upper.size + 64.0) * UNIT_ROUNDOFF
-        self.lower = (math.fsum((np.sum(lower_cells), np.sum(lower_points), lonely[0]))) * (1.0 - slack)
-        self.upper = (
-            math.fsum((np.sum(upper_cells), np.sum(upper_points), lonely[1], tail_term)) * (1.0 + slack) + 1e-280
-        )
-        if only_a > 0.0:
-            self.upper = math.inf
-        self._upper_cells = upper_cells
-        self.above_gap = tail_term - float(lower_cells[-1])
-        self.below_gap = float(upper_cells[0] - lower_cells[0])
-        self.inner_gap = self.upper - self.lower - self.above_gap - self.below_gap
-        self.excess = _excess_of(pair, alpha, direction)
-        # The logarithm of a sum far above 1 forgives more.
-        known = max(self.lower, 1e-300)
-        exponent = self.order.log_unit + math.log(known)
-        self.whole = known * max(1.0, exponent)
-
-    def window(self, share: float) -> LossWindow:
-        """Return a window outside which the upper bounds are at most that share of the whole."""
-        enough = share * self.whole
-        first = int(np.argmax(np.append(np.cumsum(self._upper_cells), np.inf) > enough))
-        sides = -float(self._edges[max(first - 1, 0)]), self._reach(math.log(enough) + self.order.log_unit)
-        return LossWindow(*(max(side, SMALLEST_EDGE) for side in sides))
-
-    def _reach(self, log_enough: float) -> float:
-        """Return the first edge above which no more lies."""
-        if self._nothing_above:
-            return 0.0
-        first, last = self._edges.size // 2 + 1, self._edges.size - 1
-        while first < last:
-            middle = (first + last) // 2
-            tail = _log_tail(self._pair, self.order.alpha, float(self._edges[middle]), 0.0, self._direction)
-            first, last = (first, middle) if tail <= log_enough else (middle + 1, last)
-        return float(self._edges[first])
-
-    def bounds(self) -> _Bounds:
-        """Return the bounds on the divergence."""
-        if self.order.alpha == 1.0:
-            return _Bounds(_down(self.lower + self.excess[0]), _up(self.upper + self.excess[1]))
-        unit = self.order.log_unit
-        if unit == 0.0:
-            logs = math.log1p(self.lower + self.excess[0]), math.log1p(self.upper + self.excess[1])
-        else:
-            # The 1 and the excess are below e^-400 here.
-            logs = _log_in_unit(self.lower, unit), _log_in_unit(self.upper + 1e-150, unit)
-        return _Bounds(_down(logs[0] / self.order.tilt), _up(logs[1] / self.order.tilt))
-
-
-def _log_masses(scaled: ScaledLossMasses) -> tuple[LogMasses, LogMasses]:
-    masses = scaled.masses
-    cells = LogMasses.of(
-        (masses.cells_a.lower, masses.cells_a.upper, masses.cells_b.lower, masses.cells_b.upper),
-        (scaled.log_scale_a, scaled.log_scale_b),
-    )
-    points = LogMasses.of(
-        (masses.atoms_a.lower, masses.atoms_a.upper, masses.atoms_b.lower, masses.atoms_b.upper),
-        (scaled.atoms_log_scale_a, scaled.atoms_log_scale_b),
-    )
-    return cells, points
-
-
-def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float, direction: Direction) -> float:
-    """Upper bound of the logarithm of what the events above an edge contribute.
-
-    Their losses are at least the edge less the error, hence positive: P_B < P_A there, and P_B φ(P_A / P_B) is at most
-    P_A e^((α-1) L); for α = 1 at most P_A L <= P_A e^(s L - 1) / s for any s > 0, taken as 1 / edge.
-    """
-    start = edge - 2.0 * loss_error - 4.0 * UNIT_ROUNDOFF * edge
-    if start < 0.0:
-        return math.inf
-    if alpha > 1.0:
-        return pair.log_tail_moment((alpha - 1.0) * (1.0 + 2.0 * UNIT_ROUNDOFF), start, direction)
-    moment = pair.log_tail_moment(1.0 / edge, start, direction)
-    if not math.isfinite(moment):
-        return moment
-    return moment + math.log(edge) - 1.0 + 1e-14 * (1.0 + abs(moment) + abs(math.log(edge)))
-
-
-def _excess_of(pair: ElementaryPair, alpha: float, direction: Direction) -> tuple[float, float]:
-    """Bounds on what totals beside 1 add, both 0 where they are 1."""
-    a, b = (mass_excess(pair, side) for side in (direction, opposite(direction)))
-    exact = a - b if alpha == 1.0 else b + Fraction(alpha) * (a - b)
-    value = float(exact)
-    return value - 4.0 * UNIT_ROUNDOFF * abs(value), value + 4.0 * UNIT_ROUNDOFF * abs(value)
-
-
-def _exponential(log: float) -> float:
-    if log == -math.inf:
-        return 0.0
-    return math.exp(log) * (1.0 + 8.0 * UNIT_ROUNDOFF * (1.0 + abs(log))) if log < 700.0 else math.inf
-
-
-def _log_in_unit(value: float, unit: float) -> float:
-    return math.log(value) + unit if value > 0.0 else 0.0
-
-
-def _down(value: float) -> float:
-    return value - 16.0 * UNIT_ROUNDOFF * abs(value)
-
-
-def _up(value: float) -> float:
-    return value + 16.0 * UNIT_ROUNDOFF * abs(value)

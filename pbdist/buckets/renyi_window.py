@@ -10,7 +10,7 @@ from pbdist.types import FloatArray
 __all__ = ["MOST_CELLS", "ROUGH_EDGES", "SMALLEST_EDGE", "LossWindow"]
 
 #: Cells of one look at a pair.
-MOST_CELLS = 2_000_000
+MOST_CELLS = 1_000_000
 #: The smallest edge of a first look.
 SMALLEST_EDGE = 1e-13
 

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from pbdist import (
     ApproximateDP,
+    DiscreteGaussian,
     Gaussian,
     Histogram,
     InvalidInputError,
     Laplace,
     NoisyCount,
+    Poisson,
     PrecisionError,
     Product,
     RandomizedResponse,
@@ -221,3 +223,66 @@ def test_bucket_lists(pair, factor: float) -> None:
                 finite += upper[place] < math.inf
     if isinstance(pair, RandomizedResponse | Laplace) and factor == 1.2:
         assert finite > 20
+
+
+def _count_masses(pair) -> list[tuple[mpmath.mpf, mpmath.mpf]]:
+    """Masses of whole-numbered noise, far beyond what float64 resolves."""
+    if isinstance(pair, Poisson):
+        mean, s = mpmath.mpf(pair.mean), pair.sensitivity
+        noise = [mpmath.exp(-mean)]
+        for k in range(1, int(12 * pair.mean) + 400):
+            noise.append(noise[-1] * mean / k)
+        return [(noise[k], noise[k - s] if k >= s else mpmath.mpf(0)) for k in range(len(noise))]
+    if isinstance(pair, DiscreteGaussian):
+        scale, s = mpmath.mpf(pair.scale), pair.sensitivity
+        reach = int(80 * pair.scale) + 80
+        noise = {k: mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * scale**2)) for k in range(-reach - s, reach + s + 1)}
+        total = mpmath.fsum(noise.values())
+        return [(noise[k] / total, noise[k - s] / total) for k in range(-reach, reach + 1)]
+    mean, scale, s = mpmath.mpf(pair.mean), mpmath.mpf(pair.noise.scale) * mpmath.sqrt(2), pair.shift
+
+    def draws(low: float, high: float) -> mpmath.mpf:
+        """Mass of draws, from the side on which nothing cancels."""
+        side = -1 if high <= pair.mean else 1
+        ends = sorted(side * (mpmath.mpf(end) - mean) / scale for end in (low, high))
+        return (mpmath.erfc(ends[0]) - mpmath.erfc(ends[1])) / 2
+
+    last = int(pair.mean + 60 * pair.noise.scale)
+    if pair.reading == "clamp-and-ceil":
+        noise = [draws(-math.inf, 0), *(draws(k - 1, k) for k in range(1, last))]
+    else:
+        noise = [draws(k, k + 1) / draws(0, math.inf) for k in range(last)]
+    return [(noise[k], noise[k - s] if k >= s else mpmath.mpf(0)) for k in range(last)]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        Poisson(3.0),
+        Poisson(40.0, 3),
+        DiscreteGaussian(0.6),
+        DiscreteGaussian(7.0, 3),
+        NoisyCount(Gaussian(2.0), 5.0, 1),
+        NoisyCount(Gaussian(1.5), 70.0, 2),
+        NoisyCount(Gaussian(3.0), 9.0, 2, "redraw-and-floor"),
+    ],
+    ids=repr,
+)
+def test_counts_that_never_end(pair) -> None:
+    with mpmath.workdps(50):
+        masses = [(b, a) for a, b in _count_masses(pair) if b]
+        for order in (1.0, 1.5, 2.0, 6.0):
+            alpha = mpmath.mpf(order)
+            if order == 1.0:
+                exact = mpmath.fsum(a * mpmath.log(a / b) for a, b in masses)
+            else:
+                exact = mpmath.log(mpmath.fsum(a**alpha * b ** (1 - alpha) for a, b in masses)) / (alpha - 1)
+            if isinstance(pair, DiscreteGaussian) and order == 1.5:
+                # The closed form is reached where (α - 1) s is whole only.
+                continue
+            lower, upper = divergence_bounds(pair, order, Direction.B_TO_A, 1e-3)
+            assert lower <= exact <= upper, order
+            reversed_pair = divergence_bounds(Reversed(pair), order, Direction.A_TO_B, 1e-3)
+            assert reversed_pair == (lower, upper)
+    if not isinstance(pair, DiscreteGaussian):
+        assert divergence_bounds(pair, 2.0, Direction.A_TO_B, 1e-3) == (math.inf, math.inf)
