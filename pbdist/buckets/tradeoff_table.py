@@ -19,7 +19,7 @@ __all__ = ["CurveTable", "checked_errors", "total_variation_table", "tradeoff_ta
 #: ε of the first look at a curve, and the parts into which an interval is cut that is not yet fine enough.
 _FIRST_LOOK, _CUTS = 33, 6
 #: How often intervals are cut in a row without bringing the bounds a third closer.
-_PATIENCE = 2
+_PATIENCE = 5
 
 
 @dataclass(frozen=True, eq=False)
