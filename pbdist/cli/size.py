@@ -48,6 +48,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     what.add_argument("--family", choices=_FAMILIES, help="the mechanism whose noise is sized")
     what.add_argument("--system", metavar="NAME", help="a system of data/systems.yaml; its own goals if none is given")
     what.add_argument("--table", action="store_true", help="print the table of all systems, as Markdown")
+    parser.add_argument("--systems", metavar="FILE", help="the systems, in place of those that come with pbdist")
     parser.add_argument("--compositions", metavar="R", type=int, help="number of compositions")
     point = parser.add_mutually_exclusive_group()
     point.add_argument("--epsilon", metavar="E", type=float, help="epsilon, in nats")
@@ -79,7 +80,9 @@ def _size(options: argparse.Namespace) -> int:
         from pbdist.query.sizing_table import sizing_table
         from pbdist.query.systems import load_systems
 
-        for line in sizing_table(load_systems(), options.tolerance, lambda text: print(text, file=sys.stderr)):
+        for line in sizing_table(
+            load_systems(options.systems), options.tolerance, lambda text: print(text, file=sys.stderr)
+        ):
             print(line, flush=True)
         return 0
     goal = {name: getattr(options, name) for name in ("compositions", "epsilon", "exp_epsilon", "delta")}
@@ -125,7 +128,7 @@ def _of_system(options: argparse.Namespace, goal: dict[str, Any] | None) -> "Ite
     for name in (*_NUMBERS, "truncate"):
         if getattr(options, name) is not None:
             raise InvalidInputError(f"--{name}: expected none with --system, got one")
-    system = find_system(load_systems(), options.system)
+    system = find_system(load_systems(options.systems), options.system)
     targets = system.targets
     if goal is not None:
         asked = checked_goal(**goal)

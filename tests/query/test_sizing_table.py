@@ -1,11 +1,13 @@
 """The sizing table: made of certified bounds, and of systems that a file describes."""
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 
 from pbdist import Gaussian, InvalidInputError, Laplace, privacy_bounds
+from pbdist.cli import main
 from pbdist.query.observations import NoisyCounts
 from pbdist.query.sizing_table import sizing_table
 from pbdist.query.system_sizing import judge, size_system
@@ -95,6 +97,17 @@ def test_what_a_system_does_not_take(systems) -> None:
         size_system(counts, counts.targets[0], reading="clamp-and-ceil")
     with pytest.raises(InvalidInputError, match="noise: expected none for answers"):
         size_system(answers, answers.targets[0], noise=Laplace)
+
+
+def test_systems_of_a_file_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "systems.yaml"
+    path.write_text(_SMALL, encoding="utf-8")
+    assert main(["size", "--systems", str(path), "--system", "answers", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["mechanism"]["sensitivity"] == 2.0
+    assert found["delta_upper"] <= 1e-4 < found["refuted"]["delta_lower"]
+    assert main(["size", "--systems", str(path), "--system", "dp-sgd"]) == 2
+    assert "system: expected one of counts, answers, got 'dp-sgd'" in capsys.readouterr().err
 
 
 def test_alpenhorn_is_sized() -> None:
