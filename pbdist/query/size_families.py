@@ -153,8 +153,7 @@ def _responses(parameters: Mapping[str, Any]) -> ScaleFamily:
         return RandomizedResponse(1.0 - lie)
 
     def amount_of(lie: float) -> float:
-        loss = math.log1p(-lie) - math.log(lie)
-        return 1.0 / loss if loss > 0.0 else math.inf
+        return 1.0 / (math.log1p(-lie) - math.log(lie)) if lie < 0.5 else math.inf
 
     return ScaleFamily(
         name="RandomizedResponse",

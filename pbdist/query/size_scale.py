@@ -103,12 +103,14 @@ class _Search:
             self.highest = min(family.amount_of(limits[1]), _HIGHEST)
         self.log_deltas: dict[float, float] = {}
         self.looked: dict[float, Bracket] = {}
+        self.refusal = ""
 
     def look(self, amount: float, gap: float | None = None) -> Bracket | None:
         """Bound δ at an amount of noise, coarsely or (`gap`) as narrowly as it takes; None where there is no pair."""
         try:
             pair = self.family.make(self.family.scale_of(amount))
-        except InvalidInputError:
+        except InvalidInputError as error:
+            self.refusal = f": {error}"
             return None
         found = self.judge.bounds(pair) if gap is None else self.judge.settled(pair, gap)
         self.looked[amount] = found
@@ -304,12 +306,12 @@ class _Search:
                 found = self.look(other)
                 if found is not None:
                     return other, found
-        raise InvalidInputError(f"family: expected {self.family.name} of some scale, got none from {self._range()}")
+        raise self._no_pair()
 
     def _deepest(self) -> float:
         """Return an amount that meets the goal near the best one seen, where no other does."""
         if not self.looked:
-            raise InvalidInputError(f"family: expected {self.family.name} of some scale, got none from {self._range()}")
+            raise self._no_pair()
         best = min(self.looked, key=lambda amount: self.log_deltas[amount])
         ratio = math.sqrt(2.0)
         while ratio > 1.0 + 0.5 * self.tolerance:
@@ -320,6 +322,10 @@ class _Search:
             best = min(self.looked, key=lambda amount: self.log_deltas[amount])
             ratio = math.sqrt(ratio)
         raise self._none_holds()
+
+    def _no_pair(self) -> InvalidInputError:
+        text = f"family: expected {self.family.name} to have a mechanism of some scale, got none{self.refusal}"
+        return InvalidInputError(text)
 
     def _range(self) -> str:
         looked = sorted(self.looked) or [self.lowest, self.highest]
