@@ -185,6 +185,9 @@ class Queries:
         at = "" if epsilon is None else f", epsilon = {float(epsilon[first])!r}"
         most = max((int(points.compositions[-1]) for points in setting.above if points.compositions.size), default=0)
         told = f"compositions: expected at most {most}, the largest stored number that bounds it, got {r}"
+        if r <= most:
+            # Of a histogram whose masses do not sum to exactly 1.
+            told = f"compositions: expected a stored number, as δ need not rise with r for such masses, got {r}"
         raise OffGridError(
             f"{self._where}: {told}: {name}, r = {r}{at}{others}: add {r} to the study's compositions and run it again,"
             " or let refine=True compute it"
