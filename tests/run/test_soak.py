@@ -66,9 +66,12 @@ def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
 def _disturb(store: Path, chance: random.Random, killed: dict[str, int]) -> None:
     """Run the study, kill up to three of its workers while it goes on, and mostly the driver in the end."""
     with subprocess.Popen(_command(store, "--workers", "2"), stdout=-3, stderr=-3) as driver:
-        deadline = time.monotonic() + chance.uniform(2.0, 6.0)
-        moments = sorted(chance.uniform(2.0, 6.0) for _ in range(chance.randrange(4)))
+        # Now and then while it starts; otherwise from the moment on at which it has workers, however busy the machine.
+        if chance.random() < 0.8:
+            _sleep_until_it_has_workers(driver)
         began = time.monotonic()
+        deadline = began + chance.uniform(0.0, 4.5)
+        moments = sorted(chance.uniform(0.0, 4.5) for _ in range(chance.randrange(4)))
         for moment in moments:
             if _sleep_until(min(began + moment, deadline), driver) and time.monotonic() < deadline:
                 killed["workers"] += _kill_a_worker(driver.pid, chance)
@@ -86,10 +89,21 @@ def _sleep_until(moment: float, driver: "subprocess.Popen[bytes]") -> bool:
     return driver.poll() is None
 
 
-def _kill_a_worker(driver: int, chance: random.Random) -> int:
+def _sleep_until_it_has_workers(driver: "subprocess.Popen[bytes]") -> None:
+    while driver.poll() is None and not _workers(driver.pid):
+        time.sleep(0.1)
+
+
+def _workers(driver: int) -> list[psutil.Process]:
     with suppress(psutil.NoSuchProcess):
         children = psutil.Process(driver).children(recursive=True)
-        workers = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    return []
+
+
+def _kill_a_worker(driver: int, chance: random.Random) -> int:
+    workers = _workers(driver)
+    with suppress(psutil.NoSuchProcess):
         if workers:
             chance.choice(workers).kill()
             return 1
