@@ -1,5 +1,7 @@
-"""What the documentation points to exists."""
+"""What the documentation points to exists, and its examples hold."""
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
@@ -7,6 +9,12 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+#: The modules whose docstrings have examples.
+EXAMPLES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "pbdist").rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -29,3 +37,10 @@ def test_every_theorem_of_the_table_is_there() -> None:
     assert numbers == list(range(1, len(numbers) + 1))
     table = re.findall(r"^\|[^|]+\|([\d, ]+)\|", text, re.MULTILINE)
     assert {int(number) for row in table for number in row.split(",")} == set(numbers)
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_the_examples_of_docstrings_come_out_as_they_say(module: str) -> None:
+    result = doctest.testmod(importlib.import_module(module))
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -132,6 +132,9 @@ class TiltedMasses:
         if np.all(np.abs(total - 1.0) <= max(within, 1e-13)):
             return self
         log_scale = self.log_scale + np.log(total)
+        with np.errstate(over="ignore"):
+            # Next to nothing may be left of a row beside its error, which then is infinite.
+            error = self.error / total * (1.0 + 4.0 * UNIT_ROUNDOFF)
         return TiltedMasses(
             self.width,
             self.tilt,
@@ -141,7 +144,7 @@ class TiltedMasses:
             log_scale,
             # The logarithm and the sum are rounded; κ is a name for what was divided by, whatever it is.
             self.log_scale_error + 4.0 * UNIT_ROUNDOFF * (np.abs(log_scale) + np.abs(np.log(total)) + 1.0),
-            self.error / total * (1.0 + 4.0 * UNIT_ROUNDOFF),
+            error,
             self.additive,
         )
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pbdist.buckets.tight.composition import coarsen, compose
+from pbdist.buckets.tight.delta import log_delta_lower, log_delta_upper
 from pbdist.buckets.tight.merging import merge_above
 from pbdist.buckets.tight.state import (
     DOMINATING,
@@ -219,3 +220,22 @@ def test_powers_do_not_vanish() -> None:
         log_total = math.log(float(np.sum(product.weights[0, row]))) + float(product.log_scale[0, row])
         expected = 200.0 * (math.log(0.9) + float(state.log_scale[0, row]))
         assert log_total == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_row_of_which_next_to_nothing_is_left_has_an_infinite_error() -> None:
+    faint = TiltedMasses(
+        width=0.5,
+        tilt=0.0,
+        stride=1,
+        origins=((0, 0),),
+        weights=np.full((1, ROWS, 4), 1e-300),
+        log_scale=np.zeros((1, ROWS)),
+        log_scale_error=np.zeros((1, ROWS)),
+        error=np.full((1, ROWS), 1e10),
+        additive=np.array([[0.0] * 7 + [np.inf]]),
+    )
+    normalised = faint.normalised()
+    assert np.all(normalised.error == np.inf)
+    # Nothing is known then: no lower bound, and no upper one.
+    assert log_delta_lower(normalised, np.array([0.1])) == -np.inf
+    assert log_delta_upper(normalised, np.array([0.1]))[0] == np.inf
