@@ -116,6 +116,17 @@ def test_query_prints_both_directions_and_their_maximum(folder: Path, called: Ca
     )
 
 
+def test_a_query_imports_only_what_it_needs(folder: Path) -> None:
+    arguments = ["query", *CLIPPED, "4", "--epsilon", "0"]
+    program = (
+        f"import sys; from pbdist.cli import main; assert main({arguments!r}) == 0\n"
+        "heavy = {'xarray', 'pandas', 'dask', 'distributed', 'pydantic', 'flint'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
 def test_query_answers_between_the_points_and_the_other_way_round(folder: Path, called: Called) -> None:
     point = ["data/tiny.zarr", "--mechanism", "Laplace", "--json"]
     asked = [*point, "--scale", "3", "4", "--compositions", "3", "7", "--epsilon", "0.1", "0.5"]

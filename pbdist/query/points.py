@@ -137,12 +137,18 @@ class PointReader:
         Whether the batch of a cell of a part is committed, and its files are those of the commit record.
     refinements
         Points that were added one by one.
+
+    Attributes
+    ----------
+    refinements : tuple of Refinement
+        The same.
     """
 
     def __init__(
         self, union: Union, committed: Callable[[StoredStudy, int], bool], refinements: Sequence[Refinement]
     ) -> None:
         self._union, self._committed = union, committed
+        self.refinements = tuple(refinements)
         self._refined: dict[Pair, list[Source]] = {}
         for one in refinements:
             self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values))

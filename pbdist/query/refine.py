@@ -24,7 +24,9 @@ Point = tuple[Cell, int, float]
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 60.0, 0.1
 
 
-def refine(stored: StoredStudy, study: StudySpec, points: Iterable[Point]) -> tuple[Refinement, ...]:
+def refine(
+    stored: StoredStudy, study: StudySpec, points: Iterable[Point], known: Sequence[Refinement] = ()
+) -> tuple[Refinement, ...]:
     """Compute some points as the study would, add them to its store, and return all refinements of the store.
 
     Guaranteed: each group of points that is computed together is there as a whole or not at all, whenever this process
@@ -38,6 +40,8 @@ def refine(stored: StoredStudy, study: StudySpec, points: Iterable[Point]) -> tu
         The study in it: method, tolerance and buckets are taken from there.
     points
         Points that it lacks.
+    known
+        Its refinements, as far as they were read before.
 
     Raises
     ------
@@ -61,9 +65,15 @@ def refine(stored: StoredStudy, study: StudySpec, points: Iterable[Point]) -> tu
     for cell, compositions, epsilon in groups:
         computed = _computed(study, cell, compositions, epsilon)
         with _held(stored.place) as held:
-            if not _is_there(read_refinements(stored), computed):
+            known = _all(stored, known)
+            if not _is_there(known, computed):
                 add_refinement(stored, computed, held)
-    return read_refinements(stored)
+    return _all(stored, known)
+
+
+def _all(stored: StoredStudy, known: Sequence[Refinement]) -> tuple[Refinement, ...]:
+    """Return the refinements that were read before, and the others."""
+    return (*known, *read_refinements(stored, max((one.number for one in known), default=0)))
 
 
 def _groups(points: Iterable[Point]) -> list[tuple[Cell, tuple[int, ...], tuple[float, ...]]]:

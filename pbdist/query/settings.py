@@ -27,6 +27,8 @@ __all__ = ["Setting", "Settings"]
 
 #: The parameters in which a mechanism may differ from every stored one and still be known by its label.
 _REPLACED = ("scale", "sensitivity", "rate", "p", "mean", "shift", "pair_epsilon", "pair_delta")
+#: Settings that are kept once they have been asked for.
+_MOST_KNOWN = 100_000
 #: Of settings that are ordered in several amounts so many near ones are looked at; in one amount the next one is best.
 _MOST_NEAR = 6
 
@@ -77,6 +79,7 @@ class Settings:
 
     def of_pair(self, pair: Pair) -> Setting:
         """Return what bounds a pair, among all noise settings of the study."""
+        self._forget()
         if pair not in self._known:
             if self._all is None:
                 self._all = _Order(self._study, self._reader, range(len(self._study.cells)))
@@ -97,9 +100,15 @@ class Settings:
             Several noise settings are meant, or a parameter is unknown or out of its range.
         """
         key = (mechanism, tuple(noise.items()))
+        self._forget()
         if key not in self._known:
             self._known[key] = self._of_label(mechanism, noise)
         return self._known[key]
+
+    def _forget(self) -> None:
+        """Drop what was found before when it is very much, so that one may ask for ever."""
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
 
     def _of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
         given = {name: value for name, value in noise.items() if name in _REPLACED and isinstance(value, int | float)}

@@ -357,8 +357,11 @@ class Study:
     @cached_property
     def _queries(self) -> Queries:
         def refined(points: Iterable[Point]) -> Settings:
-            refinements = refine_points(self._parts[0], self.spec, points)
-            return Settings(self.spec, self._reader.with_refinements(refinements))
+            self._reader = self._reader.with_refinements(
+                refine_points(self._parts[0], self.spec, points, self._reader.refinements)
+            )
+            self._settings = Settings(self.spec, self._reader)
+            return self._settings
 
         return Queries(self.where, self._settings, refined)
 

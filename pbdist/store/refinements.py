@@ -8,6 +8,7 @@ which is as complete with them as without.
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,8 @@ _LIST_FILE = f"{REFINEMENTS}/zarr.json"
 _FILE = re.compile(rf"{REFINEMENTS}/([0-9]{{6,9}})/zarr\.json")
 #: The attribute that holds a refinement.
 _KEY = "refinement"
+#: Documents that are read at the same time: an object store takes milliseconds for each.
+_READERS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +48,8 @@ class Refinement:
         The arrays of `BOUNDS`, shape (4, 2, compositions, epsilon); no NaN.
     loss_width
         Width of a bucket of the leaf, nats.
+    number
+        Its number in the store; 0 of one that is not in a store.
     """
 
     cell: Cell
@@ -52,6 +57,7 @@ class Refinement:
     epsilon: tuple[float, ...]
     values: FloatArray
     loss_width: float
+    number: int = 0
 
     @property
     def pair(self) -> Pair:
@@ -59,15 +65,22 @@ class Refinement:
         return self.cell.pair
 
 
-def read_refinements(stored: StoredStudy) -> tuple[Refinement, ...]:
+def read_refinements(stored: StoredStudy, after: int = 0) -> tuple[Refinement, ...]:
     """Return the refinements of a store, by its first part, that are what they were when they were written.
+
+    Parameters
+    ----------
+    stored
+        The first part.
+    after
+        Those up to this number are left out, and not read.
 
     Raises
     ------
     OSError
         The store cannot be reached.
     """
-    contents = (_content(stored, number, data) for number, data in _documents(stored).items())
+    contents = (_content(stored, number, data) for number, data in _documents(stored, after).items())
     found = (_refinement(content) for content in contents if content is not None)
     return tuple(one for one in found if one is not None)
 
@@ -99,7 +112,7 @@ def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> N
     if _listed(stored) is None:
         # First, so that no reader of zarr meets a folder that is no group.
         _write_list(stored, 0)
-    number = max(_documents(stored), default=0) + 1
+    number = _last(stored) + 1
     # Not over what is in the way, by whomever.
     while not stored.place.create(_file(number), _document(stored, number, refinement)):
         number += 1
@@ -143,10 +156,20 @@ def restore_refinements(stored: StoredStudy) -> None:
         _write_list(stored, max(documents, default=0))
 
 
-def _documents(stored: StoredStudy) -> dict[int, bytes | None]:
+def _documents(stored: StoredStudy, after: int = 0) -> dict[int, bytes | None]:
     """Return the content of every refinement by its number, None of one that should be there."""
+    numbers = range(after + 1, _last(stored) + 1)
+    if len(numbers) < _READERS:
+        return {number: read_or_none(stored.place, _file(number)) for number in numbers}
+    with ThreadPoolExecutor(_READERS) as readers:
+        contents = readers.map(lambda number: read_or_none(stored.place, _file(number)), numbers)
+        return dict(zip(numbers, contents, strict=True))
+
+
+def _last(stored: StoredStudy) -> int:
+    """Return how many refinements there are, or should be."""
     if stored.format < 3:
-        return {}
+        return 0
     matches = (_FILE.fullmatch(name) for name, _ in stored.place.names(REFINEMENTS))
     found = {int(match.group(1)) for match in matches if match}
     listed = _listed(stored)
@@ -158,7 +181,7 @@ def _documents(stored: StoredStudy) -> dict[int, bytes | None]:
     # Beyond what is listed there is at most what was added when a process ended.
     while last + 1 in found:
         last += 1
-    return {number: read_or_none(stored.place, _file(number)) for number in range(1, last + 1)}
+    return last
 
 
 def _file(number: int) -> str:
@@ -219,7 +242,7 @@ def _decoded(content: Mapping[str, JsonValue]) -> Refinement:
     values.setflags(write=False)
     factor = None if form["factor"] is None else float.fromhex(form["factor"])
     cell = Cell(label=form["label"], pair=pair_from_canonical(form["pair"]), factor=factor)
-    return Refinement(cell, compositions, epsilon, values, float.fromhex(content["loss_width"]))
+    return Refinement(cell, compositions, epsilon, values, float.fromhex(content["loss_width"]), int(content["number"]))
 
 
 def _floats(values: Sequence[str]) -> list[float]:
