@@ -195,5 +195,6 @@ class Judge:
         """Return the error of a goal that cannot be told from δ."""
         return PrecisionError(
             f"delta: expected a target that bounds on δ tell apart from δ, got {self.goal.delta!r} where δ of"
-            f" {shown(pair)} is only known to lie between {found.lower:.6g} and {found.upper:.6g}"
+            f" {shown(pair)} is only known to lie between {found.lower:.6g} and {found.upper:.6g}: allow a larger"
+            " tolerance of the size"
         )

@@ -219,7 +219,7 @@ class _Search:
         above: float | None = None
         for step in range(_MOST_STEPS):
             edge = high * (1.0 - self.tolerance)
-            if low >= edge and above is None:
+            if (low >= edge and above is None) or (above is not None and above >= high):
                 return high
             root = root_between(self.log_deltas, low, high, goal) if step < 8 or step % 2 else None
             if above is not None:
