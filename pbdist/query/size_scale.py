@@ -15,7 +15,8 @@ from pbdist.query.size_interpolation import log_delta_at, root_between
 
 __all__ = ["SCAN_DEPTH", "SCAN_RATIO", "smallest_scale"]
 
-#: Where no order is proved, scales down to the refuted one divided by this are looked at, unless a limit is given..
+#: Where no order is proved, scales down to the refuted one divided by this are looked at, as far as there are bounds on
+#: them, unless a limit is given..
 SCAN_DEPTH = 100.0
 #: .. each at most this much smaller than the one before.
 SCAN_RATIO = 1.15
@@ -287,6 +288,9 @@ class _Search:
                 found = self.judge.settled(pair)
                 if self.judge.holds(found):
                     return (), self.family.amount_of(scale)
+                if found.lower == 0.0 and not self.given:
+                    # Losses beyond what bounds are computed for: the scan ends above them.
+                    break
                 if not self.judge.refutes(found):
                     raise self.judge.unsettled(pair, found)
                 lower = found.lower

@@ -57,7 +57,7 @@ def size(
         computed and added to it.
     scale_limits : (float, float), optional
         The scales that are looked at. Where no order is proved, all of them down to the lower one are scanned, at most
-        a factor of 1.15 apart, instead of those down to a hundredth of the answer.
+        a factor of 1.15 apart, instead of those down to a hundredth of the answer, or as far as there are bounds.
     **parameters
         Other parameters of the mechanism class.
 

@@ -154,6 +154,13 @@ def test_smaller_scale_that_does_is_found_by_the_scan() -> None:
     assert sized.scanned[-1].scale == pytest.approx(0.5)
 
 
+def test_scan_ends_where_there_are_no_bounds() -> None:
+    # Losses of 500 nats and more in one round.
+    sized = size(NoisyCount, noise="Laplace", mean=500.0, shift=1, compositions=1, epsilon=4.968, delta=6.7e-10)
+    check_certificate(sized)
+    assert 0.002 < sized.scanned[-1].scale < 0.01
+
+
 def test_order_refutes_without_computing() -> None:
     sized = size(lambda scale: Gaussian(scale, sensitivity=3.0), compositions=8, epsilon=0.5, delta=1e-6)
     assert not sized.ordered
