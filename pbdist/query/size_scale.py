@@ -8,9 +8,10 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.query.size_bracket import Bracketing
 from pbdist.query.size_certificate import Certificate, ScannedPoint
 from pbdist.query.size_families import ScaleFamily
-from pbdist.query.size_goal import Bracket, Judge
+from pbdist.query.size_goal import Judge
 from pbdist.query.size_interpolation import log_delta_at, root_between
 
 __all__ = ["SCAN_DEPTH", "SCAN_RATIO", "smallest_scale"]
@@ -21,10 +22,6 @@ SCAN_DEPTH = 100.0
 #: .. each at most this much smaller than the one before.
 SCAN_RATIO = 1.15
 
-#: Scales that the search keeps to, unless limits are given: what mechanisms take.
-_LOWEST, _HIGHEST = 1e-30, 1e30
-#: Where no order is proved, the search for a first scale goes this far either way, by factors of 2.
-_DOUBLINGS = 24
 #: How far above the estimated smallest scale the answer is placed, in tolerances: its δ is to be told from the goal's.
 _MARGIN = 0.25
 #: Steps that halve an interval in the worst case; a search takes about five.
@@ -92,127 +89,8 @@ def smallest_scale(
     )
 
 
-class _Search:
+class _Search(Bracketing):
     """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
-
-    def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
-        self.family, self.judge, self.tolerance = family, judge, tolerance
-        self.given = limits is not None
-        self.lowest, self.highest = _LOWEST, _HIGHEST
-        if limits is not None:
-            self.lowest = max(family.amount_of(limits[0]), _LOWEST)
-            self.highest = min(family.amount_of(limits[1]), _HIGHEST)
-        self.log_deltas: dict[float, float] = {}
-        self.looked: dict[float, Bracket] = {}
-        self.refusal = ""
-
-    def look(self, amount: float, gap: float | None = None) -> Bracket | None:
-        """Bound δ at an amount of noise, coarsely or (`gap`) as narrowly as it takes; None where there is no pair."""
-        try:
-            pair = self.family.make(self.family.scale_of(amount))
-        except InvalidInputError as error:
-            self.refusal = f": {error}"
-            return None
-        found = self.judge.bounds(pair) if gap is None else self.judge.settled(pair, gap)
-        self.looked[amount] = found
-        self.log_deltas[amount] = found.log_middle
-        return found
-
-    def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
-        """Return where to begin: the smallest stored amount seen to meet the goal, by halving, and the one below it.
-
-        Where none is, the largest stored one; without stored ones, what Gaussian noise would need.
-        """
-        amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
-        if not amounts:
-            amount = self.family.amount_of(self.family.start(self.judge.goal))
-            return min(max(amount, self.lowest), self.highest), None
-        low, high = 0, len(amounts)
-        while low < high:
-            middle = (low + high) // 2
-            found = self.look(amounts[middle])
-            low, high = (low, middle) if found is not None and self.judge.holds(found) else (middle + 1, high)
-        return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
-
-    def bracket_in_order(self, amount: float, below: float | None) -> tuple[float, float]:
-        """Return amounts of which the second meets the goal and the first is not known to, where δ falls with them.
-
-        Parameters
-        ----------
-        amount : float
-            Where to begin.
-        below : float or None
-            An amount that is not known to meet the goal, if the first one does.
-        """
-        if below is not None:
-            return below, amount
-        found = self.look(amount)
-        if found is None:
-            amount, found = self._anywhere(amount)
-        downward = self.judge.holds(found)
-        step, limit = 0.25, self.lowest if downward else self.highest
-        while True:
-            if amount == limit:
-                raise self._all_hold(amount) if downward else self._none_holds()
-            other = max(amount * math.exp(-step), limit) if downward else min(amount * math.exp(step), limit)
-            found = self.look(other)
-            if found is None:
-                # The family ends here.
-                step *= 0.25
-                if step < 1e-3 * self.tolerance:
-                    raise self._all_hold(amount) if downward else self._none_holds()
-                continue
-            if downward and not self.judge.settles(found):
-                found = self.look(other, math.inf) or found
-                if not self.judge.settles(found):
-                    # Losses beyond what bounds are computed for.
-                    raise self._all_hold(amount)
-            if self.judge.holds(found) is not downward:
-                return (other, amount) if downward else (amount, other)
-            amount, step = other, 2.0 * step
-
-    def bracket_anywhere(self, start: float) -> tuple[float, float]:
-        """Return the same where nothing is known of how δ goes: on a grid of factors of 2, then about its best point.
-
-        Without limits the grid reaches 2^24 times either way from `start`.
-        """
-        for position in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
-            amount = start * 2.0**position
-            if self.given and not self.lowest <= amount <= self.highest:
-                continue
-            found = self.look(amount)
-            if found is not None and self.judge.holds(found):
-                return self.below(amount)
-        if self.given:
-            for amount in (self.lowest, self.highest):
-                found = self.look(amount)
-                if found is not None and self.judge.holds(found):
-                    return self.below(amount)
-        amount = self._deepest()
-        return self.below(amount)
-
-    def below(self, amount: float) -> tuple[float, float]:
-        """Return an amount that is not known to meet the goal, and the smallest one above it that was seen to.
-
-        Raises
-        ------
-        InvalidInputError
-            If all do, down to the lowest.
-        """
-        ratio = 1.0 + 2.0 * self.tolerance
-        while True:
-            if amount <= self.lowest:
-                raise self._all_hold(amount)
-            other = max(amount / ratio, self.lowest)
-            found = self.look(other)
-            if found is None:
-                ratio **= 0.25
-                if ratio - 1.0 < 1e-3 * self.tolerance:
-                    raise self._all_hold(amount)
-                continue
-            if not self.judge.holds(found):
-                return other, amount
-            amount, ratio = other, min(ratio * ratio, 2.0)
 
     def narrowed(self, low: float, high: float) -> float:
         """Return an amount that meets the goal, above one by no more than the tolerance that is not known to."""
@@ -251,7 +129,7 @@ class _Search:
         try:
             refuted = self.family.make(refuted_scale)
         except InvalidInputError:
-            raise self._all_hold(amount) from None
+            raise self.all_hold(amount) from None
         goal = math.log(self.judge.goal.delta)
         below = self.judge.settled(refuted, self._gap(self.family.amount_of(refuted_scale), goal))
         if not self.judge.settles(below):
@@ -301,51 +179,3 @@ class _Search:
         """Estimate how far ln δ at an amount is from the goal's; infinite where nothing tells."""
         gap = abs(log_delta_at(self.log_deltas, amount) - goal)
         return gap if math.isfinite(gap) else math.inf
-
-    def _anywhere(self, amount: float) -> tuple[float, Bracket]:
-        """Return the amount nearest to one given, by factors of 4, of which the family has a mechanism."""
-        for position in sorted(range(-50, 51), key=abs):
-            other = amount * 4.0**position
-            if self.lowest <= other <= self.highest:
-                found = self.look(other)
-                if found is not None:
-                    return other, found
-        raise self._no_pair()
-
-    def _deepest(self) -> float:
-        """Return an amount that meets the goal near the best one seen, where no other does."""
-        if not self.looked:
-            raise self._no_pair()
-        best = min(self.looked, key=lambda amount: self.log_deltas[amount])
-        ratio = math.sqrt(2.0)
-        while ratio > 1.0 + 0.5 * self.tolerance:
-            for amount in (best * ratio, best / ratio):
-                found = self.look(amount) if self.lowest <= amount <= self.highest else None
-                if found is not None and self.judge.holds(found):
-                    return amount
-            best = min(self.looked, key=lambda amount: self.log_deltas[amount])
-            ratio = math.sqrt(ratio)
-        raise self._none_holds()
-
-    def _no_pair(self) -> InvalidInputError:
-        text = f"family: expected {self.family.name} to have a mechanism of some scale, got none{self.refusal}"
-        return InvalidInputError(text)
-
-    def _range(self) -> str:
-        looked = sorted(self.looked) or [self.lowest, self.highest]
-        return f"{self.family.scale_of(looked[0]):.6g} to {self.family.scale_of(looked[-1]):.6g}"
-
-    def _none_holds(self) -> InvalidInputError:
-        best = min(self.looked, key=lambda amount: self.looked[amount].upper)
-        bracket, goal = self.looked[best], self.judge.goal
-        return InvalidInputError(
-            f"delta: expected a goal that some scale of {self.family.name} within the limits meets, got {goal}: none of"
-            f" the {len(self.looked)} scales looked at, from {self._range()}, provably does; the smallest δ found is"
-            f" between {bracket.lower:.6g} and {bracket.upper:.6g}, at scale {self.family.scale_of(best):.6g}"
-        )
-
-    def _all_hold(self, amount: float) -> InvalidInputError:
-        return InvalidInputError(
-            f"delta: expected a goal that small scales of {self.family.name} miss, got {self.judge.goal}: every scale"
-            f" looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
-        )
