@@ -1,4 +1,4 @@
-"""Where along a family of noise a goal begins to be met: an amount that meets it, and one below that is not known to."""
+"""Where along a family of noise a goal begins to be met: an amount that does, and one below that is not known to."""
 
 import math
 from collections.abc import Sequence
