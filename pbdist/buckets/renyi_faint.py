@@ -10,8 +10,8 @@ has a mass below that, and the moment Σ P_A e^(t L) over all counts so far out 
   density there is the mass of a unit interval up to a factor of e^35, of scales up to 2.7e5 up to another such; below 1
   because half of the tail lies in the interval. Of ``clamp-and-ceil``, in the direction B||A, one count is no such
   interval: P_A has P(X <= 0) against the mass of (shift - 1, shift], which is at least that of (-1, 0] where the shift
-  is at most the mean. Where the first is above 1e-270, the second is at least 6e-5 of it, and the count has a loss; where
-  it is below 1e-279, their ratio is at most 1 / (1 - e^(-34 / scale)) <= 1 + scale / 34.
+  is at most the mean. Where the first is above 1e-270, the second is at least 6e-5 of it, and the count has a loss;
+  where it is below 1e-279, their ratio is at most 1 / (1 - e^(-34 / scale)) <= 1 + scale / 34.
 - *Discrete Gaussian*: Σ_k exp(-(k - c)² / 2 scale²) is largest at whole c (Poisson's summation formula), hence
   D_α <= α s² / (2 scale²), as for the Gaussian (Canonne, Kamath & Steinke 2020, Proposition 5).
 - *Poisson*: the summands P(N = n) Π_(i<=s) ((n + i) / mean)^t of the direction B||A have ratios that fall with n: a

@@ -198,9 +198,11 @@ class LeafAtoms:
         here = tilted(self.a_upper, tilt * loss - log_norm + self.log_a)
         if not raised:
             here = np.where(self.index > 0, here, 0.0)
-        below = self.share_below * here
-        weights[0, 0] += np.bincount(self.index, here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below, size)
-        weights[0, 0, :-1] += np.bincount(self.index, below * math.exp(-tilt * window.width), size)[1:]
+        # Elements that are no float come out infinite or not a number, as those of the spread masses do.
+        with np.errstate(invalid="ignore"):
+            below = self.share_below * here
+            weights[0, 0] += np.bincount(self.index, here * (1.0 + 8.0 * UNIT_ROUNDOFF) - below, size)
+            weights[0, 0, :-1] += np.bincount(self.index, below * math.exp(-tilt * window.width), size)[1:]
         label = window.width * (self.cell + (window.low - 1.0)) - half
         to_a = tilted(self.a_lower, tilt * label - log_norm + self.log_a)
         to_b = tilted(self.b_upper, (tilt + 1.0) * label - log_norm + self.log_b)

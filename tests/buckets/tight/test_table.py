@@ -11,6 +11,7 @@ import flint
 import numpy as np
 import pytest
 
+from pbdist.buckets import bounds_table
 from pbdist.buckets.tight.delta import log_delta_lower, log_delta_upper
 from pbdist.buckets.tight.table import TightBounds, factor_counts, tight_bounds
 from pbdist.errors import PrecisionError
@@ -20,6 +21,7 @@ from pbdist.mechanisms import (
     Gaussian,
     Histogram,
     Laplace,
+    NoisyCount,
     Pair,
     Product,
     RandomizedResponse,
@@ -533,3 +535,14 @@ def test_a_lattice_gets_a_pass_for_a_point_of_its_own() -> None:
     asked = np.linspace(0.0, 219.0, 16)
     found = tight_bounds({RandomizedResponse(0.75): 1}, np.array([200]), asked, tolerance=1e-3)
     assert np.all(found.log_upper - found.log_lower <= math.log1p(1e-3))
+
+
+def test_losses_of_thousands_of_nats_end_in_an_error_without_a_warning() -> None:
+    """Tilted, their atoms are no float: nothing is known then, and that is what is said."""
+    pair = NoisyCount(Laplace(1e-3), 100.0, 2)
+    with pytest.raises(PrecisionError, match=r"expected upper / lower - 1 <= 0\.001"):
+        bounds_table([(pair, 1)], compositions=[1, 1000], epsilon=[0.69])
+    found = bounds_table([(pair, 1)], compositions=[1], epsilon=[0.69], strict=False)
+    # A sees 100 and 101, B 102 and 103, but for e^-1000.
+    assert np.all(found.delta_lower <= 1.0)
+    assert np.all(found.delta_upper >= 1.0 - 1e-300)
