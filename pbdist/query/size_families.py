@@ -93,8 +93,10 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
             f"{parameter}: expected none, for it is what is sized, got {shown(parameters[parameter])}"
         )
 
+    construct: Callable[..., Pair] = kind
+
     def make(scale: float) -> Pair:
-        return kind(**{**parameters, parameter: scale})  # type: ignore[no-any-return]
+        return construct(**{**parameters, parameter: scale})
 
     try:
         typical = _any_of(make)
