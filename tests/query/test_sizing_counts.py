@@ -9,6 +9,7 @@ import pytest
 from pbdist.bounds import privacy_bounds
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Pair, Product, Reversed
+from pbdist.query.size_surrogate import Surrogate
 from pbdist.query.sizing import CountFamily, SizedNoise, size
 
 
@@ -136,3 +137,17 @@ def test_wrong_families_are_named() -> None:
         size(CountFamily(lambda mean, scale: NoisyCount(Laplace(scale), mean, 1), weights=(1.0, 2.0)), **goal)
     with pytest.raises(InvalidInputError, match="shift: expected no parameters beside a CountFamily"):
         size(CountFamily(lambda mean, scale: NoisyCount(Laplace(scale), mean, 1)), shift=1, **goal)
+
+
+@pytest.mark.parametrize("error", [0.6, -0.6])
+def test_wrong_estimates_cost_time_and_nothing_else(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    goal = {"noise": Laplace, "shift": 1, "compositions": 16, "epsilon": 1.0, "delta": 1e-2, "tolerance": 0.05}
+    right = size(NoisyCount, **goal)
+    # An estimate that is off, and learns nothing from the bounds: smaller noise that does is found by the scan.
+    estimate = Surrogate.log_delta
+    monkeypatch.setattr(Surrogate, "correct", lambda *_: None)
+    monkeypatch.setattr(Surrogate, "log_delta", lambda *arguments: min(estimate(*arguments) + error, 0.0))
+    sized = size(NoisyCount, **goal)
+    check_certificate(sized, CountFamily(lambda mean, scale: NoisyCount(Laplace(scale), mean, 1)))
+    assert sized.evaluations > right.evaluations
+    assert sized.expected_messages == pytest.approx(right.expected_messages, rel=0.05)
