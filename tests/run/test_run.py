@@ -31,8 +31,8 @@ LONGER = """\
 format: 1
 name: longer
 mechanisms:
-  - {kind: Laplace, scale: {linspace: [2, 21, 20]}}
-  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 21, 20]}}, mean: 60, shift: 2}
+  - {kind: Laplace, scale: {linspace: [2, 21, 12]}}
+  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 21, 12]}}, mean: 60, shift: 2}
 method: buckets
 buckets: 28000
 keep_states: true
@@ -268,7 +268,7 @@ def test_a_killed_worker_loses_nothing(longer: tuple[Path, dict[str, str]], tmp_
     assert results_of(store) == expected
 
 
-TWO_CELLS = LONGER.replace("linspace: [2, 21, 20]", "linspace: [2, 3, 2]").replace("100]", "65536]")
+TWO_CELLS = LONGER.replace("linspace: [2, 21, 12]", "linspace: [2, 3, 2]").replace("100]", "65536]")
 
 
 @pytest.mark.slow
