@@ -1,0 +1,181 @@
+"""The points that a store holds: exact look-ups, and what of it may be read."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+
+from pbdist.errors import OffGridError, StoreDamagedError
+from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
+from pbdist.query.union import Union
+from pbdist.store import (
+    StoredStudy,
+    check_skeleton,
+    commit_record,
+    failed_cells,
+    is_committed,
+    read_values,
+)
+from pbdist.store.layout import BOUNDS
+from pbdist.study import StudySpec
+from pbdist.study.extension import missing_parts
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["StoredPoints"]
+
+
+class StoredPoints:
+    """The points of a study in a store, as they are on the disk.
+
+    Attributes
+    ----------
+    where
+        The path or URL of the store.
+    """
+
+    def __init__(self, parts: tuple[StoredStudy, ...]) -> None:
+        self._parts = parts
+        self.where = parts[0].where
+        self._committed: dict[tuple[str, int], bool] = {}
+        self._checked = False
+
+    def __repr__(self) -> str:
+        """Return the name, the size and where it is."""
+        spec = self.spec
+        return (
+            f"<Study {spec.name!r}: {len(spec.cells)} cells, {len(spec.compositions)} compositions, "
+            f"{len(spec.epsilon)} epsilon, at {self.where}>"
+        )
+
+    @property
+    def spec(self) -> StudySpec:
+        """What the study computes, without description and targets."""
+        return self._union.study
+
+    @cached_property
+    def complete(self) -> bool:
+        """Whether every batch has a commit record, and no cell has failed."""
+        committed = all(
+            commit_record(stored, index) is not None and not failed_cells(stored, index)
+            for stored in self._parts
+            for index in range(stored.batches)
+        )
+        return committed and not missing_parts([stored.study for stored in self._parts], self.spec)
+
+    def lookup(
+        self,
+        mechanism: str,
+        *,
+        compositions: int,
+        epsilon: float | None = None,
+        exp_epsilon: float | None = None,
+        **noise: float | str | None,
+    ) -> Bounds:
+        """Return the bounds at one stored point.
+
+        Parameters
+        ----------
+        mechanism
+            The label that the study gives the mechanism.
+        compositions
+            The number r of compositions.
+        epsilon, exp_epsilon
+            Exactly one of ε in nats and e^ε.
+        **noise
+            As many of the cell's parameters as tell it from the others: ``scale``, ``reading``, ``factor``, ...; a
+            ``factor`` of None or ``"auto"`` is the automatic one.
+
+        Raises
+        ------
+        OffGridError
+            The store does not hold that point, or not yet; the text names the neighbours.
+        InvalidInputError
+            Several noise settings match, or a parameter is unknown.
+        StoreDamagedError
+            The stored values cannot be read.
+        """
+        cell = find_cell(self.spec, mechanism, noise)
+        r = find_composition(self.spec, compositions)
+        e = find_epsilon(self.spec, epsilon, exp_epsilon)
+        self._check()
+        stored, place = self._union.find(cell, r, e)
+        if stored is None or not self._is_committed(stored, place[0]):
+            raise self._missing(cell, stored, place[0])
+        row, column, point = place
+        values = {name: read_values(stored, name, (row, slice(None), column, point)) for name in BOUNDS}
+        if any(np.isnan(value).any() for value in values.values()):
+            raise self._missing(cell, stored, row)
+        return Bounds(
+            setting=self.spec.cells[cell].describe(),
+            compositions=self.spec.compositions[r],
+            epsilon=self.spec.epsilon[e],
+            directions=tuple(direction.value for direction in Direction),
+            **{name: tuple(float(x) for x in value) for name, value in values.items()},
+        )
+
+    def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds of every cell at one point, the larger of the two directions.
+
+        Parameters
+        ----------
+        compositions, epsilon
+            Positions on the study's grids.
+
+        Returns
+        -------
+        lower, upper : ndarray, shape (cells,)
+            NaN where a cell is not committed, or its files are not those of its commit record.
+        """
+        self._check()
+        found = {name: np.full(len(self.spec.cells), np.nan) for name in ("delta_lower", "delta_upper")}
+        for stored, cells in self.committed_batches():
+            place = self._union.grid_place(stored, compositions, epsilon)
+            if place is None:
+                continue
+            for name, maxima in found.items():
+                values = read_values(stored, name, (slice(cells.start, cells.stop), slice(None), *place))
+                # NaN in any direction is NaN in the maximum: what is not known of both is not known.
+                maxima[self._union.rows(stored, cells)] = values.max(axis=1)
+        return found["delta_lower"], found["delta_upper"]
+
+    def committed_batches(self) -> Iterator[tuple[StoredStudy, range]]:
+        """Yield part and cells of each batch that is committed, and whose files are those of its commit record.
+
+        A cell that could not be computed has no numbers.
+        """
+        for stored in self._parts:
+            for index in range(stored.batches):
+                cells = stored.head.cells_of(index)
+                if self._is_committed(stored, cells.start):
+                    yield stored, cells
+
+    @cached_property
+    def _union(self) -> Union:
+        return Union(self._parts)
+
+    def _check(self) -> None:
+        """Compare metadata and coordinates with those of the study, once."""
+        if not self._checked:
+            for stored in self._parts:
+                check_skeleton(stored)
+            self._checked = True
+
+    def _is_committed(self, stored: StoredStudy, cell: int) -> bool:
+        """Whether the batch of a cell of a part is committed, and its files are those of the commit record."""
+        key = stored.part, cell // stored.cells_per_batch
+        if key not in self._committed:
+            self._committed[key] = is_committed(stored, key[1])
+        return self._committed[key]
+
+    def _missing(self, cell: int, stored: StoredStudy | None, row: int) -> OffGridError | StoreDamagedError:
+        """Return the error that tells why a point has no bounds."""
+        setting = self.spec.cells[cell].describe()
+        batch = 0 if stored is None else row // stored.cells_per_batch
+        if stored is None or commit_record(stored, batch) is None:
+            return OffGridError(f"{self.where}: {setting} is not computed yet: run the study again")
+        cause = failed_cells(stored, batch).get(row)
+        if cause is not None:
+            return OffGridError(f"{self.where}: {setting} could not be computed: {cause}")
+        return StoreDamagedError(
+            f"{self.where}: {setting} was computed, but its files have changed or are missing: run the study again"
+        )
