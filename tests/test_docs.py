@@ -44,3 +44,13 @@ def test_the_examples_of_docstrings_come_out_as_they_say(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
     assert result.attempted > 0
     assert result.failed == 0
+
+
+def test_the_python_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    """All paragraphs but those that open the store of a study."""
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    paragraphs = [part for part in block.split("\n\n") if "open_study" not in part]
+    assert len(paragraphs) >= 3
+    exec("\n\n".join(paragraphs), {})  # noqa: S102 -- our own text
+    printed = capsys.readouterr().out.split()
+    assert float(printed[-2]) <= float(printed[-1]) <= 1.001 * float(printed[-2])
