@@ -276,7 +276,7 @@ TWO_CELLS = LONGER.replace("linspace: [2, 21, 12]", "linspace: [2, 3, 2]").repla
     ("precision", "keep"),
     [
         ("method: buckets\nbuckets: 100000", "false"),
-        ("method: buckets\nbuckets: 400000", "false"),
+        ("method: buckets\nbuckets: 200000", "false"),
         ("method: buckets\nbuckets: 100000", "true"),
         ("tolerance: 1e-3", "true"),
         ("tolerance: 1e-4", "false"),
