@@ -18,7 +18,7 @@ from pbdist.query.answers import (
     bound_delta,
     bound_epsilon,
 )
-from pbdist.query.narrowing import narrow_compositions, narrow_epsilon
+from pbdist.query.narrowing import Failures, narrow_compositions, narrow_epsilon
 from pbdist.query.refine import Point
 from pbdist.query.settings import Setting, Settings
 from pbdist.store.layout import BOUNDS
@@ -94,10 +94,12 @@ class Queries:
         )
         asked = Questions(settings, number, checked_compositions(rounds))
         targets = checked_delta(wanted)
+        failed: Failures = {}
         if refine:
             again = self._asking_again(mechanism, noise, asked, compositions=compositions, delta=delta)
-            asked = narrow_epsilon(asked, targets, again)
+            asked, failed = narrow_epsilon(asked, targets, again)
         lower, upper, bounded = bound_epsilon(asked, targets)
+        _raise_first(failed, ~bounded)
         self._refuse_unbounded(asked, bounded, None)
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
@@ -120,9 +122,12 @@ class Queries:
         values, around = _losses(losses, given)
         asked = Questions(settings, number, np.ones(wanted.size, dtype=np.int64))
         targets = checked_delta(wanted)
+        failed: Failures = {}
         if refine:
             again = self._asking_again(mechanism, noise, asked, **given, delta=delta)
-            asked = narrow_compositions(asked, values, targets, around, again)
+            asked, failed = narrow_compositions(asked, values, targets, around, again)
+        unknown = np.array([not _any_above(setting) for setting in asked.settings], dtype=bool)
+        _raise_first(failed, unknown[asked.setting])
         for setting in asked.settings:
             self._refuse_unknown(setting)
         lower, upper = bound_compositions(asked, values, targets, around)
@@ -195,7 +200,7 @@ class Queries:
 
     def _refuse_unknown(self, setting: Setting) -> None:
         """Raise the error of a setting that no stored one bounds from above."""
-        if any(points.compositions.size for points in setting.above):
+        if _any_above(setting):
             return
         name = setting.cell.describe()
         why = (
@@ -207,6 +212,18 @@ class Queries:
             f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
             " run it again, or let refine=True compute it"
         )
+
+
+def _any_above(setting: Setting) -> bool:
+    """Whether a stored setting bounds one from above."""
+    return any(points.compositions.size for points in setting.above)
+
+
+def _raise_first(failed: Failures, unknown: BoolArray) -> None:
+    """Raise why the first of the questions to which nothing is known could not be computed, if any could not."""
+    for place in np.flatnonzero(unknown).tolist():
+        if place in failed:
+            raise failed[place]
 
 
 def _check_direction(direction: Any) -> None:

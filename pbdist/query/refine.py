@@ -16,12 +16,16 @@ from pbdist.study import Cell, StudySpec
 from pbdist.study.amounts import size
 from pbdist.study.plan import cell_cost
 
-__all__ = ["Point", "refine"]
+__all__ = ["Point", "UncomputableError", "refine"]
 
 #: A noise setting, r and ε.
 Point = tuple[Cell, int, float]
 #: How long the store is waited for, which another process writes to: another query takes a moment, a run does not end.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 60.0, 0.1
+
+
+class UncomputableError(InvalidInputError):
+    """A point is beyond what this machine, or the engine, computes: leave it out."""
 
 
 def refine(
@@ -47,8 +51,12 @@ def refine(
     ------
     StoreMismatchError
         The store is of format 1 or 2, which has no place for them.
+    UncomputableError
+        The computation would take more memory than there is, or more than the engine takes.
+    PrecisionError
+        The engine finds no bounds.
     InvalidInputError
-        Another process goes on writing to the store, or the computation would take more memory than there is.
+        Another process goes on writing to the store.
     OSError
         They cannot be written.
     """
@@ -91,17 +99,20 @@ def _groups(points: Iterable[Point]) -> list[tuple[Cell, tuple[int, ...], tuple[
 
 
 def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon: Sequence[float]) -> Refinement:
-    table = bounds_table(
-        [(cell.pair, 1)],
-        compositions=compositions,
-        epsilon=epsilon,
-        method=study.method,
-        tolerance=study.tolerance,
-        buckets=study.buckets,
-        factor=cell.factor,
-        # What is reached holds, as in a run.
-        strict=False,
-    )
+    try:
+        table = bounds_table(
+            [(cell.pair, 1)],
+            compositions=compositions,
+            epsilon=epsilon,
+            method=study.method,
+            tolerance=study.tolerance,
+            buckets=study.buckets,
+            factor=cell.factor,
+            # What is reached holds, as in a run.
+            strict=False,
+        )
+    except InvalidInputError as error:
+        raise UncomputableError(str(error)) from error
     values = np.stack([getattr(table, name) for name in BOUNDS])
     if np.isnan(values).any():
         raise PbdistError(f"{cell.describe()}: expected numbers for bounds, got nan")
@@ -122,7 +133,7 @@ def _check_memory(study: StudySpec, cell: Cell) -> None:
     needed = cell_cost(study, cell).peak_bytes
     allowed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
     if needed > allowed:
-        raise InvalidInputError(
+        raise UncomputableError(
             f"refine: expected points that take at most {size(allowed)}, got {size(needed)} for {cell.describe()}:"
             " add them to the study and run it on more machines"
         )

@@ -140,6 +140,7 @@ class Study(StoredPoints):
         Guaranteed: at ``upper`` the upper bound on δ is at most `delta`; it is infinite where no stored one is. Just
         below ``lower``, if that is above 0, the lower bound on δ exceeds it. With `refine` some points next to it are
         computed and stored where the two are more than 0.2 % apart; they then are about as close as the brackets.
+        Points that cannot be computed are left out: the bounds are what is known without them.
         """
         return self._queries.epsilon(
             mechanism, noise, compositions=compositions, delta=delta, direction=direction, refine=refine
@@ -159,7 +160,8 @@ class Study(StoredPoints):
 
         Guaranteed: ``lower`` rounds do, 0 if none is known to; more than ``upper`` do not, which is infinite where
         no stored lower bound exceeds `delta`. With `refine` points of other r are computed and stored, by halving what
-        is between the two, until they meet or the bounds at an r are on both sides of `delta`.
+        is between the two, until they meet, the bounds at an r are on both sides of `delta`, or that r cannot be
+        computed.
         """
         return self._queries.compositions(
             mechanism, noise, epsilon=epsilon, exp_epsilon=exp_epsilon, delta=delta, refine=refine

@@ -7,14 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import pbdist
+from pbdist.buckets import bounds_table
 from pbdist.cli import main
-from pbdist.errors import InvalidInputError, OffGridError, StoreMismatchError
+from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError
 from pbdist.query import open_study, refine
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import check_store, hold, open_parts, read_refinements
@@ -271,3 +274,35 @@ def test_in_an_object_store(tmp_path: Path) -> None:
         assert (again.lower[1:] > 0).all()
         assert check_store(url).healthy
         assert check_store(url).strays == ()
+
+
+@pytest.mark.parametrize("error", [PrecisionError("too wide"), InvalidInputError("too large")])
+def test_rounds_that_cannot_be_computed_are_not_decided(
+    store: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def computed(*arguments: Any, compositions: Sequence[int], **options: Any) -> Any:
+        if max(compositions) > most:
+            raise error
+        return bounds_table(*arguments, compositions=compositions, **options)
+
+    most = 10
+    monkeypatch.setattr(refine, "bounds_table", computed)
+    study = open_study(store)
+    # The first one does not need more than ten rounds, and is none the worse for the other.
+    found = study.compositions("Laplace", scale=4.0, epsilon=1.0, delta=[1e-3, 0.9], refine=True)
+    assert found.lower[0] <= found.upper[0] < 10
+    assert 4 <= found.lower[1] <= 10
+    assert found.upper[1] == np.inf
+    most = 4
+    losses = study.epsilon("Laplace", scale=4.0, compositions=[3, 5], delta=1e-2, refine=True)
+    assert losses.upper[0] <= 1.1 * losses.lower[0]
+    assert losses.lower[1] < losses.upper[1]
+    # Where nothing is known, the reason is told.
+    with pytest.raises(type(error), match="too "):
+        study.epsilon("clipped", compositions=40, delta=1e-2, refine=True)
+
+
+def test_a_store_that_is_written_to_is_no_undecided_answer(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refine, "_PATIENCE_SECONDS", 0.2)
+    with hold(store), pytest.raises(InvalidInputError, match="expected a store at rest"):
+        open_study(store).compositions("Laplace", scale=4.0, epsilon=1.0, delta=1e-3, refine=True)
