@@ -127,7 +127,7 @@ class Bracketing:
             if amount <= self.lowest:
                 raise self.all_hold(amount)
             other = max(amount / ratio, self.lowest)
-            found = self.look(other)
+            found = self.look(other, math.inf)
             if found is None:
                 ratio **= 0.25
                 if ratio - 1.0 < 1e-3 * self.tolerance:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pbdist.errors import PrecisionError
 from pbdist.mechanisms import Pair
 from pbdist.query.size_goal import Bracket
 
@@ -84,6 +85,11 @@ class SizedNoise:
         What the noise costs a round on average, E[N], where the family adds messages.
     evaluations : int
         How often bounds were computed, and not looked up in a store.
+
+    Raises
+    ------
+    PrecisionError
+        If the certificate does not hold, whatever a search took it for: there is no such object then.
     """
 
     mechanism: Pair
@@ -103,3 +109,19 @@ class SizedNoise:
     scanned: tuple[ScannedPoint, ...]
     expected_messages: float | None
     evaluations: int
+
+    def __post_init__(self) -> None:
+        part = 1.0 - self.tolerance
+        refuted = (self.scale * part, None if self.mean is None else self.mean * part)
+        proved = (
+            self.delta_lower <= self.delta_upper <= self.delta < self.refuted_delta_lower
+            and (self.refuted_scale, self.refuted_mean) == refuted
+            and all(point.delta_lower > self.delta for point in self.scanned)
+        )
+        if not proved:
+            raise PrecisionError(
+                f"delta: expected a size whose bounds prove δ <= {self.delta!r}, and the opposite of one smaller by"
+                f" {self.tolerance:g}, got scale {self.scale!r} with δ from {self.delta_lower!r} to"
+                f" {self.delta_upper!r} and {self.refuted_scale!r} with δ from {self.refuted_delta_lower!r}: ask for"
+                " another tolerance of the size"
+            )

@@ -75,7 +75,7 @@ def smallest_scale(
         answer = search.certificate(high)
         if answer is None:
             # The refuted scale to be meets the goal: a better answer.
-            low, high = search.below(high * (1.0 - tolerance))
+            low, high = search.below_edge(high)
             continue
         if family.ordered and at_least_as_noisy(answer.mechanism, answer.refuted_mechanism):
             return answer
@@ -97,7 +97,7 @@ class _Search(Bracketing):
         goal = math.log(self.judge.goal.delta)
         above: float | None = None
         for step in range(_MOST_STEPS):
-            edge = high * (1.0 - self.tolerance)
+            edge = self._edge(high)
             if (low >= edge and above is None) or (above is not None and above >= high):
                 return high
             root = root_between(self.log_deltas, low, high, goal) if step < 8 or step % 2 else None
@@ -120,6 +120,24 @@ class _Search(Bracketing):
                 # δ is the goal's there, as far as can be told: half a tolerance further it is not.
                 above = aim * (1.0 + 0.5 * self.tolerance)
         return high
+
+    def below_edge(self, amount: float) -> tuple[float, float]:
+        """Return what `below` does of the amount whose scale is smaller by the tolerance, which meets the goal."""
+        refuted_scale = self.family.scale_of(amount) * (1.0 - self.tolerance)
+        edge, larger = self.family.amount_of(refuted_scale), 1.0
+        while self.family.scale_of(edge * larger) < refuted_scale and larger < 2.0:
+            larger += max(larger - 1.0, 2.0**-52)
+        edge *= larger
+        found = self.look(edge, math.inf)
+        if edge >= amount or found is None or not self.judge.holds(found):
+            pair = self.family.make(refuted_scale)
+            raise self.judge.unsettled(pair, self.judge.bounds(pair) if found is None else found)
+        return self.below(edge)
+
+    def _edge(self, amount: float) -> float:
+        """Return an amount whose scale is smaller by the tolerance at most, and that is smaller by as much itself."""
+        of_scale = self.family.amount_of(self.family.scale_of(amount) * (1.0 - self.tolerance))
+        return max(amount * (1.0 - self.tolerance), of_scale)
 
     def certificate(self, amount: float) -> Certificate | None:
         """Return the answer with what refutes the scale smaller by the tolerance; None if that meets the goal."""

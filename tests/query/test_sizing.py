@@ -1,5 +1,6 @@
 """Sizes of noise: their certificates against exact values of δ, and what is refused."""
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import (
     Gaussian,
     Histogram,
@@ -21,7 +22,7 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.query.sizing import SizedNoise, size
+from pbdist.query.sizing import ScannedPoint, SizedNoise, size
 from tests.strategies import examples
 
 
@@ -91,6 +92,40 @@ def test_rarest_lie_lies_in_the_certificate(compositions: int, epsilon: float, d
         truths = [Fraction(pair.p) for pair in (sized.mechanism, sized.refuted_mechanism)]
         assert response_delta(truths[0], compositions, epsilon) <= delta
         assert response_delta(truths[1], compositions, epsilon) > delta
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 0.1, 0.01, 1e-3])
+@pytest.mark.parametrize(
+    ("compositions", "epsilon", "delta"),
+    [
+        *itertools.product((1, 2, 17), (0.1, 1.0, 5.0), (0.9999, 0.9, 0.3, 1e-3, 1e-9)),
+        *((1, 10.0, delta) for delta in (1e-20, 1e-100)),
+    ],
+)
+def test_frequent_lies_against_binomial_sums(compositions: int, epsilon: float, delta: float, tolerance: float) -> None:
+    # The amount of noise is not the probability of a lie: a search that takes one for the other errs here.
+    sized = size(RandomizedResponse, compositions=compositions, epsilon=epsilon, delta=delta, tolerance=tolerance)
+    check_certificate(sized)
+    with mpmath.workdps(40):
+        assert response_delta(Fraction(sized.mechanism.p), compositions, epsilon) <= delta
+        assert response_delta(Fraction(sized.refuted_mechanism.p), compositions, epsilon) > delta
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"delta_upper": 2e-5},
+        {"refuted_delta_lower": 1e-5},
+        {"delta_lower": 9.9e-6},
+        {"refuted_scale": 10.0},
+        {"refuted_mean": 3.0},
+        {"scanned": (ScannedPoint(Gaussian(1.0), 1.0, None, 1e-5),)},
+    ],
+)
+def test_no_certificate_without_proof(change: dict[str, object]) -> None:
+    sized = size(Gaussian, compositions=10, epsilon=1.0, delta=1e-5)
+    with pytest.raises(PrecisionError, match="expected a size whose bounds prove"):
+        dataclasses.replace(sized, **{"delta_upper": 9.8e-6, "delta_lower": 9.7e-6, **change})
 
 
 def test_limits_of_lies() -> None:
