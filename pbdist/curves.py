@@ -161,12 +161,24 @@ def renyi_bounds(
     InvalidInputError
         If a parameter is out of its range; before any computation.
     PrecisionError
-        If the tolerance cannot be reached.
+        If the tolerance cannot be reached; the message names the mechanism and the order that failed, and the bounds
+        on its divergence that are certain. See the notes for when to expect it.
 
     Notes
     -----
-    The divergence of a product is the sum of those of its factors. Each is bounded on a grid of losses: see
-    `pbdist.buckets.renyi`.
+    The divergence of a product is the sum of those of its factors. Those of untruncated Gaussian and of discrete
+    Gaussian noise are closed forms, rounded outwards, at every order: see `pbdist.buckets.renyi_closed_form`. Others
+    are bounded on a grid of losses: see `pbdist.buckets.renyi`. There `PrecisionError` is to be expected
+
+    - at large orders of noise whose losses have no bound, where events decide whose masses float64 does not hold, so
+      that the upper bound stays far off or infinite: of ``SubsampledGaussian(1.0, 0.01)`` from orders of 2e4, of
+      ``Poisson(40.0)`` from 500, of ``NoisyCount(Gaussian(2.0), 5.0, 1)`` from 100 on;
+    - of a histogram that has a probability of about 1e-300 or less against 0, as it may be there or not;
+    - of divergences next to nothing: of counts in the billions that hardly differ, of probabilities that do not sum to
+      1, of sampling rates so small that the divergence is near 1e-24;
+    - with tolerances near the smallest, where a grid has no more than a million losses.
+
+    One order that fails fails the call; the others are answered when asked for without it.
 
     Examples
     --------

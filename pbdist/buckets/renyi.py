@@ -3,9 +3,10 @@ r"""Rényi divergences of a mechanism, from both sides.
 D_α(A‖B) = ln(Σ P_A^α P_B^(1-α)) / (α - 1), and the Kullback-Leibler divergence Σ P_A ln(P_A / P_B) for α = 1, in nats.
 Of independent pairs it is the sum: r compositions have r times that of one. It is infinite where A shows what B cannot.
 
-Of one pair, the loss cells of `pbdist.buckets.renyi_cells` bound F = Σ P_B φ(P_A / P_B); for α > 1 the sum in the
-logarithm is 1 + F, for α = 1 F is the divergence, where
-masses sum to 1; a histogram's totals T_A, T_B add T_B - 1 + α (T_A - T_B), and T_A - T_B for α = 1.
+Gaussian noise, continuous or discrete, has a closed form: `pbdist.buckets.renyi_closed_form`. Of any other pair, the
+loss cells of `pbdist.buckets.renyi_cells` bound F = Σ P_B φ(P_A / P_B); for α > 1 the sum in the logarithm is 1 + F,
+for α = 1 F is the divergence, where masses sum to 1; a histogram's totals T_A, T_B add T_B - 1 + α (T_A - T_B), and
+T_A - T_B for α = 1.
 Above the last edge a moment in closed form bounds what is left (`ElementaryPair.log_tail_moment`).
 """
 
@@ -16,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from pbdist.buckets.arguments import checked_components, checked_compositions, checked_precision
-from pbdist.buckets.renyi_faint import always_reveals, closed_form_above
+from pbdist.buckets.renyi_closed_form import closed_form_bounds
+from pbdist.buckets.renyi_faint import always_reveals
 from pbdist.buckets.renyi_terms import Interval, RenyiTerms
 from pbdist.buckets.renyi_window import MOST_CELLS, ROUGH_EDGES
 from pbdist.buckets.tradeoff_table import CurveTable
@@ -106,14 +108,18 @@ def divergence_bounds(
     Raises
     ------
     PrecisionError
-        If upper / lower - 1 cannot be brought to the tolerance.
+        If upper / lower - 1 cannot be brought to the tolerance; names order and direction, and says what is known.
     """
+    known = closed_form_bounds(pair, alpha)
+    if known is not None:
+        if known[1] > known[0] * (1.0 + tolerance):
+            raise _not_reached(pair, alpha, direction, Interval(*known), tolerance)
+        return known
     only = pair.directed_loss_masses(np.zeros(1), direction).only_a
     if float(only.lower[0]) > 0.0 or always_reveals(pair, direction):
         return math.inf, math.inf
-    ceiling = closed_form_above(pair, alpha)
     rough = RenyiTerms(pair, alpha, direction, ROUGH_EDGES)
-    best = Interval(rough.bounds().lower, min(rough.bounds().upper, ceiling))
+    best = rough.bounds()
     guess = max(best.lower, 1e-28)
     window = rough.window(0.05 * tolerance)
     closest, idle = math.inf, 0
@@ -137,7 +143,13 @@ def divergence_bounds(
             dense=terms.inner_gap > 0.5 * enough,
         )
         guess = max(best.lower, guess)
-    raise PrecisionError(
-        f"tolerance: the divergence of order {alpha:g} of {shown(pair)}, {direction.value}, lies between"
+    raise _not_reached(pair, alpha, direction, best, tolerance)
+
+
+def _not_reached(
+    pair: ElementaryPair, alpha: float, direction: Direction, best: Interval, tolerance: float
+) -> PrecisionError:
+    return PrecisionError(
+        f"tolerance: the divergence of order {alpha!r} of {shown(pair)}, {direction.value}, lies between"
         f" {best.lower:.6g} and {best.upper:.6g}, a relative {tolerance:.3g} was asked for"
     )

@@ -3,7 +3,8 @@
 Counts far from the mean have masses next to nothing but no bounded loss, so that the cells alone say no more than
 infinity. In one direction of a pair let "positive" counts be those of positive loss. Masses here are looked at one by
 one wherever both are above 1e-280; what is left on the positive side is at a distance from the mean of P_B's noise that
-has a mass below that, and the moment Σ P_A e^(t L) over all counts so far out has a closed form:
+has a mass below that, and the moment Σ P_A e^(t L) over all counts so far out has a closed form. (Discrete Gaussian
+noise needs none: see `pbdist.buckets.renyi_closed_form`.)
 
 - *Gaussian counts*: a count is a unit interval of the draws, so that the moment is at most that of the draws
   themselves, by data processing. 1e-280 lies beyond 34 standard deviations: for scales of 1 and more because the
@@ -12,8 +13,6 @@ has a mass below that, and the moment Σ P_A e^(t L) over all counts so far out 
   interval: P_A has P(X <= 0) against the mass of (shift - 1, shift], which is at least that of (-1, 0] where the shift
   is at most the mean. Where the first is above 1e-270, the second is at least 6e-5 of it, and the count has a loss;
   where it is below 1e-279, their ratio is at most 1 / (1 - e^(-34 / scale)) <= 1 + scale / 34.
-- *Discrete Gaussian*: Σ_k exp(-(k - c)² / 2 scale²) is largest at whole c (Poisson's summation formula), hence
-  D_α <= α s² / (2 scale²), as for the Gaussian (Canonne, Kamath & Steinke 2020, Proposition 5).
 - *Poisson*: the summands P(N = n) Π_(i<=s) ((n + i) / mean)^t of the direction B||A have ratios that fall with n: a
   geometric series from the first one.
 """
@@ -23,11 +22,11 @@ import math
 import numpy as np
 
 from pbdist.buckets.tradeoff import opposite
-from pbdist.mechanisms import UNIT_ROUNDOFF, DiscreteGaussian, ElementaryPair, Gaussian, NoisyCount, Poisson
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, NoisyCount, Poisson
 from pbdist.mechanisms.reversed import Reversed
 from pbdist.types import Direction
 
-__all__ = ["always_reveals", "closed_form_above", "log_faint_moment"]
+__all__ = ["always_reveals", "log_faint_moment"]
 
 #: Masses below the first may have no loss of their own, masses above the second have.
 _FAINT, _CLEAR = 1e-279, 1e-270
@@ -42,15 +41,6 @@ def always_reveals(pair: ElementaryPair, direction: Direction) -> bool:
     if isinstance(pair, NoisyCount):
         return pair.reading != "shift-inside" and direction is Direction.A_TO_B
     return isinstance(pair, Poisson) and direction is Direction.A_TO_B
-
-
-def closed_form_above(pair: ElementaryPair, alpha: float) -> float:
-    """Upper bound on the divergence of order α, of either direction; infinite where none is known."""
-    if isinstance(pair, Reversed):
-        return closed_form_above(pair.pair, alpha)
-    if not isinstance(pair, DiscreteGaussian):
-        return math.inf
-    return alpha * (pair.sensitivity / pair.scale) ** 2 / 2.0 * (1.0 + 16.0 * UNIT_ROUNDOFF)
 
 
 def log_faint_moment(pair: ElementaryPair, tilt: float, direction: Direction) -> float:
