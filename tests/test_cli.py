@@ -181,7 +181,7 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
         (("query", *CLIPPED, "4"), "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta"),
         (
             ("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "7"),
-            "between noise settings of its kind no order is proved: add it to the study's mechanisms",
+            "no order is known between noise settings of its kind: add it to the study's mechanisms",
         ),
         (("query", *CLIPPED, "4", "--epsilon", "0", "--factor", "2"), "factor: expected auto, got 2"),
         (

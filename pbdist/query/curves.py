@@ -12,9 +12,10 @@ from pbdist.buckets.renyi_state import state_renyi_bounds
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.tradeoff import SupportCurve, wholes_of
 from pbdist.buckets.tradeoff_table import checked_errors, variation_of
-from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import DeltaBounds
+from pbdist.query.arguments import check_direction, given_array
 from pbdist.store import StoredStudy, read_state
 from pbdist.types import Direction, FloatArray
 
@@ -131,10 +132,10 @@ def _answered(
     bounds: Callable[[int, FloatArray], tuple[FloatArray, FloatArray]], compositions: Any, axis: _Axis, direction: str
 ) -> CurveBounds:
     """Ask for each r once, and give the answers the shape of the arguments."""
-    if direction not in {"both", "each"}:
-        raise InvalidInputError(f"direction: expected one of both, each, got {shown(direction)}")
+    check_direction(direction)
+    rounds_given, points_given = given_array("compositions", compositions), given_array(axis.name, axis.points)
     try:
-        given = np.broadcast_arrays(np.asarray(compositions), np.asarray(axis.points))
+        given = np.broadcast_arrays(rounds_given, points_given)
     except ValueError as error:
         raise InvalidInputError(
             f"{axis.name}: expected a shape that broadcasts with compositions, got others"

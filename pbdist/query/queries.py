@@ -18,6 +18,7 @@ from pbdist.query.answers import (
     bound_delta,
     bound_epsilon,
 )
+from pbdist.query.arguments import check_direction, check_flag, given_array, noise_parameter, one_setting
 from pbdist.query.narrowing import Failures, narrow_compositions, narrow_epsilon
 from pbdist.query.refine import Point
 from pbdist.query.settings import Setting, Settings
@@ -25,8 +26,6 @@ from pbdist.store.layout import BOUNDS
 from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Queries"]
-
-_DIRECTIONS = ("both", "each")
 
 
 class Queries:
@@ -57,7 +56,8 @@ class Queries:
         refine: bool,
     ) -> DeltaBounds:
         """As `Study.delta`."""
-        _check_direction(direction)
+        check_direction(direction)
+        refine = check_flag("refine", refine)
         given = _given_epsilon(epsilon, exp_epsilon)
         shape, (rounds, losses), settings, number = self._asked(mechanism, noise, compositions=compositions, **given)
         asked = Questions(settings, number, checked_compositions(rounds))
@@ -88,7 +88,8 @@ class Queries:
         refine: bool,
     ) -> EpsilonBounds:
         """As `Study.epsilon`."""
-        _check_direction(direction)
+        check_direction(direction)
+        refine = check_flag("refine", refine)
         shape, (rounds, wanted), settings, number = self._asked(
             mechanism, noise, compositions=compositions, delta=delta
         )
@@ -117,6 +118,7 @@ class Queries:
         refine: bool,
     ) -> CompositionBounds:
         """As `Study.compositions`."""
+        refine = check_flag("refine", refine)
         given = _given_epsilon(epsilon, exp_epsilon)
         shape, (losses, wanted), settings, number = self._asked(mechanism, noise, **given, delta=delta)
         values, around = _losses(losses, given)
@@ -132,6 +134,13 @@ class Queries:
             self._refuse_unknown(setting)
         lower, upper = bound_compositions(asked, values, targets, around)
         return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)))
+
+    def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
+        """Return the one noise setting that a mechanism, or a label with parameters, names."""
+        _check_mechanism(mechanism, noise)
+        if isinstance(mechanism, Pair):
+            return self._settings.of_pair(mechanism)
+        return self._settings.of_label(mechanism, one_setting(noise))
 
     def _asking_again(
         self, mechanism: str | Pair, noise: Mapping[str, Any], asked: Questions, **arguments: Any
@@ -149,27 +158,24 @@ class Queries:
         self, mechanism: str | Pair, noise: Mapping[str, Any], **arguments: Any
     ) -> tuple[tuple[int, ...], tuple[Any, ...], Sequence[Setting], IntArray]:
         """Return the common shape, the arguments as vectors, the settings, and the number of each point's."""
-        varying = {name: value for name, value in noise.items() if _is_number(value)}
-        fixed = {name: value for name, value in noise.items() if name not in varying}
+        given = {name: given_array(name, value) for name, value in arguments.items()}
+        parameters = {name: noise_parameter(name, value) for name, value in noise.items()}
+        varying = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
+        fixed = {name: value for name, value in parameters.items() if not isinstance(value, np.ndarray)}
         try:
-            arrays = np.broadcast_arrays(*(np.asarray(value) for value in (*arguments.values(), *varying.values())))
+            arrays = np.broadcast_arrays(*given.values(), *varying.values())
         except ValueError as error:
-            shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in {**arguments, **varying}.items())
-            raise InvalidInputError(f"{next(iter(arguments))}: expected shapes that broadcast, got {shapes}") from error
+            shapes = ", ".join(f"{name} {value.shape}" for name, value in {**given, **varying}.items())
+            raise InvalidInputError(f"{next(iter(given))}: expected shapes that broadcast, got {shapes}") from error
         shape = arrays[0].shape
-        if not arrays[0].size:
-            raise InvalidInputError(f"{next(iter(arguments))}: expected at least one value, got none")
         vectors = [array.reshape(-1) for array in arrays]
-        asked, parameters = vectors[: len(arguments)], vectors[len(arguments) :]
-        if not isinstance(mechanism, str | Pair):
-            raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
+        asked, amounts = vectors[: len(arguments)], vectors[len(arguments) :]
+        _check_mechanism(mechanism, noise)
         if isinstance(mechanism, Pair):
-            if noise:
-                raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
             return shape, tuple(asked), [self._settings.of_pair(mechanism)], np.zeros(asked[0].size, dtype=np.int64)
         if not varying:
             return shape, tuple(asked), [self._settings.of_label(mechanism, fixed)], np.zeros(asked[0].size, np.int64)
-        table = np.stack([values.astype(np.float64) for values in parameters], axis=1)
+        table = np.stack(amounts, axis=1)
         rows, number = np.unique(table, axis=0, return_inverse=True)
         settings = [
             self._settings.of_label(mechanism, {**fixed, **dict(zip(varying, row, strict=True))})
@@ -206,12 +212,19 @@ class Queries:
         why = (
             "no stored setting is provably less noisy"
             if setting.ordered
-            else "it is not computed, and between noise settings of its kind no order is proved"
+            else "it is not computed, and no order is known between noise settings of its kind"
         )
         raise OffGridError(
             f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
             " run it again, or let refine=True compute it"
         )
+
+
+def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
+    if not isinstance(mechanism, str | Pair):
+        raise InvalidInputError(f"mechanism: expected a label of the study or a mechanism, got {shown(mechanism)}")
+    if isinstance(mechanism, Pair) and noise:
+        raise InvalidInputError(f"{next(iter(noise))}: expected none beside a mechanism, got one")
 
 
 def _any_above(setting: Setting) -> bool:
@@ -224,11 +237,6 @@ def _raise_first(failed: Failures, unknown: BoolArray) -> None:
     for place in np.flatnonzero(unknown).tolist():
         if place in failed:
             raise failed[place]
-
-
-def _check_direction(direction: Any) -> None:
-    if not isinstance(direction, str) or direction not in _DIRECTIONS:
-        raise InvalidInputError(f"direction: expected one of {', '.join(_DIRECTIONS)}, got {shown(direction)}")
 
 
 def _given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
@@ -254,12 +262,6 @@ def _losses(values: Any, given: Mapping[str, Any]) -> tuple[FloatArray, tuple[Fl
     inner = losses > 0.0
     below = np.where(inner, np.nextafter(losses, 0.0), losses)
     return losses, (below, np.where(inner, np.nextafter(losses, np.inf), losses))
-
-
-def _is_number(value: Any) -> bool:
-    if value is None or isinstance(value, str):
-        return False
-    return np.asarray(value).dtype.kind in "iuf"
 
 
 def _with_directions(shape: tuple[int, ...], direction: str) -> tuple[int, ...]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from pbdist.errors import OffGridError, StoreDamagedError
+from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
+from pbdist.query.arguments import given_array, one_setting
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
 from pbdist.query.union import Union
 from pbdist.store import (
@@ -94,8 +96,14 @@ class StoredPoints:
         StoreDamagedError
             The stored values cannot be read.
         """
-        cell = find_cell(self.spec, mechanism, noise)
-        r = find_composition(self.spec, compositions)
+        if not isinstance(mechanism, str):
+            raise InvalidInputError(f"mechanism: expected a label of the study, got {shown(mechanism)}")
+        cell = find_cell(self.spec, mechanism, one_setting(noise))
+        r = find_composition(self.spec, _one_number("compositions", compositions))
+        epsilon, exp_epsilon = (
+            value if value is None else _one_number(name, value)
+            for name, value in (("epsilon", epsilon), ("exp_epsilon", exp_epsilon))
+        )
         e = find_epsilon(self.spec, epsilon, exp_epsilon)
         self._check()
         stored, place = self._union.find(cell, r, e)
@@ -179,3 +187,11 @@ class StoredPoints:
         return StoreDamagedError(
             f"{self.where}: {setting} was computed, but its files have changed or are missing: run the study again"
         )
+
+
+def _one_number(name: str, value: Any) -> Any:
+    """Return one number of those that numpy knows, as Python has it."""
+    found = given_array(name, value)
+    if found.ndim or found.dtype.kind not in "iufO" or not isinstance(found.item(), int | float):
+        raise InvalidInputError(f"{name}: expected one number, got {shown(value)}")
+    return found.item()

@@ -168,16 +168,24 @@ class Study(StoredPoints):
         )
 
     def tradeoff(
-        self, mechanism: str | Pair, *, compositions: Any, type_one_error: Any, direction: str = "both", **noise: Any
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        type_one_error: Any,
+        direction: str = "both",
+        refine: bool = False,
+        **noise: Any,
     ) -> CurveBounds:
         """Bound the smallest type II error of a test at a type I error (f-DP), by what is stored.
 
         Parameters as for `delta`, but that `noise` names one setting, and as for `pbdist.tradeoff_bounds`. How close
         the bounds come depends on the ε of the study; those of ε = 0, where it is not stored, are those of `delta`.
+        With `refine` all of these ε are computed and stored where they are not.
         """
 
         def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", **noise)
+            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=refine, **noise)
 
         return stored_tradeoff(
             delta_at,
@@ -189,12 +197,12 @@ class Study(StoredPoints):
         )
 
     def total_variation(
-        self, mechanism: str | Pair, *, compositions: Any, direction: str = "both", **noise: Any
+        self, mechanism: str | Pair, *, compositions: Any, direction: str = "both", refine: bool = False, **noise: Any
     ) -> CurveBounds:
         """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`."""
 
         def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", **noise)
+            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=refine, **noise)
 
         pair = self._pair(mechanism, noise)
         return stored_total_variation(delta_at, pair, compositions=compositions, direction=direction)
@@ -251,7 +259,7 @@ class Study(StoredPoints):
         return PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
 
     def _pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
-        return mechanism if isinstance(mechanism, Pair) else self._settings.of_label(mechanism, noise).cell.pair
+        return self._queries.setting(mechanism, noise).cell.pair
 
 
 def open_study(where: str | Path | Place) -> Study:
