@@ -1,6 +1,7 @@
 """The command line: in this process where nothing but its answer counts, else as a user meets it."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from pbdist.buckets.table import BoundsTable
 from pbdist.cli import main
 from pbdist.mechanisms import Laplace
 from pbdist.mechanisms.pair import Pair
+from pbdist.query import open_study
 from pbdist.run import batch
 from tests.studies import TIGHT, TINY, files_of, results_of, write_study
 
@@ -116,6 +118,32 @@ def test_query_prints_both_directions_and_their_maximum(folder: Path, called: Ca
     )
 
 
+def test_a_single_query_answers_the_epsilon_asked_for(folder: Path, called: Called) -> None:
+    study = open_study(folder / "data/tiny.zarr")
+    point = ["data/tiny.zarr", "--mechanism", "Laplace", "--scale", "3", "--compositions", "4", "--json"]
+    stored = json.loads(called("query", *point, "--exp-epsilon", "2", cwd=folder).stdout)
+    assert stored["epsilon"] == math.log(2.0)
+    assert stored["exp_epsilon"] == 2.0
+    # One ulp off a stored ε, between points, at another setting: the same keys, and what `Study.delta` says there.
+    near = math.nextafter(math.log(2.0), 0.0)
+    cases: list[tuple[float, list[str], dict[str, Any]]] = [
+        (3.0, ["--epsilon", repr(near)], {"epsilon": near}),
+        (3.0, ["--epsilon", "0.3", "--each"], {"epsilon": 0.3}),
+        (4.0, ["--exp-epsilon", "1.7"], {"exp_epsilon": 1.7}),
+        (3.0, ["--exp-epsilon", repr(2.0 + 2**-51)], {"exp_epsilon": 2.0 + 2**-51}),
+    ]
+    for scale, options, given in cases:
+        answer = json.loads(called("query", *point, "--scale", str(scale), *options, cwd=folder).stdout)
+        assert answer.keys() == stored.keys()
+        assert answer["bounds"].keys() == stored["bounds"].keys()
+        (name, value), bounds = next(iter(given.items())), answer["bounds"]["maximum"]
+        assert answer[name] == value
+        found = study.delta("Laplace", scale=scale, compositions=4, **given)
+        assert (bounds["delta_lower"], bounds["delta_upper"]) == (found.lower, found.upper)
+        assert answer["setting"] == f"Laplace(scale={scale:g}, sensitivity=1)"
+    assert "ε = 0.3" in called("query", *point[:-1], "--epsilon", "0.3", cwd=folder).stdout
+
+
 def test_a_query_imports_only_what_it_needs(folder: Path) -> None:
     arguments = ["query", *CLIPPED, "4", "--epsilon", "0"]
     program = (
@@ -193,7 +221,7 @@ CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
             ("query", "study.yaml", "--mechanism", "x", "--compositions", "4", "--epsilon", "0"),
             "expected a pbdist store",
         ),
-        (("query", *CLIPPED, "4", "--epsilon", "inf"), "epsilon: expected a finite number, got inf"),
+        (("query", *CLIPPED, "4", "--epsilon", "inf"), "epsilon: expected finite numbers of at least 0, got inf"),
         (("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "inf"), "scale: expected a finite number, got inf"),
         (("query", *CLIPPED, "1" + 400 * "0", "--epsilon", "0"), "compositions: expected whole numbers of at least 1"),
         (

@@ -3,10 +3,16 @@
 import argparse
 import gc
 import json
+import math
+from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.output import page
+
+if TYPE_CHECKING:
+    from pbdist.query import Study
+    from pbdist.query.lookup import Bounds
 
 __all__ = ["add_to"]
 
@@ -63,7 +69,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--refine", action="store_true", help="compute the points that are missing and add them to the store"
     )
-    parser.add_argument("--each", action="store_true", help="both directions, not the larger of them")
+    parser.add_argument(
+        "--each", action="store_true", help="both directions, not the larger of them, of several answers"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
     parser.set_defaults(action=_query)
 
@@ -78,7 +86,7 @@ def _factor(text: str) -> float | str:
 def _query(options: argparse.Namespace) -> int:
     # What is imported is there to stay: a fifth of the time would go into looking for garbage among it.
     gc.disable()
-    from pbdist.errors import InvalidInputError, OffGridError
+    from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
     from pbdist.query.answer_tables import answers_as_json, answers_table
 
@@ -94,14 +102,11 @@ def _query(options: argparse.Namespace) -> int:
         )
     study = open_study(options.store)
     single = all(len(values) == 1 for values in (*asked.values(), *numbers.values()))
-    if single and "delta" not in asked and not options.each:
-        plain = {name: values[0] for name, values in (*asked.items(), *numbers.items())}
-        try:
-            _show_stored(study.lookup(options.mechanism, **plain, **texts), options)
-        except OffGridError:
-            pass  # Answered, or refused, below.
-        else:
-            return 0
+    if single and "delta" not in asked:
+        point = {name: values[0] for name, values in asked.items()}
+        noise = {name: values[0] for name, values in numbers.items()}
+        _show_point(_bounds_at(study, options, point, {**noise, **texts}), options)
+        return 0
     names = [*numbers, *asked]
     rows = list(product(*numbers.values(), *asked.values()))
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
@@ -128,7 +133,39 @@ def _given(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
-def _show_stored(bounds: Any, options: argparse.Namespace) -> None:
+def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any], noise: dict[str, Any]) -> "Bounds":
+    """Return the bounds on δ at exactly the ε, or e^ε, that is asked for."""
+    from pbdist.errors import OffGridError
+    from pbdist.query.lookup import Bounds
+    from pbdist.types import Direction
+
+    # As `Study.delta` does: of e^ε a stored ε is meant where it is the float nearest to the logarithm.
+    given = point.get("exp_epsilon")
+    epsilon = point["epsilon"] if given is None else math.log(given) if given > 0.0 else math.nan
+    if epsilon in study.spec.epsilon:
+        try:
+            found = study.lookup(options.mechanism, compositions=point["compositions"], epsilon=epsilon, **noise)
+            return replace(found, asked_exp_epsilon=given)
+        except OffGridError:
+            pass  # Answered, or refused, by what is near.
+    bounds = study.delta(options.mechanism, **point, **noise, refine=options.refine, direction="each")
+    values = {
+        "delta_lower": bounds.lower,
+        "delta_upper": bounds.upper,
+        "log_delta_lower": bounds.log_lower,
+        "log_delta_upper": bounds.log_upper,
+    }
+    return Bounds(
+        setting=study.describe(options.mechanism, **noise),
+        compositions=point["compositions"],
+        epsilon=epsilon,
+        directions=tuple(direction.value for direction in Direction),
+        asked_exp_epsilon=given,
+        **{name: tuple(value.tolist()) for name, value in values.items()},
+    )
+
+
+def _show_point(bounds: "Bounds", options: argparse.Namespace) -> None:
     from pbdist.query.tables import bounds_as_json, bounds_table
 
     if options.json:

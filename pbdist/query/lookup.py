@@ -23,7 +23,7 @@ _MOST_LISTED = 12
 
 @dataclass(frozen=True)
 class Bounds:
-    """Certified bounds on δ(ε) at one stored point.
+    """Certified bounds on δ(ε) at one point.
 
     Attributes
     ----------
@@ -32,11 +32,13 @@ class Bounds:
     compositions
         The number r of compositions.
     epsilon
-        ε in nats, exactly as stored.
+        ε in nats, exactly as stored or asked for; where e^ε was asked for the float nearest to its logarithm.
     directions
         The names of the directions, in the order of the tuples.
     delta_lower, delta_upper, log_delta_lower, log_delta_upper
         One value for each direction; logarithms are natural.
+    asked_exp_epsilon
+        The e^ε that was asked for; None where ε was.
     """
 
     setting: str
@@ -47,11 +49,12 @@ class Bounds:
     delta_upper: tuple[float, ...]
     log_delta_lower: tuple[float, ...]
     log_delta_upper: tuple[float, ...]
+    asked_exp_epsilon: float | None = None
 
     @property
     def exp_epsilon(self) -> float:
         """The value e^ε."""
-        return exponential(self.epsilon)
+        return exponential(self.epsilon) if self.asked_exp_epsilon is None else self.asked_exp_epsilon
 
     @property
     def maximum(self) -> tuple[float, float]:

@@ -113,12 +113,13 @@ class StoredPoints:
         values = {name: read_values(stored, name, (row, slice(None), column, point)) for name in BOUNDS}
         if any(np.isnan(value).any() for value in values.values()):
             raise self._missing(cell, stored, row)
+        told: dict[str, Any] = {name: tuple(float(x) for x in value) for name, value in values.items()}
         return Bounds(
             setting=self.spec.cells[cell].describe(),
             compositions=self.spec.compositions[r],
             epsilon=self.spec.epsilon[e],
             directions=tuple(direction.value for direction in Direction),
-            **{name: tuple(float(x) for x in value) for name, value in values.items()},
+            **told,
         )
 
     def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:

@@ -125,6 +125,16 @@ class Study(StoredPoints):
             refine=refine,
         )
 
+    def describe(self, mechanism: str | Pair, **noise: Any) -> str:
+        """Return the one noise setting that a mechanism, or a label with parameters, names, as text.
+
+        Raises
+        ------
+        OffGridError, InvalidInputError
+            As `delta`.
+        """
+        return self._queries.setting(mechanism, noise).cell.describe()
+
     def epsilon(
         self,
         mechanism: str | Pair,
