@@ -28,7 +28,9 @@ Each channel, for the parameters as the real numbers that their float64 values a
   p(1-f) + (1-p)f, which is everything from p to 1/2; renaming the answers turns p into 1 - p.
 - *(ε, δ)*: with probability 1 - δ'/δ a revealed input is answered by randomized response of odds e^ε instead, which
   makes of δ every δ' <= δ; then ε falls by flipping more often.
-- *Products*: factor by factor; a reversed pair by the channel of the pair, which acts on both distributions.
+- *Products*: factor by factor; a reversed pair by the channel of the pair, which acts on both distributions. Reversed
+  twice it is the pair again, and so it is reversed once where the pair is symmetric: of all kinds above that are,
+  a bijection of the outcomes exchanges A and B, which is a channel both ways.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -108,8 +110,12 @@ def at_least_as_noisy(more: Pair, less: Pair) -> bool:
 
 def _order_of_factor(factor: ElementaryPair) -> NoiseOrder | None:
     if type(factor) is Reversed:
+        if type(factor.pair) is Reversed:
+            return _order_of_factor(factor.pair.pair)
         order = _order_of_factor(factor.pair)
-        return None if order is None else NoiseOrder(("Reversed", order.family), order.amounts)
+        if order is None or factor.pair.symmetric:
+            return order
+        return NoiseOrder(("Reversed", order.family), order.amounts)
     # By the exact type: what a subclass changes is not known here.
     amounts = _AMOUNTS.get(type(factor))
     found = None if amounts is None else amounts(factor)

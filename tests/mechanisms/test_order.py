@@ -93,6 +93,35 @@ def test_amounts_are_exact():
     assert noise_order(RandomizedResponse(0.9)).amounts == (1 - Fraction(0.9),)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Reversed(Reversed(Poisson(9))), Poisson(9)),
+        (Reversed(Reversed(Reversed(SubsampledGaussian(2, 0.1)))), Reversed(SubsampledGaussian(2, 0.1))),
+        (Reversed(Laplace(3)), Laplace(3)),
+        (Reversed(Reversed(Gaussian(3))), Gaussian(3)),
+        (Reversed(RandomizedResponse(0.6)), RandomizedResponse(0.6)),
+        (Reversed(ApproximateDP(0.2, 1e-5)), ApproximateDP(0.2, 1e-5)),
+        (Product(Poisson(9), Reversed(DiscreteLaplace(3))), Product(Poisson(9), DiscreteLaplace(3))),
+    ],
+    ids=str,
+)
+def test_what_is_reversed_to_the_same_is_as_noisy(first, second):
+    assert at_least_as_noisy(first, second)
+    assert at_least_as_noisy(second, first)
+    # Direction by direction, as both are claimed.
+    grid = {"compositions": [1, 3], "epsilon": [0.0, 0.5], "direction": "each"}
+    one, other = (privacy_bounds(pair, **grid) for pair in (first, second))
+    assert np.all(one["delta_lower"].values <= other["delta_upper"].values)
+    assert np.all(other["delta_lower"].values <= one["delta_upper"].values)
+
+
+def test_a_pair_that_is_not_symmetric_is_not_its_reverse():
+    for pair in (Poisson(9), SubsampledGaussian(2, 0.1)):
+        assert not at_least_as_noisy(Reversed(pair), pair)
+        assert not at_least_as_noisy(pair, Reversed(pair))
+
+
 def test_a_subclass_has_no_order_of_its_own():
     class Other(Gaussian):
         pass
