@@ -75,7 +75,7 @@ class StoreDamagedError(PbdistError, OSError):
 
 
 class BatchError(PbdistError, RuntimeError):
-    """Some batches of a study could not be computed: the text names the cells and the cause."""
+    """Some batches of a study, or entries of a table, could not be computed: the text names them and the cause."""
 
 
 class WorkersLostError(PbdistError, ConnectionError):

@@ -1,10 +1,13 @@
 """The sizing table as Markdown: what was published, whether it holds, and the smallest noise that does."""
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pbdist.errors import BatchError, PbdistError
 from pbdist.mechanisms import Gaussian, Laplace
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
+from pbdist.mechanisms.pair import Pair
 from pbdist.query.observations import CountNoise, NoisyCounts, PublishedSetting, System, SystemTarget
 from pbdist.query.sizing import SizedNoise
 from pbdist.query.system_sizing import Judgement, judge, size_system
@@ -15,7 +18,7 @@ from pbdist.study.spec import exponential
 __all__ = ["sizing_table"]
 
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
-_DIGITS = 3
+_DIGITS, _WIDTH = 3, 120
 
 
 def sizing_table(
@@ -23,9 +26,10 @@ def sizing_table(
 ) -> Iterator[str]:
     """Yield the lines of the table, computed one after the other.
 
-    Every target of a system with noisy counts has two tables: the published noise under each reading, and the smallest
-    Laplace and Gaussian noise under the readings that describe a system, with certificates. The other systems have one
-    together.
+    Every target of a system with noisy counts has the system's description and two tables: the published noise under
+    each reading, and the smallest Laplace and Gaussian noise under the readings that describe a system, with
+    certificates. The other systems have one together. Where nothing can be sized or judged, as for a target that no
+    noise meets, the row says why and the table goes on.
 
     Parameters
     ----------
@@ -34,8 +38,13 @@ def sizing_table(
         How much smaller the noise is that is refuted, relatively.
     progress : callable, optional
         Is told what is being computed.
+
+    Raises
+    ------
+    BatchError
+        After the last line, if rows say why they have no answer.
     """
-    told = progress or (lambda _: None)
+    told = _Progress(progress or (lambda _: None))
     others = []
     for system in systems:
         if not isinstance(system.observation, NoisyCounts):
@@ -43,6 +52,8 @@ def sizing_table(
             continue
         for target in system.targets:
             yield f"#### `{system.name}`: {_goal(target)}"
+            yield ""
+            yield from textwrap.wrap(system.description, _WIDTH)
             yield ""
             yield from _published(system, system.observation, target, told)
             yield ""
@@ -52,6 +63,28 @@ def sizing_table(
         yield "#### One amount of noise"
         yield ""
         yield from _amounts(others, tolerance, told)
+    if told.problems:
+        number = len(told.problems)
+        rows = "an entry" if number == 1 else f"{number} entries"
+        raise BatchError(f"table: expected an answer everywhere, got none for {rows}: {told.problems[0]}")
+
+
+@dataclass
+class _Progress:
+    """Tells what is being computed, and keeps what could not be."""
+
+    tell: Callable[[str], None]
+    doing: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    def __call__(self, text: str) -> None:
+        self.doing = text
+        self.tell(text)
+
+    def failed(self, error: PbdistError) -> str:
+        """Keep an error; return it as it may stand in a cell."""
+        self.problems.append(f"{self.doing}: {error}")
+        return str(error).replace("|", "\\|")
 
 
 @dataclass(frozen=True)
@@ -64,15 +97,13 @@ class _Rounded:
     judgement: Judgement
 
 
-def _published(
-    system: System, observation: NoisyCounts, target: SystemTarget, told: Callable[[str], None]
-) -> Iterator[str]:
+def _published(system: System, observation: NoisyCounts, target: SystemTarget, told: _Progress) -> Iterator[str]:
     """Yield the settings that were published for the target's rounds, or for none in particular."""
     yield _row("published noise", "mean", "scale", "messages a round", *observation.readings)
     yield "|---|---:|---:|---:|" + "---|" * len(observation.readings)
     for setting in _settings(system, target):
         told(f"{system.name}, {target.compositions:,} rounds: {_name(setting)}")
-        verdicts = [_verdict(judge(mechanism, target)) for mechanism in setting.mechanisms]
+        verdicts = [_verdict(mechanism, target, told) for mechanism in setting.mechanisms]
         yield _row(
             _name(setting),
             _number(setting.mean),
@@ -83,7 +114,7 @@ def _published(
 
 
 def _smallest(
-    system: System, observation: NoisyCounts, target: SystemTarget, tolerance: float, told: Callable[[str], None]
+    system: System, observation: NoisyCounts, target: SystemTarget, tolerance: float, told: _Progress
 ) -> Iterator[str]:
     known = next((setting for setting in system.settings if setting.compositions == target.compositions), None)
     yield _row(
@@ -104,8 +135,12 @@ def _smallest(
             continue
         for noise in _NOISES:
             told(f"{system.name}, {target.compositions:,} rounds: smallest {noise.__name__}, {reading}")
-            sized = size_system(system, target, noise=noise, reading=reading, tolerance=tolerance)
-            found = _rounded(observation, target, sized, noise, reading)
+            try:
+                sized = size_system(system, target, noise=noise, reading=reading, tolerance=tolerance)
+                found = _rounded(observation, target, sized, noise, reading)
+            except PbdistError as error:
+                yield _row(noise.__name__, reading, f"none: {told.failed(error)}", *[""] * 6)
+                continue
             saved = "" if known is None else _percent(1.0 - found.messages / _messages(observation, known, reading))
             yield _row(
                 noise.__name__,
@@ -120,7 +155,7 @@ def _smallest(
             )
 
 
-def _amounts(systems: Iterable[System], tolerance: float, told: Callable[[str], None]) -> Iterator[str]:
+def _amounts(systems: Iterable[System], tolerance: float, told: _Progress) -> Iterator[str]:
     yield _row(
         "system",
         "target",
@@ -133,15 +168,18 @@ def _amounts(systems: Iterable[System], tolerance: float, told: Callable[[str], 
     for system in systems:
         for target in system.targets:
             told(f"{system.name}, {target.compositions:,} rounds")
-            published = [
-                f"{setting.name} {_plain(setting)}: {_verdict(judge(setting.mechanisms[0], target))}"
+            published = "; ".join(
+                f"{setting.name} {_plain(setting)}: {_verdict(setting.mechanisms[0], target, told)}"
                 for setting in system.settings
-            ]
-            sized = size_system(system, target, tolerance=tolerance)
+            )
+            start = (f"`{system.name}`", _goal(target), published or "none")
+            try:
+                sized = size_system(system, target, tolerance=tolerance)
+            except PbdistError as error:
+                yield _row(*start, f"none: {told.failed(error)}", "", "")
+                continue
             yield _row(
-                f"`{system.name}`",
-                _goal(target),
-                "; ".join(published) or "none",
+                *start,
                 f"{_amount_name(system)} {_number(sized.scale)}",
                 rounded_up(sized.delta_upper, _DIGITS),
                 rounded_down(sized.refuted_delta_lower, _DIGITS),
@@ -177,7 +215,11 @@ def _goal(target: SystemTarget) -> str:
     return f"δ <= {target.delta:g} at {min(plain, power, key=len)} after {rounds}"
 
 
-def _verdict(judgement: Judgement) -> str:
+def _verdict(mechanism: Pair, target: SystemTarget, told: _Progress) -> str:
+    try:
+        judgement = judge(mechanism, target)
+    except PbdistError as error:
+        return f"not judged: {told.failed(error)}"
     if judgement.verdict is Verdict.YES:
         return f"yes, δ <= {rounded_up(judgement.delta_upper, _DIGITS)}"
     if judgement.verdict is Verdict.NO:

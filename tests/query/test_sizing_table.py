@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pbdist import Gaussian, InvalidInputError, Laplace, privacy_bounds
+from pbdist import BatchError, Gaussian, InvalidInputError, Laplace, privacy_bounds
 from pbdist.cli import main
 from pbdist.query.observations import NoisyCounts
 from pbdist.query.sizing_table import sizing_table
@@ -108,6 +108,42 @@ def test_systems_of_a_file_from_the_command_line(tmp_path: Path, capsys: pytest.
     assert found["delta_upper"] <= 1e-4 < found["refuted"]["delta_lower"]
     assert main(["size", "--systems", str(path), "--system", "dp-sgd"]) == 2
     assert "system: expected one of counts, answers, got 'dp-sgd'" in capsys.readouterr().err
+
+
+_UNSIZED = """format: 1
+systems:
+  - name: responses
+    description: What is seen.
+    observation: {kind: RandomizedResponse}
+    targets:
+      - {compositions: 1, epsilon: 30, delta: 0.9, example: all}
+      - {compositions: 1, epsilon: 1, delta: 0.1, example: all}
+"""
+
+
+def test_the_table_goes_on_where_a_target_has_no_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "systems.yaml"
+    path.write_text(_UNSIZED, encoding="utf-8")
+    assert main(["size", "--table", "--systems", str(path), "--tolerance", "0.1"]) == 1
+    printed = capsys.readouterr()
+    first, second = printed.out.splitlines()[-2:]
+    assert first.startswith("| `responses` | δ <= 0.9 at ε = 30 after 1 round | none | none: delta: expected a goal")
+    assert first.count("|") == second.count("|") == 7
+    assert "| 1 - p = 0.2" in second
+    assert "got none for an entry: responses, 1 rounds: delta: expected a goal" in printed.err
+
+
+def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise InvalidInputError("a|b")
+
+    monkeypatch.setattr("pbdist.query.sizing_table.judge", refuse)
+    monkeypatch.setattr("pbdist.query.sizing_table.size_system", refuse)
+    lines: list[str] = []
+    with pytest.raises(BatchError, match=r"got none for 6 entries: counts, 4 rounds: large \(Laplace\): a\|b"):
+        lines.extend(sizing_table(systems, tolerance=0.1))
+    assert [line.count(r"none: a\|b") for line in lines if line.startswith("| Gaussian")] == [1]
+    assert r"mine scale 30, sensitivity 2: not judged: a\|b" in lines[-1]
 
 
 def test_alpenhorn_is_sized() -> None:
