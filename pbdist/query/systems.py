@@ -188,7 +188,8 @@ def _setting_model(observation: NoisyCounts | NoiseObservation) -> type[SettingM
 
 def _amount(model: Any) -> float:
     """Return the one number that a published setting has."""
-    # The sum of independent Poisson numbers is a Poisson number.
+    # The sum of independent Poisson numbers is a Poisson number. Servers that tell what they added hide nothing:
+    # the file has to count the honest ones.
     if isinstance(model, ServersSettingModel):
         return model.servers * model.messages
     return float(model.p if isinstance(model, ResponseSettingModel) else model.scale)

@@ -46,13 +46,13 @@ def _delta(value: JsonValue) -> float:
     return delta
 
 
-def _shift(value: JsonValue) -> int:
+def _natural(value: JsonValue) -> int:
     if type(value) is not int or value < 1:
         raise custom_error(grids.GridError(f"expected a whole number of at least 1, got {shown(value)}"))
     return value
 
 
-def _share(value: JsonValue) -> float:
+def _positive(value: JsonValue) -> float:
     share = _number(value)
     if share <= 0.0:
         raise custom_error(grids.GridError(f"expected a number above 0, got {shown(value)}"))
@@ -124,9 +124,9 @@ class CountModel(BaseModel):
     """One of these counts."""
 
     model_config = STRICT
-    shift: Annotated[int, PlainValidator(_shift)]
-    share: Annotated[float, PlainValidator(_share)] = 1.0
-    messages: Annotated[float, PlainValidator(_share)] = 1.0
+    shift: Annotated[int, PlainValidator(_natural)]
+    share: Annotated[float, PlainValidator(_positive)] = 1.0
+    messages: Annotated[float, PlainValidator(_positive)] = 1.0
     reversed: bool = False
 
 
@@ -167,10 +167,10 @@ class CountSettingModel(SettingModel):
 
 
 class ServersSettingModel(SettingModel):
-    """How many servers add how many messages each, on average."""
+    """How many servers, all of them honest, add how many messages each, on average."""
 
-    servers: Number
-    messages: Number
+    servers: Annotated[int, PlainValidator(_natural)]
+    messages: Annotated[float, PlainValidator(_positive)]
 
 
 class ScaleSettingModel(SettingModel):

@@ -149,6 +149,19 @@ def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
             _START + "    observation: {kind: SubsampledGaussian, rate: 7}\n" + _TARGETS,
             "systems[0].observation: SubsampledGaussian.rate: expected",
         ),
+        *[
+            (
+                _START + "    observation: {kind: Poisson}\n" + _TARGETS + "    settings: [{name: a, example: it, "
+                f"servers: {servers}, messages: {messages}}}]\n",
+                f"systems[0].settings[0].{problem}",
+            )
+            for servers, messages, problem in (
+                ("-2", "-10", "servers: expected a whole number of at least 1, got -2"),
+                ("2", "-10", "messages: expected a number above 0, got -10"),
+                ("2.5", "10", "servers: expected a whole number of at least 1, got 2.5"),
+                ("2", "0", "messages: expected a number above 0, got 0"),
+            )
+        ],
         (
             _START + _COUNTS + _TARGETS + "  - name: mine\n    description: Again.\n" + _COUNTS + _TARGETS,
             "systems[1].name: expected each name once, got 'mine' again",
