@@ -262,6 +262,7 @@ def test_stores_of_old_formats_are_not_added_to(tmp_path: Path) -> None:
     assert check_store(path).healthy
 
 
+@pytest.mark.cluster
 def test_in_an_object_store(tmp_path: Path) -> None:
     study = load_study(write_study(tmp_path, TIGHT))
     url = "s3://tables/tiny/s.zarr"
