@@ -13,6 +13,8 @@ __all__ = ["Bracketing"]
 _LOWEST, _HIGHEST = 1e-30, 1e30
 #: Where no order is proved, the search for a first scale goes this far either way, by factors of 2.
 _DOUBLINGS = 24
+#: .. or as far as -ln δ, once it is above the first number, grows by the second factor in so many doublings.
+_TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
 
 
 class Bracketing:
@@ -25,9 +27,15 @@ class Bracketing:
         if limits is not None:
             self.lowest = max(family.amount_of(limits[0]), _LOWEST)
             self.highest = min(family.amount_of(limits[1]), _HIGHEST)
+            # The limits are of scales, and amounts are rounded.
+            while self.lowest < self.highest and family.scale_of(self.lowest) < limits[0]:
+                self.lowest *= 1.0 + 2.0**-50
+            while self.lowest < self.highest and family.scale_of(self.highest) > limits[1]:
+                self.highest /= 1.0 + 2.0**-50
         self.log_deltas: dict[float, float] = {}
         self.looked: dict[float, Bracket] = {}
         self.refusal = ""
+        self.stalled: set[int] = set()
 
     def look(self, amount: float, gap: float | None = None) -> Bracket | None:
         """Bound δ at an amount of noise, coarsely or (`gap`) as narrowly as it takes; None where there is no pair."""
@@ -49,6 +57,9 @@ class Bracketing:
         amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
         if not amounts:
             amount = self.family.amount_of(self.family.start(self.judge.goal))
+            if not self.family.ordered:
+                # It may be the very scale at which δ is the goal's, and so may its half.
+                amount *= 1.0 + 0.1 * self.tolerance
             return min(max(amount, self.lowest), self.highest), None
         low, high = 0, len(amounts)
         while low < high:
@@ -87,7 +98,7 @@ class Bracketing:
                 continue
             if downward and not self.judge.settles(found):
                 found = self.look(other, math.inf) or found
-                if not self.judge.settles(found):
+                if found.lower == 0.0 and found.upper == 1.0:
                     # Losses beyond what bounds are computed for.
                     raise self.all_hold(amount)
             if self.judge.holds(found) is not downward:
@@ -97,11 +108,13 @@ class Bracketing:
     def bracket_anywhere(self, start: float) -> tuple[float, float]:
         """Return the same where nothing is known of how δ goes: on a grid of factors of 2, then about its best point.
 
-        Without limits the grid reaches 2^24 times either way from `start`.
+        Without limits the grid reaches 2^24 times either way from `start`, unless δ stops falling that way.
         """
         for position in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
             amount = start * 2.0**position
             if self.given and not self.lowest <= amount <= self.highest:
+                continue
+            if self._stalled(start, position):
                 continue
             found = self.look(amount)
             if found is not None and self.judge.holds(found):
@@ -113,6 +126,17 @@ class Bracketing:
                     return self.below(amount)
         amount = self._deepest()
         return self.below(amount)
+
+    def _stalled(self, start: float, position: int) -> bool:
+        """Whether δ no longer falls along the doublings (or halvings) before one."""
+        side = 1 if position > 0 else -1
+        if side not in self.stalled and abs(position) > _PATIENCE:
+            places = [start * 2.0 ** (position - side * back) for back in (1, 1 + _PATIENCE)]
+            last, first = (self.log_deltas.get(place, math.nan) for place in places)
+            # Where the family has no mechanism the comparisons are false.
+            if -first > _TOLD_FROM_ONE and -last <= _GROWTH * -first:
+                self.stalled.add(side)
+        return side in self.stalled
 
     def below(self, amount: float) -> tuple[float, float]:
         """Return an amount that is not known to meet the goal, and the smallest one above it that was seen to.

@@ -1,15 +1,17 @@
 """Families of clipped counts, whose noise has a mean and a scale, and the messages that it takes."""
 
+import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import MECHANISMS, ElementaryPair, NoisyCount, Pair, Poisson, Reversed
 from pbdist.mechanisms.additive import AdditiveNoise
 
-__all__ = ["CountFamily", "count_family_of", "expected_messages", "noise_class"]
+__all__ = ["CountFamily", "count_family_of", "expected_messages", "noise_class", "wrong_parameters"]
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,11 @@ class CountFamily:
     weights : tuple of float, optional
         Messages that each count is worth, in the order of the factors; 1 each by default. A pair of messages that are
         counted as one is worth 2.
+
+    Raises
+    ------
+    InvalidInputError
+        If `make` is no callable, or a weight is no finite number above 0.
 
     Examples
     --------
@@ -40,6 +47,20 @@ class CountFamily:
     make: Callable[[float, float], Pair]
     weights: tuple[float, ...] | None = None
 
+    def __post_init__(self) -> None:
+        if not callable(self.make):
+            raise InvalidInputError(
+                f"CountFamily.make: expected a callable from a mean and a scale, got {shown(self.make)}"
+            )
+        if self.weights is None:
+            return
+        weights: Any = self.weights
+        if not isinstance(weights, tuple | list) or not all(map(_is_weight, weights)):
+            raise InvalidInputError(
+                f"CountFamily.weights: expected finite numbers above 0, one for each count, got {shown(weights)}"
+            )
+        object.__setattr__(self, "weights", tuple(map(float, weights)))
+
     def pair(self, mean: float, scale: float) -> Pair:
         """Return the mechanism of a mean and a scale.
 
@@ -56,6 +77,16 @@ class CountFamily:
                 f"CountFamily.weights: expected one for each of {len(pair.factors)} counts, got {shown(self.weights)}"
             )
         return pair
+
+    def check(self) -> None:
+        """Raise what is wrong with the family whatever mean and scale are."""
+        for mean, scale in ((1.0, 1.0), (1e4, 1e3)):
+            try:
+                self.pair(mean, scale)
+            except InvalidInputError:
+                continue
+            return
+        self.pair(1e2, 1e1)
 
     def messages(self, mean: float, scale: float) -> float:
         """Return what the noise takes on average, in messages."""
@@ -78,6 +109,11 @@ def expected_messages(pair: Pair) -> float | None:
         else:
             return None
     return total
+
+
+def _is_weight(weight: Any) -> bool:
+    number = isinstance(weight, Real) and not isinstance(weight, bool)
+    return number and 0.0 < float(weight) < math.inf
 
 
 def _count_of(factor: ElementaryPair) -> NoisyCount | None:
@@ -107,8 +143,21 @@ def count_family_of(family: Any, parameters: Mapping[str, Any]) -> CountFamily:
     try:
         make(1.0, 1.0)
     except TypeError as error:
-        raise InvalidInputError(f"NoisyCount: {' '.join(str(error).split())}") from error
+        raise wrong_parameters(NoisyCount, [*parameters, "noise", "mean"], error) from error
     return CountFamily(make)
+
+
+def wrong_parameters(kind: type, given: Collection[str], error: TypeError) -> InvalidInputError:
+    """Return the error of a parameter that a class does not have, or lacks."""
+    fields = list(inspect.signature(kind).parameters.values())
+    names = [field.name for field in fields]
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        return InvalidInputError(f"{kind.__name__}: expected one of {', '.join(names)}; got {unknown[0]}")
+    missing = [field.name for field in fields if field.default is field.empty and field.name not in given]
+    if missing:
+        return InvalidInputError(f"{missing[0]}: expected a value for {kind.__name__}, got none")
+    return InvalidInputError(f"{kind.__name__}: {' '.join(str(error).split())}")
 
 
 def noise_class(noise: Any) -> type[AdditiveNoise]:

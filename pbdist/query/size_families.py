@@ -8,7 +8,7 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import NoisyCount, Pair, RandomizedResponse
 from pbdist.mechanisms.order import NOISE_PARAMETER, noise_order
-from pbdist.query.size_count_families import noise_class
+from pbdist.query.size_count_families import noise_class, wrong_parameters
 from pbdist.query.size_goal import Goal
 from pbdist.query.size_interpolation import gaussian_scale
 
@@ -18,6 +18,8 @@ __all__ = ["ScaleFamily", "family_of"]
 _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
 #: Below this 1 - lie would round the probability of a lie by more than a part in 10^7.
 _RAREST_LIE = 1e-9
+#: An amount of noise at which the probability of a lie is 1/2 in float64.
+_OF_A_COIN = 1e17
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
     try:
         typical = _any_of(make)
     except TypeError as error:
-        raise InvalidInputError(f"{name}: {' '.join(str(error).split())}") from error
+        raise wrong_parameters(kind, [*parameters, parameter], error) from error
     sensitivity = float(parameters.get("sensitivity", 1.0))
     rate = float(parameters.get("rate", 1.0))
     squared = parameter == "mean"
@@ -125,7 +127,7 @@ def _counts(parameters: Mapping[str, Any]) -> ScaleFamily:
     try:
         make(1.0)
     except TypeError as error:
-        raise InvalidInputError(f"NoisyCount: {' '.join(str(error).split())}") from error
+        raise wrong_parameters(NoisyCount, parameters, error) from error
     shift = float(others["shift"])
     return ScaleFamily(name="NoisyCount", make=make, ordered=False, first=lambda deviation: shift * deviation)
 
@@ -155,7 +157,8 @@ def _responses(parameters: Mapping[str, Any]) -> ScaleFamily:
         return RandomizedResponse(1.0 - lie)
 
     def amount_of(lie: float) -> float:
-        return 1.0 / (math.log1p(-lie) - math.log(lie)) if lie < 0.5 else math.inf
+        loss = math.log1p(-lie) - math.log(lie) if lie < 0.5 else 0.0
+        return 1.0 / loss if loss > 0.0 else _OF_A_COIN
 
     return ScaleFamily(
         name="RandomizedResponse",

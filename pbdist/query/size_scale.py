@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms.order import at_least_as_noisy
 from pbdist.query.size_bracket import Bracketing
 from pbdist.query.size_certificate import Certificate, ScannedPoint
@@ -24,10 +24,14 @@ SCAN_RATIO = 1.15
 
 #: How far above the estimated smallest scale the answer is placed, in tolerances: its δ is to be told from the goal's.
 _MARGIN = 0.25
+#: How much less noise is tried instead, in tolerances, where δ of the refuted noise to be is the goal's.
+_LESS = (0.05, 0.2, 0.5)
 #: Steps that halve an interval in the worst case; a search takes about five.
 _MOST_STEPS = 200
 #: Answers that a scan may replace by smaller ones.
 _MOST_SCANS = 30
+#: Amounts in a row of which nothing is known before a search is given up.
+_MOST_UNKNOWN = 8
 
 
 def smallest_scale(
@@ -72,7 +76,7 @@ def smallest_scale(
         low, high = search.bracket_anywhere(start[0])
     for _ in range(_MOST_SCANS):
         high = search.narrowed(low, high)
-        answer = search.certificate(high)
+        high, answer = search.certificate_near(high)
         if answer is None:
             # The refuted scale to be meets the goal: a better answer.
             low, high = search.below_edge(high)
@@ -96,6 +100,7 @@ class _Search(Bracketing):
         """Return an amount that meets the goal, above one by no more than the tolerance that is not known to."""
         goal = math.log(self.judge.goal.delta)
         above: float | None = None
+        unknown = 0
         for step in range(_MOST_STEPS):
             edge = self._edge(high)
             if (low >= edge and above is None) or (above is not None and above >= high):
@@ -112,6 +117,9 @@ class _Search(Bracketing):
                 aim = min(root * (1.0 + _MARGIN * self.tolerance), edge)
                 aim = max(aim, low * (1.0 + 0.1 * self.tolerance))
             found = self.look(aim, self._gap(aim, goal))
+            unknown = unknown + 1 if found is not None and found.lower == 0.0 and found.upper == 1.0 else 0
+            if found is not None and unknown > _MOST_UNKNOWN:
+                raise self.judge.unsettled(self.family.make(self.family.scale_of(aim)), found)
             if found is not None and self.judge.holds(found):
                 high = aim
                 continue
@@ -133,6 +141,24 @@ class _Search(Bracketing):
             pair = self.family.make(refuted_scale)
             raise self.judge.unsettled(pair, self.judge.bounds(pair) if found is None else found)
         return self.below(edge)
+
+    def certificate_near(self, amount: float) -> tuple[float, Certificate | None]:
+        """Return the certificate of an amount, or, where δ below it is the goal's, of one less by part of a tolerance.
+
+        With the amount that it is of.
+        """
+        try:
+            return amount, self.certificate(amount)
+        except PrecisionError:
+            for part in _LESS:
+                other = amount * (1.0 - part * self.tolerance)
+                found = self.look(other, math.inf) if other >= self.lowest else None
+                if found is not None and self.judge.holds(found):
+                    try:
+                        return other, self.certificate(other)
+                    except PrecisionError:
+                        continue
+            raise
 
     def _edge(self, amount: float) -> float:
         """Return an amount whose scale is smaller by the tolerance at most, and that is smaller by as much itself."""

@@ -223,7 +223,7 @@ def test_order_refutes_without_computing() -> None:
         ({"scale_limits": 3.0}, "scale_limits: expected two numbers"),
         ({"scale": 3.0}, "scale: expected none"),
         ({"sensitivity": -1.0}, "sensitivity"),
-        ({"rate": 0.1}, "Gaussian"),
+        ({"rate": 0.1}, "Gaussian: expected one of scale, sensitivity, truncate; got rate"),
         # Contradictory limits: nothing within them does, or everything.
         ({"scale_limits": (0.1, 0.2)}, "delta: expected a goal that some scale .* meets"),
         ({"scale_limits": (100.0, 200.0)}, "every scale looked at, down to 100, meets it"),
@@ -259,3 +259,43 @@ def test_count_of_a_given_mean() -> None:
     assert sized.mechanism == NoisyCount(Laplace(sized.scale), 400.0, 2)
     assert sized.mean is None
     assert sized.expected_messages == sized.mechanism.expected_count
+
+
+def test_lies_near_a_coin() -> None:
+    # δ is exactly 0 where all losses together are at most ε, and for a coin whatever r is.
+    sized = size(RandomizedResponse, compositions=200, epsilon=1e-6, delta=1e-300)
+    check_certificate(sized)
+    assert sized.scale > 0.4999
+    with pytest.raises(PrecisionError, match="is only known to lie between 0 and 1"):
+        size(RandomizedResponse, compositions=2**40, epsilon=1.0, delta=1e-5)
+
+
+def gaussian(scale: float) -> Pair:
+    """No class: nothing is known of its order."""
+    return Gaussian(scale)
+
+
+@pytest.mark.parametrize("family", [Gaussian, gaussian])
+@pytest.mark.parametrize("tolerance", [0.5, 0.01])
+def test_search_that_begins_at_the_goal_itself(family: Callable[[float], Pair], tolerance: float) -> None:
+    sized = size(family, compositions=10, epsilon=1.0, delta=1e-5, tolerance=tolerance)
+    check_certificate(sized)
+
+
+@pytest.mark.parametrize(
+    ("family", "parameters"),
+    [
+        (NoisyCount, {"noise": Laplace, "shift": 1, "mean": 0.0}),
+        (lambda scale: Gaussian(5.0 + 0.0 * scale), {}),
+        (lambda scale: Laplace(scale + 1.0, truncate=(-2.0, 2.0)), {}),
+    ],
+)
+def test_search_ends_where_larger_scales_bring_nothing(family: object, parameters: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError, match=r"none of the \d\d scales looked at, from .* provably does"):
+        size(family, compositions=4, epsilon=1.0, delta=1e-5, **parameters)
+
+
+def test_scales_of_another_unit() -> None:
+    sized = size(lambda scale: Gaussian(1e-5 * scale), compositions=10, epsilon=1.0, delta=1e-5)
+    check_certificate(sized)
+    assert sized.scale == pytest.approx(1.18e6, rel=0.02)
