@@ -21,6 +21,10 @@ _MARGIN = 0.25
 _MOST_STEPS, _MOST_SCANS = 20, 20
 #: Scales over the smallest that can meet the goal that are looked at, as a logarithm, and how many at a time.
 _WIDEST, _POINTS = math.log(64.0), 14
+#: Larger scales are looked for until ln δ, once it is below the first number, has not fallen in so many steps.
+_TOLD_FROM_ONE, _PATIENCE = -1e-6, 12
+#: Means and scales of counts end there, and so do searches for them.
+_LARGEST = 1e12
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ def smallest_count(
     PrecisionError
         If δ that decides cannot be told from the goal's.
     """
+    family.check()
     search = _CountSearch(family, judge, tolerance, limits)
     best = search.answer(search.best_of(stored))
     for _ in range(_MOST_SCANS):
@@ -113,6 +118,7 @@ class _CountSearch:
             # An estimate that has failed before is trusted less.
             larger = 1.0 + _MARGIN * self.tolerance * 1.5 ** max(step - 2, 0)
             mean, scale = (larger * best for best in self._estimated_best())
+            scale = min(scale, self.limits[1])
             if known is not None and self.family.messages(mean, scale) >= self.family.messages(*known):
                 return known
             found = self.look(mean, scale)
@@ -137,6 +143,12 @@ class _CountSearch:
         below = (mean * part, scale * part)
         refuted = self.look(*below)
         if self.judge.holds(refuted):
+            if below[1] < self.limits[0]:
+                raise InvalidInputError(
+                    f"scale_limits: expected limits within which the noise of the fewest messages lies, got"
+                    f" {self.limits[0]:.6g} to {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
+                    f" {self.judge.goal}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
+                )
             return None, below
         self._check_settled(refuted, *below)
         scanned = []
@@ -176,7 +188,7 @@ class _CountSearch:
         first = self._smallest_scale()
         low, high = math.log(first), min(math.log(first) + _WIDEST, math.log(self.limits[1]))
         best = (math.inf, math.nan, math.nan)
-        while high - low > 0.05 * self.tolerance:
+        while True:
             step = (high - low) / _POINTS
             for place in range(_POINTS + 1):
                 scale = math.exp(low + place * step)
@@ -187,7 +199,8 @@ class _CountSearch:
                 raise self._nothing(first)
             middle = math.log(best[2])
             low, high = max(low, middle - 1.5 * step), min(high, middle + 1.5 * step)
-        return best[1], best[2]
+            if high - low <= 0.05 * self.tolerance:
+                return best[1], best[2]
 
     def _smallest_scale(self) -> float:
         """Return a scale below which no mean does, by the estimate."""
@@ -198,16 +211,21 @@ class _CountSearch:
         try:
             while self.surrogate.lowest_log_delta(scale) <= self.goal and scale > max(self.limits[0], 1e-6):
                 scale = max(scale / factor, self.limits[0])
-            while self.surrogate.lowest_log_delta(scale * factor) > self.goal:
+            values = [self.surrogate.lowest_log_delta(scale * factor)]
+            while values[-1] > self.goal and scale <= self.limits[1]:
                 scale *= factor
                 # Beyond what a count may be, its description is refused.
                 self.family.pair(0.0, scale)
-                if scale > self.limits[1]:
-                    raise self._nothing(scale)
+                values.append(self.surrogate.lowest_log_delta(scale * factor))
+                if len(values) > _PATIENCE and values[-1] < _TOLD_FROM_ONE and values[-1] >= values[-_PATIENCE]:
+                    # Larger scales bring nothing.
+                    break
         except InvalidInputError as error:
             raise InvalidInputError(
                 f"delta: expected a goal that some noise meets, got {self.judge.goal}: {error}"
             ) from error
+        if values[-1] > self.goal:
+            raise self._nothing(scale)
         return min(scale, self.limits[1])
 
     def _mean_for(self, scale: float) -> float | None:
@@ -237,6 +255,8 @@ class _CountSearch:
             return None
         while self.family.messages(high, scale) < messages:
             low, high = high, 2.0 * high
+            if high > _LARGEST:
+                return None
         while high - low > 1e-12 * high:
             middle = 0.5 * (low + high)
             if middle in (low, high):
@@ -245,6 +265,7 @@ class _CountSearch:
         return low
 
     def _nothing(self, scale: float) -> InvalidInputError:
+        scale = min(scale, self.limits[1])
         return InvalidInputError(
             f"delta: expected a goal that some noise within the limits meets, got {self.judge.goal}: by the estimate no"
             f" mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"

@@ -151,3 +151,50 @@ def test_wrong_estimates_cost_time_and_nothing_else(error: float, monkeypatch: p
     check_certificate(sized, CountFamily(lambda mean, scale: NoisyCount(Laplace(scale), mean, 1)))
     assert sized.evaluations > right.evaluations
     assert sized.expected_messages == pytest.approx(right.expected_messages, rel=0.05)
+
+
+def clamped(mean: float, scale: float) -> Pair:
+    return NoisyCount(Laplace(scale), mean, shift=1)
+
+
+@pytest.mark.parametrize(
+    ("make", "weights", "problem"),
+    [
+        (None, None, "^CountFamily.make: expected a callable"),
+        *((clamped, weights, "^CountFamily.weights: expected finite") for weights in ((-1,), (0.0,), (math.nan,), 3)),
+        (clamped, ("a",), "^CountFamily.weights: expected finite"),
+        (clamped, (1.0, 2.0), "^CountFamily.weights: expected one for each of 1 counts"),
+        (lambda mean, scale: Gaussian(mean + scale), None, "^CountFamily.make: expected a NoisyCount"),
+        # What ignores its arguments.
+        (lambda mean, scale: clamped(400.0, 1.0 + 0.0 * mean * scale), None, "by the estimate no mean does"),
+    ],
+)
+def test_what_is_no_family_is_named(make: object, weights: object, problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        size(CountFamily(make, weights), compositions=4, epsilon=1.0, delta=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        ({"noise": Laplace, "shift": 1, "foo": 3}, "NoisyCount: expected one of noise, mean, shift, reading; got foo"),
+        ({"noise": Laplace}, "shift: expected a value for NoisyCount, got none"),
+        ({"noise": Laplace, "mean": 3.0}, "shift: expected a value for NoisyCount, got none"),
+    ],
+)
+def test_wrong_parameters_are_named(parameters: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        size(NoisyCount, compositions=4, epsilon=1.0, delta=1e-3, **parameters)
+
+
+@pytest.mark.parametrize("limits", [(1e4, 1e5), (30.0, 30.1), (4.2, 8.0)])
+def test_limits_above_the_optimum_are_named(limits: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInputError, match="scale_limits: expected limits within which"):
+        size(CountFamily(clamped), compositions=4, epsilon=1.0, delta=1e-3, scale_limits=limits)
+
+
+@pytest.mark.parametrize("limits", [(4.0, 8.0), (3.9, 4.0)])
+def test_limits_bind(limits: tuple[float, float]) -> None:
+    sized = size(CountFamily(clamped), compositions=4, epsilon=1.0, delta=1e-3, scale_limits=limits)
+    check_certificate(sized, CountFamily(clamped))
+    assert all(limits[0] <= scale <= limits[1] for scale in (sized.scale, *(point.scale for point in sized.scanned)))
