@@ -34,6 +34,12 @@ _TEXTS = {
     "noise": "noise of a NoisyCount: Laplace or Gaussian",
     "reading": "how a noisy count is made a count: clamp-and-ceil, redraw-and-floor or shift-inside",
 }
+_OPTIONS = frozenset(
+    (
+        *("compositions", "delta", "epsilon", "exp_epsilon", "json", "scale_limits", "store", "systems", "tolerance"),
+        *("truncate", *_NUMBERS, *_TEXTS),
+    )
+)
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -76,6 +82,7 @@ def _size(options: argparse.Namespace) -> int:
     from pbdist.errors import InvalidInputError
     from pbdist.query.size_tables import sized_as_json, sized_table
 
+    _refuse_ignored(options)
     if options.table:
         from pbdist.query.sizing_table import sizing_table
         from pbdist.query.systems import load_systems
@@ -102,6 +109,23 @@ def _size(options: argparse.Namespace) -> int:
     return 0
 
 
+def _refuse_ignored(options: argparse.Namespace) -> None:
+    """Refuse what would be ignored."""
+    from pbdist.errors import InvalidInputError
+
+    if options.table:
+        unused = set(_OPTIONS - {"systems", "tolerance"})
+    elif options.family:
+        unused = {"systems"}
+    else:
+        unused = {*_NUMBERS, "truncate"}
+    what = "--table" if options.table else "--family" if options.family else "--system"
+    for name in sorted(unused):
+        value = getattr(options, name)
+        if value is not None and value is not False:
+            raise InvalidInputError(f"--{name.replace('_', '-')}: expected none with {what}, got one")
+
+
 def _of_family(options: argparse.Namespace, goal: dict[str, Any]) -> "SizedNoise":
     import pbdist
 
@@ -118,16 +142,12 @@ def _of_family(options: argparse.Namespace, goal: dict[str, Any]) -> "SizedNoise
 
 
 def _of_system(options: argparse.Namespace, goal: dict[str, Any] | None) -> "Iterator[SizedNoise]":
-    from pbdist.errors import InvalidInputError
     from pbdist.query.observations import SystemTarget
     from pbdist.query.size_count_families import noise_class
     from pbdist.query.size_goal import checked_goal
     from pbdist.query.system_sizing import size_system
     from pbdist.query.systems import find_system, load_systems
 
-    for name in (*_NUMBERS, "truncate"):
-        if getattr(options, name) is not None:
-            raise InvalidInputError(f"--{name}: expected none with --system, got one")
     system = find_system(load_systems(options.systems), options.system)
     targets = system.targets
     if goal is not None:
