@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pbdist.query.curve import Curve, log_above, log_below
@@ -17,6 +17,8 @@ GRID = np.array([0.0, 0.1, 0.3, 0.35, 1.0, 2.5])
 def delta(outcomes: list[tuple[int, int]], epsilon: float) -> tuple[Fraction, Fraction]:
     """Rational numbers around Σ max(0, a - e^ε b) of masses in thousandths."""
     below, above = bracketed_exp(epsilon)
+    # Next to 0 that bracket, of some 60 digits, reaches below 1.
+    below = max(below, 1 + Fraction(epsilon))
     return tuple(sum((max(Fraction(0), (a - y * b) / 1000) for a, b in outcomes), Fraction(0)) for y in (above, below))  # type: ignore[return-value]
 
 
@@ -35,6 +37,7 @@ def stored(outcomes: list[tuple[int, int]], widths: np.ndarray) -> tuple[np.ndar
     st.integers(1, 63),
     st.integers(1, 63),
 )
+@example([(1, 1)], [0.0] * 6, [2.225073858507203e-309], 1, 1)
 def test_bounds_hold_between_and_beyond_the_points(
     outcomes: list[tuple[int, int]], widths: list[float], asked: list[float], with_lower: int, with_upper: int
 ) -> None:
