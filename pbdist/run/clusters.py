@@ -272,6 +272,7 @@ def _start_local(profile: LocalProfile) -> Started:
             dashboard_address=f"127.0.0.1:{free_port(profile.dashboard_port)}",
             processes=True,
             resources=dict(profile.worker_resources) or None,
+            preload=["pbdist.run.worker_setup"],
         )
     return Started(cluster, workers, "this machine")
 
