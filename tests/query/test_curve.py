@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pbdist.query.curve import Curve, log_above, log_below
+from tests import strategies
 from tests.truth import bracketed_exp, brackets_log
 
 GRID = np.array([0.0, 0.1, 0.3, 0.35, 1.0, 2.5])
@@ -30,6 +31,7 @@ def stored(outcomes: list[tuple[int, int]], widths: np.ndarray) -> tuple[np.ndar
     return lower, upper
 
 
+@strategies.examples(300)
 @given(
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 400)), min_size=1, max_size=5),
     st.lists(st.sampled_from([0.0, 1e-9, 1e-3, 0.5]), min_size=6, max_size=6),
