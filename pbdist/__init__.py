@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         OffGridError,
         PbdistError,
         PrecisionError,
+        PrecisionWarning,
         StoreDamagedError,
         StoreFormatError,
         StoreMismatchError,
@@ -57,6 +58,7 @@ __all__ = [
     "PbdistError",
     "Poisson",
     "PrecisionError",
+    "PrecisionWarning",
     "Product",
     "RandomizedResponse",
     "Reversed",
@@ -79,7 +81,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Names are looked up when first used, so that `pbdist --help` need not wait for numpy, xarray and zarr.
-_ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith("Error")}
+_ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith(("Error", "Warning"))}
 _ROOMS |= {"epsilon_bounds": "pbdist.bounds", "privacy_bounds": "pbdist.bounds", "open_study": "pbdist.query"}
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.curves")
 _ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.query.sizing")

@@ -1,13 +1,16 @@
 """The front door without a store: certified bounds as an xarray Dataset."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from pbdist.buckets import METHODS, bounds_table, epsilon_table_of
-from pbdist.errors import InvalidInputError, shown
+from pbdist.buckets import METHODS, EpsilonTable, bounds_table, epsilon_table_of
+from pbdist.buckets.arguments import DEFAULT_TOLERANCE
+from pbdist.buckets.tight.inversion import LARGEST_EPSILON
+from pbdist.errors import InvalidInputError, PrecisionWarning, shown
 from pbdist.mechanisms import Pair
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, Direction
 
@@ -49,8 +52,8 @@ def privacy_bounds(
         transforms with a certified rounding; see ``docs/tight.md``. ``"buckets"``: privacy buckets (Meiser &
         Mohammadi 2018) with exact masses, the chord's upper bound and the lower bound by post-processing.
     tolerance : float, optional
-        With ``"tight"``: the largest ``delta_upper / delta_lower - 1`` at any (r, ε), 1e-3 by default. Number and
-        width of the buckets follow from it.
+        With ``"tight"``: the largest ``delta_upper / delta_lower - 1`` at any (r, ε), 1e-3 by default: of the larger of
+        the two directions, or of each with ``direction="each"``. Number and width of the buckets follow from it.
     buckets : int, optional
         Number of finite loss buckets, even. With ``"buckets"``: 100,000 by default, taken up to the next multiple of 4,
         which the method needs. With ``"tight"`` it takes the place of the tolerance.
@@ -66,7 +69,8 @@ def privacy_bounds(
     -------
     xarray.Dataset
         ``delta_lower <= δ <= delta_upper`` and their natural logarithms ``log_delta_lower``, ``log_delta_upper`` over
-        (``compositions``, ``epsilon``), rounded outwards. A bound of 0 has the logarithm -inf.
+        (``compositions``, ``epsilon``), rounded outwards. A bound of 0 has the logarithm -inf. No upper bound is above
+        1, and equal distributions have δ = 0, exactly.
 
     Raises
     ------
@@ -101,6 +105,7 @@ def privacy_bounds(
         tolerance=tolerance,
         buckets=buckets,
         factor=factor,
+        together=direction == "both",
     )
     values = {name: getattr(table, name) for name in _LONG_NAMES}
     dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, EPSILON)
@@ -134,7 +139,7 @@ def epsilon_bounds(
     *,
     compositions: Any,
     delta: Any,
-    tolerance: float = 1e-3,
+    tolerance: float | None = None,
     direction: str = "both",
 ) -> xr.Dataset:
     """Bound ε(δ) after r compositions from both sides: the smallest ε with which (ε, δ) is met.
@@ -148,7 +153,8 @@ def epsilon_bounds(
     delta : float or array_like of float
         δ, above 0 and below 1.
     tolerance : float, optional
-        ``epsilon_upper / epsilon_lower - 1`` that is aimed at.
+        ``epsilon_upper / epsilon_lower - 1`` that is aimed at, 1e-3 by default. Where it is missed the bounds hold all
+        the same, and a warning tells so.
     direction : {"both", "each"}, optional
         ``"both"``: ε with which both directions are met, the larger of the two. ``"each"``: both, along a leading
         dimension ``direction``.
@@ -167,6 +173,12 @@ def epsilon_bounds(
     InvalidInputError
         If a parameter is out of its range; before any computation.
 
+    Warns
+    -----
+    PrecisionWarning
+        If the tolerance is missed; the text names the worst point. That no ε meets δ is not a miss, where it is proved
+        up to ε = 1e9.
+
     Examples
     --------
     >>> from pbdist import Gaussian, epsilon_bounds
@@ -175,7 +187,14 @@ def epsilon_bounds(
     True
     """
     check_choice("direction", direction, DIRECTIONS)
-    found = epsilon_table_of(components_of(mechanism), compositions=compositions, delta=delta, tolerance=tolerance)
+    found = epsilon_table_of(
+        components_of(mechanism),
+        compositions=compositions,
+        delta=delta,
+        tolerance=tolerance,
+        together=direction == "both",
+    )
+    _warn_of_wide(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance))
     values = {"epsilon_lower": found.lower, "epsilon_upper": found.upper}
     long_names = {
         "epsilon_lower": "certified lower bound on ε in nats",
@@ -199,6 +218,25 @@ def epsilon_bounds(
         {name: (dims, values[name], {"long_name": long_names[name], "units": "1"}) for name in values},
         coords=coords,
         attrs={"method": "tight"},
+    )
+
+
+def _warn_of_wide(found: EpsilonTable, tolerance: float) -> None:
+    """Tell of the widest bracket, if one misses the tolerance."""
+    lower, upper = found.lower, found.upper
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(upper > lower, upper / lower - 1.0, 0.0)
+    # No ε up to the largest one meets δ: nothing is left to be told.
+    ratio[lower >= LARGEST_EPSILON] = 0.0
+    worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    if ratio[worst] <= tolerance:
+        return
+    warnings.warn(
+        f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
+        f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
+        f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}",
+        PrecisionWarning,
+        stacklevel=3,
     )
 
 

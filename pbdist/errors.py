@@ -13,6 +13,7 @@ __all__ = [
     "OffGridError",
     "PbdistError",
     "PrecisionError",
+    "PrecisionWarning",
     "StoreDamagedError",
     "StoreFormatError",
     "StoreMismatchError",
@@ -52,6 +53,10 @@ class MissingDependencyError(PbdistError, ImportError):
 
 class PrecisionError(PbdistError, ArithmeticError):
     """The bounds do not meet within the tolerance: allow a larger one, or what the text names."""
+
+
+class PrecisionWarning(UserWarning):
+    """Bounds hold, but do not meet within the tolerance: the text names the worst point and how wide it is."""
 
 
 class OffGridError(PbdistError, LookupError):

@@ -1,6 +1,7 @@
 """The arguments of a table of bounds: checked before anything is computed, each refused by its name."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = [
     "MAX_EPSILON",
     "SMALLEST_TOLERANCE",
     "Precision",
+    "check_totals",
     "checked_components",
     "checked_compositions",
     "checked_delta",
@@ -37,6 +39,8 @@ SMALLEST_TOLERANCE = 1e-9
 MAX_BUCKETS = 2**30
 #: Largest number of compositions: a safe distance from the end of int64.
 MAX_COMPOSITIONS = 2**62
+#: Up to this number of compositions no sum of a histogram's masses differs from 1 by a factor of e.
+_FEW_COMPOSITIONS = 10**8
 #: Largest loss asked for, nats: the square of a larger one overflows.
 MAX_EPSILON = 1e150
 
@@ -119,6 +123,28 @@ def checked_components(components: Any) -> list[tuple[Pair, int]]:
     if not parts:
         raise InvalidInputError("mechanism: expected at least one pair, got none")
     return parts
+
+
+def check_totals(components: Sequence[tuple[Pair, int]], rounds: IntArray) -> None:
+    """Refuse so many compositions of histograms whose masses do not sum to 1 that nothing is left of them.
+
+    Such masses are taken as they are, and those of r compositions sum to their sum to the power of r.
+
+    Raises
+    ------
+    InvalidInputError
+        If that differs from 1 by a factor of e or more.
+    """
+    most = int(rounds.max())
+    for pair, count in components:
+        for factor in pair.factors:
+            for excess in factor.mass_excess if most * count > _FEW_COMPOSITIONS else ():
+                if most * count * abs(excess) >= 1:
+                    raise InvalidInputError(
+                        f"compositions: expected fewer than {float(1 / abs(excess)):.3g} of a {type(factor).__name__}"
+                        f" whose probabilities sum to 1 {float(excess):+.3g}, got {most * count}: give counts, or"
+                        " divide by the sum"
+                    )
 
 
 def checked_compositions(compositions: Any) -> IntArray:

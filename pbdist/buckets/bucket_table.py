@@ -17,7 +17,7 @@ from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Pair
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["BoundsTable", "bucket_table"]
+__all__ = ["BoundsTable", "bucket_table", "reveals_nothing", "without_loss"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,37 @@ class BoundsTable:
         return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
 
 
+def reveals_nothing(parts: Sequence[tuple[Pair, int]]) -> bool:
+    """Whether A and B are the same distribution in every pair of a round, so that every δ is 0."""
+    return all(pair.identical for pair, _ in parts)
+
+
+def without_loss(
+    rounds: IntArray,
+    losses: FloatArray,
+    *,
+    method: str,
+    loss_width: float,
+    half_width: int | None,
+    states: Mapping[tuple[Direction, int], BucketState | TiltedMasses] | None = None,
+) -> BoundsTable:
+    """Return the table of pairs that reveal nothing: δ = 0 from both sides."""
+    nothing = np.zeros((2, rounds.size, losses.size))
+    endless = np.full_like(nothing, -np.inf)
+    return BoundsTable(
+        rounds,
+        losses,
+        method,
+        loss_width,
+        half_width,
+        nothing,
+        nothing,
+        endless,
+        endless,
+        {} if states is None else states,
+    )
+
+
 def bucket_table(
     parts: Sequence[tuple[Pair, int]],
     rounds: IntArray,
@@ -88,6 +119,8 @@ def bucket_table(
     """
     half_width = half_width_of(DEFAULT_BUCKETS if buckets is None else buckets)
     grid = Grid(choose_loss_width(parts, int(rounds.max()), half_width) if width is None else width, half_width)
+    if reveals_nothing(parts) and not keep_states:
+        return without_loss(rounds, losses, method="buckets", loss_width=grid.loss_width, half_width=grid.half_width)
     shape = (2, rounds.size, losses.size)
     lower, upper = np.full(shape, np.nan), np.full(shape, np.nan)
     states: dict[tuple[Direction, int], BucketState] = {}
@@ -107,6 +140,17 @@ def bucket_table(
                 states[direction, r] = engine.gathered(state)
         for last in {id(one): one for one in (leaf, state)}.values():
             engine.release(last)
+    if reveals_nothing(parts):
+        return without_loss(
+            rounds,
+            losses,
+            method="buckets",
+            loss_width=grid.loss_width,
+            half_width=grid.half_width,
+            states=states,
+        )
+    # No δ of distributions exceeds 1, also where a histogram's masses sum to a little more.
+    lower, upper = np.minimum(lower, 1.0), np.minimum(upper, 1.0)
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,

@@ -9,6 +9,7 @@ import numpy as np
 
 from pbdist.buckets.arguments import (
     Precision,
+    check_totals,
     checked_components,
     checked_compositions,
     checked_delta,
@@ -16,11 +17,12 @@ from pbdist.buckets.arguments import (
     checked_factor,
     checked_precision,
 )
-from pbdist.buckets.bucket_table import BoundsTable, bucket_table
+from pbdist.buckets.bucket_table import BoundsTable, bucket_table, reveals_nothing, without_loss
 from pbdist.buckets.composition import IN_MEMORY
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
 from pbdist.buckets.tight.delta import delta_above, delta_below
 from pbdist.buckets.tight.inversion import epsilon_table
+from pbdist.buckets.tight.outline import TRIVIAL_WIDTH
 from pbdist.buckets.tight.table import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
@@ -49,6 +51,7 @@ def bounds_table(
     factor: float | None = None,
     keep_states: bool = False,
     strict: bool = True,
+    together: bool = False,
     rule: SquaringRule = SHARP_RULE,
 ) -> BoundsTable:
     """Compute bounds for every r and ε asked for.
@@ -75,8 +78,16 @@ def bounds_table(
         Whether to return the states too.
     strict : bool, optional
         With "tight": whether a tolerance that is not reached is an error.
+    together : bool, optional
+        With "tight": whether the larger of the two directions alone is to meet the tolerance.
     rule : SquaringRule, optional
         With "buckets": when to square; ``SquaringRule()`` is the paper's.
+
+    Returns
+    -------
+    BoundsTable
+        Every δ is at most 1. Where A and B are the same distribution δ is 0, exactly, for P_A = P_B leaves nothing of
+        Σ max(0, P_A - e^ε P_B).
 
     Raises
     ------
@@ -88,13 +99,13 @@ def bounds_table(
     rounds = checked_compositions(compositions)
     losses = checked_epsilon(epsilon)
     parts = checked_components(components)
+    check_totals(parts, rounds)
     width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
     if method not in METHODS:
         raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
     if method == "tight":
-        return _tight_table(
-            parts, rounds, losses, checked_precision(tolerance, buckets, width), keep_states=keep_states, strict=strict
-        )
+        precision = checked_precision(tolerance, buckets, width)
+        return _tight_table(parts, rounds, losses, precision, keep_states=keep_states, strict=strict, together=together)
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
     return bucket_table(
@@ -121,9 +132,11 @@ class EpsilonTable:
 
 
 def epsilon_table_of(
-    components: Sequence[tuple[Pair, int]], *, compositions: Any, delta: Any, tolerance: Any
+    components: Sequence[tuple[Pair, int]], *, compositions: Any, delta: Any, tolerance: Any, together: bool = False
 ) -> EpsilonTable:
     """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ above 0 and below 1.
+
+    With `together` one ε is sought with which both directions meet δ: the bounds of both are those of that.
 
     Raises
     ------
@@ -133,8 +146,12 @@ def epsilon_table_of(
     rounds = checked_compositions(compositions)
     wanted = checked_delta(delta)
     parts = checked_components(components)
+    check_totals(parts, rounds)
     precision = checked_precision(tolerance, None, None)
-    found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance)
+    if reveals_nothing(parts):
+        nothing = np.zeros((2, rounds.size, wanted.size))
+        return EpsilonTable(rounds, wanted, nothing, nothing)
+    found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance, together=together)
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
 
 
@@ -146,7 +163,11 @@ def _tight_table(
     *,
     keep_states: bool,
     strict: bool,
+    together: bool,
 ) -> BoundsTable:
+    if reveals_nothing(parts) and not keep_states:
+        width = TRIVIAL_WIDTH if precision.width is None else precision.width
+        return without_loss(rounds, losses, method="tight", loss_width=width, half_width=None)
     found = tight_bounds(
         factor_counts(parts),
         rounds,
@@ -154,10 +175,14 @@ def _tight_table(
         tolerance=precision.tolerance,
         width=precision.width,
         buckets=precision.buckets,
-        strict=strict,
+        strict=strict and not reveals_nothing(parts),
         keep_states=keep_states,
+        together=together,
     )
-    limit = _largest_delta(parts)
+    if reveals_nothing(parts):
+        return without_loss(
+            rounds, losses, method="tight", loss_width=found.width, half_width=None, states=found.states
+        )
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,
@@ -165,14 +190,8 @@ def _tight_table(
         loss_width=found.width,
         half_width=None,
         delta_lower=delta_below(found.log_lower),
-        delta_upper=np.minimum(delta_above(found.log_upper), limit),
+        delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
         states=found.states,
     )
-
-
-def _largest_delta(parts: Sequence[tuple[Pair, int]]) -> float:
-    """Return what no δ exceeds: 1, unless a histogram's masses sum to more."""
-    totals = [max(factor.total_mass) for pair, _ in parts for factor in pair.factors]
-    return 1.0 if max(totals) <= 1.0 else math.inf

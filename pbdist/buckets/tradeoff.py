@@ -32,8 +32,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Histogram, Pair
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["LARGEST_EPSILON", "SupportCurve", "Wholes", "mass_excess", "opposite", "wholes_of"]
@@ -94,14 +93,7 @@ def wholes_of(components: Sequence[tuple[Pair, int]], compositions: int) -> dict
 
 def mass_excess(factor: ElementaryPair, direction: Direction) -> Fraction:
     """Return by how much the masses of P_A (under A||B) or of P_B (under B||A) exceed 1, exactly."""
-    if isinstance(factor, Reversed):
-        return mass_excess(factor.pair, opposite(direction))
-    if not isinstance(factor, Histogram):
-        return Fraction(0)
-    values = factor.p if direction is Direction.A_TO_B else factor.q
-    if isinstance(values[0], int):
-        return Fraction(0)
-    return sum((Fraction(value) for value in values), Fraction(0)) - 1
+    return factor.mass_excess[list(Direction).index(direction)]
 
 
 def opposite(direction: Direction) -> Direction:
@@ -166,9 +158,12 @@ class SupportCurve:
         kept = epsilon <= LARGEST_EPSILON
         epsilon = epsilon[kept]
         forwards = 0 if test is Direction.A_TO_B else 1
-        own, other = (np.stack((delta_lower[i][kept], delta_upper[i][kept])) for i in (1 - forwards, forwards))
         null = wholes[test]
         alternative = wholes[opposite(test)]
+        own, other = (
+            np.stack((delta_lower[i][kept], _uncapped(delta_upper[i][kept], whole)))
+            for i, whole in ((1 - forwards, alternative), (forwards, null))
+        )
         down, up = 1.0 - 16.0 * UNIT_ROUNDOFF, 1.0 + 16.0 * UNIT_ROUNDOFF
         small = np.exp(-epsilon)
         y = np.concatenate(([0.0], small[::-1], np.exp(epsilon)))
@@ -235,6 +230,11 @@ class SupportCurve:
         value = np.where(rising, following - product + 8.0 * UNIT_ROUNDOFF * (following + product), falling)
         best = np.argmax(value, axis=1)
         return value[np.arange(alpha.size), best], best
+
+
+def _uncapped(delta_upper: FloatArray, whole: Wholes) -> FloatArray:
+    """Upper bounds on Σ max(0, P_A - e^ε P_B) where δ, at most 1, is cut there: no more than all mass of P_A."""
+    return np.where(delta_upper >= 1.0, max(whole.total_upper, 1.0), delta_upper)
 
 
 def _parts(alpha: FloatArray, nodes: int) -> list[FloatArray]:

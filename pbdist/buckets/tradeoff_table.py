@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.arguments import checked_components, checked_compositions, checked_precision
+from pbdist.buckets.arguments import check_totals, checked_components, checked_compositions, checked_precision
 from pbdist.buckets.table import bounds_table
 from pbdist.buckets.tradeoff import LARGEST_EPSILON, SupportCurve, Wholes, wholes_of
 from pbdist.errors import InvalidInputError, PrecisionError, shown
@@ -86,6 +86,7 @@ def tradeoff_table(
     """
     parts = checked_components(components)
     rounds = checked_compositions(compositions)
+    check_totals(parts, rounds)
     alpha = checked_errors(type_one_error)
     gap = checked_precision(tolerance, None, None).tolerance
     lower, upper = (np.empty((len(Direction), rounds.size, alpha.size)) for _ in range(2))

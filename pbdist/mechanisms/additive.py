@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -166,20 +167,24 @@ class AdditiveNoise(ElementaryPair):
     def _common_support(self) -> tuple[float, float, MassBounds, MassBounds]:
         """Return where both distributions live, and the masses that only A, or only B, has.
 
-        The border s + low may fall between two floats. The common support is then taken one float inside, and the
-        sliver between counts as A's own and as B's own in the upper values and as nobody's in the lower ones.
+        With s the sensitivity, A lives on [low, high], B on [s + low, s + high], both on [s + low, high].
+
+        Notes
+        -----
+        Whether they meet at all is decided exactly. If not, each has its whole mass, 1, for itself alone. If they do,
+        s + low may still fall between two floats. The common support is then taken one float inside, which may leave
+        nothing of it, and the sliver between counts as A's own and as B's own in the upper values and as nobody's in
+        the lower ones.
         """
         if self.truncate is None:
             return -np.inf, np.inf, MassBounds.zeros(1), MassBounds.zeros(1)
         s, (low, high) = self.sensitivity, self.truncate
-        border, end = s + low, s + high
-        if border >= high:
-            everything = MassBounds.around(1.0, 16.0 * UNIT_ROUNDOFF)
+        if Fraction(s) + Fraction(low) >= Fraction(high):
+            everything = MassBounds(np.ones(1), np.ones(1))
             return high, high, everything, everything
-        left = border if _sum_is_exact(s, low) else math.nextafter(border, math.inf)
-        inside = border if left == border else math.nextafter(border, -math.inf)
-        outer_end = end if _sum_is_exact(s, high) else math.nextafter(end, math.inf)
-        inner_end = end if outer_end == end else math.nextafter(end, -math.inf)
+        inside, left = _enclosed_sum(s, low)
+        left = min(left, high)
+        inner_end, outer_end = _enclosed_sum(s, high)
         # Of A: the least and the most that only A has. Of B: the same, and the sliver.
         lower = np.array([low, low, high, high, inside])
         upper = np.array([inside, left, inner_end, outer_end, left])
@@ -188,8 +193,10 @@ class AdditiveNoise(ElementaryPair):
         return left, high, only_a, MassBounds(masses.lower[2:3], masses.upper[3:4] + masses.upper[4:5])
 
 
-def _sum_is_exact(x: float, y: float) -> bool:
-    """Whether x + y is a float (Knuth's two-sum has no remainder)."""
+def _enclosed_sum(x: float, y: float) -> tuple[float, float]:
+    """Return the largest float that is at most x + y, and the smallest that is at least it."""
     total = x + y
-    part = total - x
-    return (x - (total - part)) + (y - part) == 0.0
+    error = Fraction(total) - (Fraction(x) + Fraction(y))
+    lower = total if error <= 0 else math.nextafter(total, -math.inf)
+    upper = total if error >= 0 else math.nextafter(total, math.inf)
+    return lower, upper

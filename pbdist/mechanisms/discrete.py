@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,7 +17,7 @@ from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
 from pbdist.mechanisms.tails import rounded_up
-from pbdist.types import Direction, FloatArray
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
 
@@ -51,6 +52,11 @@ class RandomizedResponse(ElementaryPair):
     def symmetric(self) -> bool:
         """True: exchanging the outcomes exchanges A and B."""
         return True
+
+    @property
+    def identical(self) -> bool:
+        """For p = 1/2 alone."""
+        return self.p == 0.5
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Two atoms, at plus and minus ln(p / (1 - p))."""
@@ -130,6 +136,11 @@ class ApproximateDP(ElementaryPair):
         """True: exchanging the outcomes exchanges A and B."""
         return True
 
+    @property
+    def identical(self) -> bool:
+        """For ε = 0 and δ = 0 alone."""
+        return self.epsilon == 0.0 and self.delta == 0.0
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Atoms at exactly plus and minus ε, and mass δ that only one side has."""
         return self._masses(edges, math.exp(-self.epsilon))
@@ -202,13 +213,85 @@ class Histogram(ElementaryPair):
         return len(self.p)
 
     @property
+    def identical(self) -> bool:
+        """Whether every outcome has the same mass in both, as exact fractions."""
+        return _same_distribution(self.p, self.q)
+
+    @property
+    def neutral(self) -> bool:
+        """Whether both are the same, and their masses sum to exactly 1."""
+        return self.identical and not any(self.mass_excess)
+
+    @property
     def total_mass(self) -> tuple[float, float]:
         """Upper values of what the masses sum to."""
-        return _upper_total(self.p), _upper_total(self.q)
+        excess_a, excess_b = self.mass_excess
+        return _upper_total(excess_a), _upper_total(excess_b)
+
+    @cached_property
+    def mass_excess(self) -> tuple[Fraction, Fraction]:
+        """By how much the masses of A and of B exceed 1, exactly."""
+        return _excess(self.p), _excess(self.q)
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom an outcome; correctly rounded masses."""
-        return masses_of_outcomes(edges, _masses(self.p), _masses(self.q), error_a=UNIT_ROUNDOFF, error_b=UNIT_ROUNDOFF)
+        """One atom an outcome; correctly rounded masses, and losses also where one of them is faint."""
+        a, b = _masses(self.p), _masses(self.q)
+        faint = (a > 0.0) & (b > 0.0) & (np.minimum(a, b) < _FAINT_MASS)
+        known_loss, known_error = np.full(a.size, np.nan), np.zeros(a.size)
+        if faint.any():
+            log_a, log_b = _log_masses(self.p, faint), _log_masses(self.q, faint)
+            known_loss[faint] = log_a - log_b
+            # Each logarithm errs by 9u of its size, and their difference by u.
+            known_error[faint] = 16.0 * UNIT_ROUNDOFF * (np.abs(log_a) + np.abs(log_b))
+        return masses_of_outcomes(
+            edges,
+            a,
+            b,
+            error_a=UNIT_ROUNDOFF,
+            error_b=UNIT_ROUNDOFF,
+            known_loss=known_loss if faint.any() else None,
+            known_error=known_error if faint.any() else None,
+        )
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """The same atoms; a faint mass is given as 1 with its logarithm as the factor's, which is off by 16u of it."""
+        masses = self.loss_masses(edges)
+        a, b = _masses(self.p), _masses(self.q)
+        # The atoms are the outcomes that both have: none is left out, for every faint one has a known loss.
+        both = (a > 0.0) & (b > 0.0)
+        atoms_a, log_a = _told_apart(masses.atoms_a, a[both], self.p, both)
+        atoms_b, log_b = _told_apart(masses.atoms_b, b[both], self.q, both)
+        cells = np.zeros(edges.size + 1)
+        return ScaledLossMasses(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), cells, cells, log_a, log_b)
+
+
+def _told_apart(
+    masses: MassBounds, computed: FloatArray, values: tuple[int, ...] | tuple[float, ...], both: BoolArray
+) -> tuple[MassBounds, FloatArray]:
+    """Return the masses of outcomes, the faint ones as 1, and the logarithms of their factors."""
+    faint, log_scale = computed < _FAINT_MASS, np.zeros(computed.size)
+    if not faint.any():
+        return masses, log_scale
+    log_scale[faint] = _log_masses(values, np.flatnonzero(both)[faint])
+    ones = MassBounds.around(np.ones(computed.size), 16.0 * UNIT_ROUNDOFF * np.abs(log_scale))
+    return (
+        MassBounds(np.where(faint, ones.lower, masses.lower), np.where(faint, ones.upper, masses.upper)),
+        log_scale,
+    )
+
+
+def _log_masses(values: tuple[int, ...] | tuple[float, ...], chosen: BoolArray | IntArray) -> FloatArray:
+    """Natural logarithms of some masses that are not 0, however small, off by 9u relatively.
+
+    A float is split into a fraction in [1/2, 1) and a power of 2, which is exact for subnormal floats too. Both terms
+    have one sign, and are off by 8u of theirs.
+    """
+    positions = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
+    if _is_counts(values):
+        log_total = math.log(int(sum(values)))
+        return np.array([math.log(int(values[place])) - log_total for place in positions.tolist()])
+    fraction, exponent = np.frexp(np.array([values[place] for place in positions.tolist()], dtype=np.float64))
+    return np.asarray(np.log(fraction) + exponent * math.log(2.0))
 
 
 def _distribution(field: str, values: Any) -> tuple[int, ...] | tuple[float, ...]:
@@ -262,8 +345,21 @@ def _masses(values: tuple[int, ...] | tuple[float, ...]) -> FloatArray:
     return np.array([max(count / total, tiniest) if count else 0.0 for count in values], dtype=np.float64)
 
 
-def _upper_total(values: tuple[int, ...] | tuple[float, ...]) -> float:
-    if _is_counts(values):
-        return 1.0
-    total = sum((Fraction(value) for value in values), Fraction(0))
-    return 1.0 if total <= 1 else math.nextafter(float(total), math.inf)
+def _same_distribution(p: tuple[int, ...] | tuple[float, ...], q: tuple[int, ...] | tuple[float, ...]) -> bool:
+    """Whether two sequences, each of counts or of probabilities, stand for the same masses, exactly."""
+    if _is_counts(p) and _is_counts(q):
+        total_p, total_q = int(sum(p)), int(sum(q))
+        return all(int(x) * total_q == int(y) * total_p for x, y in zip(p, q, strict=True))
+    if not _is_counts(p) and not _is_counts(q):
+        return p == q
+    counts, masses = (p, q) if _is_counts(p) else (q, p)
+    total = int(sum(counts))
+    return all(int(x) == Fraction(y) * total for x, y in zip(counts, masses, strict=True))
+
+
+def _excess(values: tuple[int, ...] | tuple[float, ...]) -> Fraction:
+    return Fraction(0) if _is_counts(values) else sum(map(Fraction, values), Fraction(-1))
+
+
+def _upper_total(excess: Fraction) -> float:
+    return 1.0 if excess <= 0 else math.nextafter(float(1 + excess), math.inf)

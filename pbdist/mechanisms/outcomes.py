@@ -9,7 +9,7 @@ import numpy as np
 
 from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.types import FloatArray
+from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["MOST_OUTCOMES", "kept_masses", "masses_of_outcomes"]
 
@@ -84,7 +84,9 @@ def masses_of_outcomes(
     -----
     An outcome whose mass in either distribution is below 1e-280 has no reliable loss, unless it is known. Its loss is
     taken as plus or minus infinity, after the larger mass; the smaller mass counts as that distribution's own as well,
-    in its upper value, so that it is placed too low in neither direction.
+    in its upper value, so that it is placed too low in neither direction. Where its loss is taken as -inf the smaller
+    mass has the lower value 0: what is credited to it of the other distribution, in proportion (the corner -n), then
+    is nothing, whatever its real loss.
     """
     error_a = np.broadcast_to(np.asarray(error_a, dtype=np.float64), a.shape)
     error_b = np.broadcast_to(np.asarray(error_b, dtype=np.float64), b.shape)
@@ -93,15 +95,15 @@ def masses_of_outcomes(
         reliable |= (a > 0.0) & (b > 0.0) & np.isfinite(known_loss)
     own_a, own_b = (a > 0.0) & (b == 0.0), (b > 0.0) & (a == 0.0)
     faint = (a > 0.0) & (b > 0.0) & ~reliable
-    faint_a = MassBounds.around(a[faint], error_a[faint])
-    faint_b = MassBounds.around(b[faint], error_b[faint])
+    above = a[faint] > b[faint]
+    faint_a = _upper_alone(MassBounds.around(a[faint], error_a[faint]), ~above)
+    faint_b = _upper_alone(MassBounds.around(b[faint], error_b[faint]), above)
 
     def own(sure: MassBounds, possible: FloatArray, further: float) -> MassBounds:
         lower = math.fsum(sure.lower) * (1.0 - 4.0 * UNIT_ROUNDOFF)
         upper = (math.fsum(sure.upper) + math.fsum(possible) + further) * (1.0 + 4.0 * UNIT_ROUNDOFF)
         return MassBounds(np.array([lower]), np.array([upper]))
 
-    above = a[faint] > b[faint]
     faint_loss = np.where(above, np.inf, -np.inf)
     only_a = own(MassBounds.around(a[own_a], error_a[own_a]), faint_a.upper[~above], further_a)
     only_b = own(MassBounds.around(b[own_b], error_b[own_b]), faint_b.upper[above], further_b)
@@ -129,3 +131,8 @@ def masses_of_outcomes(
         only_b=only_b,
         loss_error=float(np.max(rounding, initial=0.0)),
     )
+
+
+def _upper_alone(masses: MassBounds, chosen: BoolArray) -> MassBounds:
+    """These masses, those chosen with a lower value of 0."""
+    return MassBounds(np.where(chosen, 0.0, masses.lower), masses.upper)

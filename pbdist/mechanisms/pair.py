@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,11 @@ class Pair(ABC):
     def symmetric(self) -> bool:
         """Whether (A, B) and (B, A) have the same loss distribution, so that one direction serves both."""
         return False
+
+    @property
+    def identical(self) -> bool:
+        """Whether A and B are the same distribution, exactly: then nothing is revealed, and every δ is 0."""
+        return all(factor.identical for factor in self.factors)
 
     @property
     @abstractmethod
@@ -52,9 +58,24 @@ class ElementaryPair(Pair):
         return (self,)
 
     @property
+    def identical(self) -> bool:
+        """False: noise tells neighbouring inputs apart, but for the mechanisms that say otherwise."""
+        return False
+
+    @property
+    def neutral(self) -> bool:
+        """Whether composing another pair with this one changes no δ: A and B are the same, and have the mass 1."""
+        return self.identical
+
+    @property
     def total_mass(self) -> tuple[float, float]:
         """Upper values of P_A and P_B of everything; 1 but for a `Histogram` whose masses sum to a little more."""
         return (1.0, 1.0)
+
+    @property
+    def mass_excess(self) -> tuple[Fraction, Fraction]:
+        """By how much the masses of A and of B exceed 1, exactly; 0 but for a `Histogram`."""
+        return Fraction(0), Fraction(0)
 
     @property
     def outcomes(self) -> int:

@@ -1,6 +1,7 @@
 """A pair with its two distributions exchanged: for products whose factors move in opposite directions."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -46,10 +47,26 @@ class Reversed(ElementaryPair):
         return self.pair.symmetric
 
     @property
+    def identical(self) -> bool:
+        """That of the pair."""
+        return self.pair.identical
+
+    @property
+    def neutral(self) -> bool:
+        """That of the pair."""
+        return self.pair.neutral
+
+    @property
     def total_mass(self) -> tuple[float, float]:
         """Those of the pair, exchanged."""
         mass_a, mass_b = self.pair.total_mass
         return mass_b, mass_a
+
+    @property
+    def mass_excess(self) -> tuple[Fraction, Fraction]:
+        """Those of the pair, exchanged."""
+        excess_a, excess_b = self.pair.mass_excess
+        return excess_b, excess_a
 
     @property
     def outcomes(self) -> int:

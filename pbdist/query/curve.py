@@ -59,7 +59,8 @@ class Curve:
     lower_epsilon, log_lower : ndarray, shape (k,)
         The same of lower bounds; -inf for a lower bound of 0.
     log_mass : float
-        Upper value of the logarithm of the mass of P_A, which is δ at e^ε = 0.
+        Upper value of the logarithm of the mass of P_A, which is H at e^ε = 0: above 0 where a histogram's masses sum
+        to more than 1. δ itself is at most 1.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Curve:
     ) -> None:
         # The point at y = 0 is that at ε = -inf.
         epsilon = np.concatenate(([-np.inf], upper_epsilon))
-        logs = np.concatenate(([log_mass], log_upper))
+        # A bound that was cut at 1 says no more than that H is at most all mass.
+        uncapped = np.where(log_upper >= 0.0, max(log_mass, 0.0), log_upper)
+        logs = np.concatenate(([log_mass], uncapped))
         kept = _hull(epsilon.tolist(), logs.tolist())
         self._upper_epsilon, self._log_upper = epsilon[kept], logs[kept]
         # A lower value that is not above one to its right says nothing that the other does not.
@@ -99,7 +102,7 @@ class Curve:
             rise = np.log(part) + high + np.log(-np.expm1(low - high))
             sizes = np.abs(_finite(rise)) + np.abs(_finite(low)) + np.abs(_finite(high))
             chord = np.logaddexp(low, np.where(np.isnan(rise), np.inf, rise)) + 32.0 * UNIT_ROUNDOFF * (32.0 + sizes)
-        return np.where(beyond | (at == epsilon), low, np.minimum(chord, high))
+        return np.minimum(np.where(beyond | (at == epsilon), low, np.minimum(chord, high)), 0.0)
 
     def log_lower(self, epsilon: FloatArray) -> FloatArray:
         """Return lower bounds on ln δ at some ε, shape (n,)."""

@@ -15,6 +15,8 @@ _LOWEST, _HIGHEST = 1e-30, 1e30
 _DOUBLINGS = 24
 #: .. or as far as -ln δ, once it is above the first number, grows by the second factor in so many doublings.
 _TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
+#: An estimate that exceeds the largest noise there is by this factor is not looked at.
+_WELL_ABOVE = 1.2
 
 
 class Bracketing:
@@ -80,21 +82,22 @@ class Bracketing:
         """
         if below is not None:
             return below, amount
+        if not self._exists(amount):
+            amount = self._nearest(amount)
         found = self.look(amount)
         if found is None:
-            amount, found = self._anywhere(amount)
+            raise self._no_pair()
         downward = self.judge.holds(found)
         step, limit = 0.25, self.lowest if downward else self.highest
         while True:
             if amount == limit:
                 raise self.all_hold(amount) if downward else self.none_holds()
             other = max(amount * math.exp(-step), limit) if downward else min(amount * math.exp(step), limit)
-            found = self.look(other)
-            if found is None:
+            if not self._exists(other):
                 # The family ends here.
-                step *= 0.25
-                if step < 1e-3 * self.tolerance:
-                    raise self.all_hold(amount) if downward else self.none_holds()
+                limit = other = self._end(amount, other)
+            found = self.look(other)
+            if other == amount or found is None:
                 continue
             if downward and not self.judge.settles(found):
                 found = self.look(other, math.inf) or found
@@ -161,14 +164,42 @@ class Bracketing:
                 return other, amount
             amount, ratio = other, min(ratio * ratio, 2.0)
 
-    def _anywhere(self, amount: float) -> tuple[float, Bracket]:
-        """Return the amount nearest to one given, by factors of 4, of which the family has a mechanism."""
+    def _exists(self, amount: float) -> bool:
+        """Whether the family has a mechanism of that amount."""
+        try:
+            self.family.make(self.family.scale_of(amount))
+        except InvalidInputError as error:
+            self.refusal = f": {error}"
+            return False
+        return True
+
+    def _end(self, inside: float, outside: float) -> float:
+        """Return the amount closest to one that the family lacks, from one that it has, by halving."""
+        while abs(outside - inside) > 1e-3 * self.tolerance * inside:
+            middle = 0.5 * (inside + outside)
+            inside, outside = (middle, outside) if self._exists(middle) else (inside, middle)
+        return inside
+
+    def _nearest(self, amount: float) -> float:
+        """Return the amount nearest to the estimate, of which the family has a mechanism.
+
+        Raises
+        ------
+        InvalidInputError
+            There is none, or the largest is well below the estimate: to look at that much noise takes minutes.
+        """
         for position in sorted(range(-50, 51), key=abs):
             other = amount * 4.0**position
-            if self.lowest <= other <= self.highest:
-                found = self.look(other)
-                if found is not None:
-                    return other, found
+            if self.lowest <= other <= self.highest and self._exists(other):
+                self._exists(amount)
+                end = self._end(other, amount)
+                if amount > _WELL_ABOVE * end:
+                    raise InvalidInputError(
+                        f"delta: expected a goal that some scale of {self.family.name} up to"
+                        f" {self.family.scale_of(end):.6g} meets, got {self.judge.goal}, for which about"
+                        f" {self.family.scale_of(amount):.6g} is needed by a Gaussian estimate{self.refusal}"
+                    )
+                return end
         raise self._no_pair()
 
     def _deepest(self) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.buckets import bounds_table
 from pbdist.buckets.arguments import checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, PrecisionError, shown
-from pbdist.mechanisms import Pair, RandomizedResponse
+from pbdist.mechanisms import Pair
 
 __all__ = ["COARSEST", "NOTHING_KNOWN", "Bracket", "Computed", "Goal", "Judge", "Source", "checked_goal"]
 
@@ -54,8 +54,6 @@ Source = Callable[[Pair, float], Bracket]
 
 #: What is known of every δ.
 NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
-#: Its answer says nothing: δ is 0.
-_COIN = RandomizedResponse(0.5)
 
 
 @dataclass(frozen=True)
@@ -119,9 +117,6 @@ class Computed:
 
     def __call__(self, pair: Pair, tolerance: float) -> Bracket:
         """Bound δ of a pair with about that relative width."""
-        if all(factor == _COIN for factor in pair.factors):
-            # A equals B: no r is too large for that.
-            return Bracket(0.0, 0.0, -math.inf, -math.inf)
         self.evaluations += 1
         try:
             table = bounds_table(
@@ -131,6 +126,7 @@ class Computed:
                 tolerance=tolerance,
                 # Bounds that miss the tolerance are bounds still.
                 strict=False,
+                together=True,
             )
         except (PrecisionError, InvalidInputError):
             # The losses take more cells than there may be: nothing is known then, and nothing is claimed.

@@ -99,6 +99,7 @@ class Surrogate:
             epsilon=self._goal.epsilon,
             tolerance=_TOLERANCE,
             strict=False,
+            together=True,
         )
         return float(table.log_delta_upper.max())
 

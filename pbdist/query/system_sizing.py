@@ -36,6 +36,7 @@ def judge(mechanism: Pair, target: SystemTarget) -> Judgement:
             tolerance=tolerance,
             # Bounds that miss the tolerance are bounds still.
             strict=False,
+            together=True,
         )
         lower, upper = max(lower, float(table.delta_lower.max())), min(upper, float(table.delta_upper.max()))
         if upper <= target.delta:

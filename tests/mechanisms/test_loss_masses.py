@@ -22,6 +22,7 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     SubsampledGaussian,
 )
+from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.types import Direction
 
 mpmath.mp.dps = 50
@@ -280,13 +281,32 @@ def test_histogram_masses_are_taken_as_they_are():
     assert Histogram([1] * 3, [1] * 3).total_mass == (1.0, 1.0)
 
 
+def test_what_is_credited_to_faint_outcomes_is_no_mass_of_others():
+    # Their loss is taken as -inf, their real one is about -34: nothing may be credited to them in proportion.
+    a, b = np.array([1e-285, 1.0]), np.array([1e-270, 1.0])
+    masses = masses_of_outcomes(np.array([0.0]), a, b, error_a=2.0**-53, error_b=2.0**-53)
+    faint = masses.atom_loss == -np.inf
+    assert faint.sum() == 1
+    assert masses.atoms_a.lower[faint].sum() == 0.0
+    assert masses.atoms_a.upper[faint].sum() >= 1e-285
+    assert masses.only_a.upper[0] >= 1e-285
+    assert masses.atoms_b.lower[faint].sum() > 0.0
+    mirrored = masses_of_outcomes(np.array([0.0]), b, a, error_a=2.0**-53, error_b=2.0**-53)
+    assert mirrored.atoms_b.lower[mirrored.atom_loss == np.inf].sum() == 0.0
+
+
 def test_masses_that_underflow_are_not_lost():
-    masses = Histogram([1, 10**400], [10**400, 1]).loss_masses(np.array([0.0]))
-    # Each larger mass lies at an infinite loss, each smaller one with its own distribution as well: never too low.
-    assert masses.atoms_a.upper[masses.atom_loss == np.inf].sum() >= 1.0
-    assert masses.atoms_b.upper[masses.atom_loss == -np.inf].sum() >= 1.0
-    assert 0.0 < masses.only_a.upper[0] < 1e-280
-    assert 0.0 < masses.only_b.upper[0] < 1e-280
+    pair = Histogram([1, 10**400], [10**400, 1])
+    masses = pair.loss_masses(np.array([0.0]))
+    # The losses are known from the counts, however faint the masses are.
+    assert abs(masses.atom_loss + 400.0 * math.log(10.0) * np.array([1.0, -1.0])).max() <= masses.loss_error < 1e-11
+    assert masses.atoms_a.lower[0] == 0.0 < masses.atoms_a.upper[0] < 1e-280
+    assert masses.atoms_a.lower[1] <= 1.0 <= masses.atoms_a.upper[1]
+    assert masses.only_a.upper[0] == masses.only_b.upper[0] == 0.0
+    # Told apart from their factors, they are known to some digits.
+    scaled = pair.scaled_loss_masses(np.array([0.0]))
+    assert scaled.atoms_log_scale_a[0] == pytest.approx(-400.0 * math.log(10.0), rel=1e-14)
+    assert 1.0 - 1e-11 < scaled.masses.atoms_a.lower[0] < 1.0 < scaled.masses.atoms_a.upper[0] < 1.0 + 1e-11
     bounds = privacy_bounds(
         Histogram([1, 10**400], [10**400, 1]), compositions=[1, 9], epsilon=[0.0, 600.0], buckets=100
     )

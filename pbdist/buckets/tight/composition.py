@@ -263,7 +263,18 @@ def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
     An atom of the dominating pair between two positions of the coarser grid goes to both, so that P_A and P_B keep
     their totals: the chord of the convex t -> (1 - e^ε t)_+, which is nowhere below it. The exact masses of `step`
     neighbours are added: a map of the events, under which no divergence grows.
+
+    Raises
+    ------
+    PrecisionError
+        If tilted masses within one cell of the coarser grid were no floats beside each other.
     """
+    whole = state.spacing * step
+    if (state.tilt + 1.0) * whole > _LARGEST_EXPONENT:
+        raise PrecisionError(
+            f"compositions: expected losses that take buckets of at most {_LARGEST_EXPONENT / (state.tilt + 1.0):.3g}"
+            f" nats, got {whole:.3g} nats"
+        )
     padding = -state.size % step
     weights = (
         np.concatenate((state.weights, np.zeros((*state.weights.shape[:-1], padding))), axis=-1)
@@ -272,7 +283,6 @@ def coarsen(state: TiltedMasses, step: int) -> TiltedMasses:
     )
     gathered = weights.reshape(*weights.shape[:-1], -1, step)
     offset = state.spacing * np.arange(step)
-    whole = state.spacing * step
     # Shares of an atom `offset` above the lower of the two positions.
     below = np.exp(-offset) * np.expm1(offset - whole) / np.expm1(-whole)
     above = np.expm1(-offset) / np.expm1(-whole)

@@ -28,6 +28,7 @@ __all__ = [
     "PointBounds",
     "bounds_of_group",
     "families_of",
+    "farthest_loss",
     "infinite_loss",
     "outside_weight",
     "spans",
@@ -36,6 +37,8 @@ __all__ = [
 
 #: Largest number of cells of a leaf whose width is chosen, and of one whose width is given.
 MAX_CELLS, MAX_GIVEN_CELLS = 1 << 18, 1 << 25
+#: Positions beyond this many cells from 0 are not told from their neighbours.
+FARTHEST_GIVEN_CELL = 1 << 51
 #: Gaussians of the same count whose losses spread alike, within this factor, are computed as one stack.
 _ALIKE = 1.2
 #: Two directions share their masses where windows grow by no more than this factor.
@@ -212,16 +215,22 @@ def _limit(families: Sequence[Family], group: Group, rounds: int, tolerance: flo
 def infinite_loss(
     families: Sequence[Family], direction: Direction, rounds: int, epsilon: float, tolerance: float
 ) -> float:
-    """Loss above which an event tells the same as an infinite one: with it, the rest hardly ever falls below ε."""
+    """Loss above which an event tells the same as an infinite one: with it, the rest hardly ever falls below ε.
+
+    Neither under A nor under B (a tilt of -1): as one cell, such events count with all their P_B mass.
+    """
     deviations = math.sqrt(2.0 * math.log(100.0 / tolerance))
     rest = 1.0 - 1.0 / (rounds * sum(family.leaves for family in families))
-    mean = variance = 0.0
-    for family in families:
-        profile = family.profiles[direction]
-        if profile.loss.size:
-            _, first, second = profile.cumulant(0.0)
-            mean, variance = mean + family.leaves * first, variance + family.leaves * second
-    return epsilon + rest * max(0.0, deviations * math.sqrt(rounds * variance) - min(rounds * mean, 0.0))
+    reach = 0.0
+    for tilt in (0.0, -1.0):
+        mean = variance = 0.0
+        for family in families:
+            profile = family.profiles[direction]
+            if profile.loss.size:
+                _, first, second = profile.cumulant(tilt)
+                mean, variance = mean + family.leaves * first, variance + family.leaves * second
+        reach = max(reach, deviations * math.sqrt(rounds * variance) - min(rounds * mean, 0.0))
+    return epsilon + rest * reach
 
 
 def _stacked(pairs: Sequence[ElementaryPair], window: LeafWindow) -> ScaledLossMasses:
@@ -238,6 +247,16 @@ def widest_span(families: Sequence[Family], group: Group, tolerance: float) -> f
 
 
 def spans(families: Sequence[Family], group: Group, tolerance: float) -> list[float]:
+    """Return the widths of the ranges of losses, in nats, that the leaves of a group need, direction by direction."""
+    return [high - low for low, high in _ranges(families, group, tolerance)]
+
+
+def farthest_loss(families: Sequence[Family], group: Group, tolerance: float) -> float:
+    """Return the size of the farthest loss, in nats, that the leaves of a group need."""
+    return max(max(abs(low), abs(high)) for low, high in _ranges(families, group, tolerance))
+
+
+def _ranges(families: Sequence[Family], group: Group, tolerance: float) -> list[tuple[float, float]]:
     """Return the ranges of losses, in nats, that the leaves of a group need, direction by direction."""
     leaves = max(point.leaves for point in group.points)
     per_round = sum(family.leaves for family in families)
@@ -252,7 +271,8 @@ def spans(families: Sequence[Family], group: Group, tolerance: float) -> list[fl
 
 def outside_weight(group: Group, tolerance: float) -> float:
     """Weight that all windows together may leave out."""
-    return 0.02 * tolerance * math.exp(-min(group.excess, 600.0))
+    # The excess is estimated; far from a saddle point that may come out below 0, which it never is.
+    return 0.02 * tolerance * math.exp(-min(max(group.excess, 0.0), 600.0))
 
 
 def _lost(group: Group, tolerance: float) -> float:
@@ -268,6 +288,11 @@ def _window(
 ) -> LeafWindow:
     """Choose a leaf's window; `outside` is what one leaf may leave out."""
     window = leaf_window(family.profiles[direction], group, width=width, outside=outside, limit=limit, lost=lost)
+    if max(abs(window.low), abs(window.high)) > FARTHEST_GIVEN_CELL:
+        raise PrecisionError(
+            f"factor: expected one with which a round's losses lie within {FARTHEST_GIVEN_CELL} buckets from 0, got"
+            f" losses of up to {max(abs(window.low), abs(window.high)) * width:g} nats in buckets of {width:g}"
+        )
     if window.high - window.low > MAX_GIVEN_CELLS:
         raise PrecisionError(
             f"factor: expected one with which a round's losses take at most {MAX_GIVEN_CELLS} buckets, got"

@@ -12,12 +12,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, scaled_gaussian_interval
+from pbdist.mechanisms.intervals import gaussian_interval
 from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["gaussian_bounds", "gaussian_ratio", "gaussian_width"]
 
 #: Relative rounding of the common μ: quotients, squares, counts, sum and root come to less than half of it.
 _RATIO_ERROR = 16.0 * UNIT_ROUNDOFF
+#: Below this μ and ε a second form of the difference is looked at, where its masses are above the other number.
+_NARROW, _SMALLEST_TOLD = 1e-3, 1e-280
 
 
 def gaussian_ratio(counts: Mapping[ElementaryPair, int]) -> float | None:
@@ -50,6 +53,9 @@ def gaussian_bounds(ratio: float, rounds: IntArray, epsilon: FloatArray) -> tupl
     Notes
     -----
     *Lower*: for any t, δ(ε) >= P_A(x <= t) - e^ε P_B(x <= t); with μ rounded down, t where the loss is about ε.
+    The difference is also (P_A(x <= t) - P_B(x <= t)) - (e^ε - 1) P_B(x <= t), of which the first part is the mass of
+    an interval of width μ: nothing cancels there where both μ and ε are small.
+
     *Upper*: with μ rounded up, the loss at the computed t is some ε' in [ε - 2η, ε], where δ(ε) <= δ(ε') =
     P_A(x <= t) - e^ε' P_B(x <= t) <= P_A(x <= t) - e^(ε - 2η) P_B(x <= t), for t computed for ε - η, η being the
     error of a loss at its computed place.
@@ -59,7 +65,28 @@ def gaussian_bounds(ratio: float, rounds: IntArray, epsilon: FloatArray) -> tupl
     shift = (8.0 * np.abs(epsilon) + 2.0 * larger**2) * UNIT_ROUNDOFF
     lower = _log_difference(smaller, epsilon + np.zeros_like(smaller), np.zeros_like(smaller), upper=False)
     upper = _log_difference(larger, epsilon - shift, shift, upper=True)
+    if float(np.min(whole)) < _NARROW and float(np.min(epsilon)) < _NARROW:
+        lower = np.maximum(lower, _log_narrow(smaller, epsilon, np.zeros_like(shift), upper=False))
+        upper = np.minimum(upper, _log_narrow(larger, epsilon, shift, upper=True))
     return lower, upper
+
+
+def _log_narrow(mu: FloatArray, epsilon: FloatArray, shift: FloatArray, *, upper: bool) -> FloatArray:
+    """Logarithm of the same difference, by the mass of the interval [t - mu, t] for t = mu/2 - (epsilon - shift)/mu."""
+    half, middle = 0.5 * mu, (epsilon - shift) / mu
+    between, between_error = gaussian_interval(-half, half, 1.0, middle)
+    mass_b, error_b = gaussian_interval(np.full_like(middle, -np.inf), -half + np.zeros_like(middle), 1.0, middle)
+    side = 1.0 if upper else -1.0
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        growth = np.expm1(epsilon - 2.0 * shift if upper else epsilon)
+        taken = growth * mass_b * (1.0 - side * np.sign(growth) * (error_b + 16.0 * UNIT_ROUNDOFF))
+        left = between * (1.0 + side * (between_error + 8.0 * UNIT_ROUNDOFF)) - taken
+        # Two roundings of what is subtracted, of either size.
+        left = left + side * 4.0 * UNIT_ROUNDOFF * (between + np.abs(taken))
+        told = (between > _SMALLEST_TOLD) & np.isfinite(left) & (left > 0.0)
+        result = np.log(np.where(told, left, 1.0))
+    result = result + side * 16.0 * UNIT_ROUNDOFF * (1.0 + np.abs(result))
+    return np.where(told, result, np.inf if upper else -np.inf)
 
 
 def gaussian_width(ratio: float, rounds: IntArray, epsilon: FloatArray, leaves: int, tolerance: float) -> float:
@@ -81,7 +108,8 @@ def _sharpness(variance: FloatArray, epsilon: FloatArray) -> FloatArray:
 
 def _log_difference(mu: FloatArray, loss: FloatArray, shift: FloatArray, *, upper: bool) -> FloatArray:
     """Logarithm of P_A(x <= t) - e^(loss - shift) P_B(x <= t) for t at that loss, from its side."""
-    end = 0.5 * mu - loss / mu
+    with np.errstate(over="ignore"):
+        end = 0.5 * mu - loss / mu
     start = np.full_like(end, -np.inf)
     mass, error, log_scale = scaled_gaussian_interval(start, end, 1.0, np.stack((np.zeros_like(mu), mu)))
     side = 1.0 if upper else -1.0
@@ -98,6 +126,8 @@ def _log_difference(mu: FloatArray, loss: FloatArray, shift: FloatArray, *, uppe
         result = log_a + np.log(left)
         result += side * 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(result))
     if upper:
-        # Nothing of B taken off is an upper bound as well.
-        return np.where(resolved[0], np.where(resolved[1] & np.isfinite(result), result, log_a), 0.0)
+        # Nothing of B taken off is an upper bound as well. Where float64 does not resolve P_A(x <= t) it is at most
+        # e^(-t²/2) for t < 0; t is off by far less than a part in 2^20, and so is its square, and -1e300 is above it.
+        unresolved = -0.5 * np.minimum(np.minimum(end, 0.0) ** 2 * (1.0 - 2.0**-20), 2e300)
+        return np.where(resolved[0], np.where(resolved[1] & np.isfinite(result), result, log_a), unresolved)
     return np.where(resolved[0] & resolved[1] & np.isfinite(result), result, -np.inf)

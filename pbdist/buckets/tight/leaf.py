@@ -208,7 +208,8 @@ class _Cells:
         a, b = self.a_upper[:, 1:], self.b_lower[:, 1:]
         exponent = loss + np.subtract(self.log_b, self.log_a)[1:] if self.largest_log else loss
         ratio = np.divide(b, a, out=np.zeros_like(a), where=a > 0.0)
-        ratio *= np.exp(np.minimum(exponent, _LARGEST_EXPONENT)) * (1.0 - slack)
+        with np.errstate(over="ignore"):
+            ratio *= np.exp(np.minimum(exponent, _LARGEST_EXPONENT)) * max(1.0 - slack, 0.0)
         ratio -= 1.0
         ratio /= _growth(width)
         share: FloatArray = np.clip(ratio, 0.0, 1.0, out=ratio)

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pbdist.buckets.tight.apart import Apart, told_apart
-from pbdist.buckets.tight.engine import MAX_CELLS, Family, families_of, infinite_loss, widest_span
+from pbdist.buckets.tight.engine import MAX_CELLS, Family, families_of, farthest_loss, infinite_loss, widest_span
 from pbdist.buckets.tight.ladder import stages_of
 from pbdist.buckets.tight.plan import Group, tilt_groups
 from pbdist.buckets.tight.points import Means, Point, points_of
@@ -16,12 +16,14 @@ from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.mechanisms import ElementaryPair
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["LONGEST", "LONGEST_GIVEN", "TRIVIAL_WIDTH", "TableOutline"]
+__all__ = ["LONGEST", "LONGEST_GIVEN", "TRIVIAL_WIDTH", "TableOutline", "rough_log_delta"]
 
 #: Longest transform where the width is chosen, and where it is given.
 LONGEST, LONGEST_GIVEN = 1 << 22, 1 << 25
 #: Width for pairs without any loss.
 TRIVIAL_WIDTH = 1e-6
+#: So many cells from 0, a position is still told from its neighbours with some bits to spare.
+_FARTHEST_CELL = 2.0**48
 
 
 class TableOutline:
@@ -37,12 +39,14 @@ class TableOutline:
         width: float | None,
         buckets: int | None = None,
         keep_states: bool = False,
+        together: bool = False,
     ) -> None:
         self.counts, self.rounds, self.epsilon, self.tolerance = counts, rounds, epsilon, tolerance
-        self.width, self.buckets, self.keep_states = width, buckets, keep_states
+        self.width, self.buckets, self.keep_states, self.together = width, buckets, keep_states, together
         self.longest = LONGEST_GIVEN if self.fixed else LONGEST
         shape = (2, rounds.size, epsilon.size)
-        self.log_lower, self.log_upper = np.full(shape, -np.inf), np.full(shape, np.inf)
+        # No δ of distributions exceeds 1, also where a histogram's masses sum to a little more.
+        self.log_lower, self.log_upper = np.full(shape, -np.inf), np.zeros(shape)
         self.symmetric = all(pair.symmetric for pair in counts)
         self.directions = tuple(Direction)[: 1 if self.symmetric else 2]
         self.widths: list[float] = []
@@ -115,9 +119,21 @@ class TableOutline:
                 tolerance=self.tolerance,
                 wanted=chosen,
                 known=known[axis],
-                floor=self.apart[direction].lower if direction in self.apart else None,
+                floor=self._floor(axis),
             )
         ]
+
+    def _floor(self, axis: int) -> FloatArray | None:
+        """Logarithms of what δ need not be known better than, shape (R, E): that of infinite and far losses alone.
+
+        Where the larger direction alone is to be met, that of the other one as well.
+        """
+        apart = self.apart.get(self.directions[axis])
+        floor = None if apart is None else apart.lower
+        if not self.together or self.symmetric:
+            return floor
+        other: FloatArray = self.log_lower[1 - axis]
+        return other if floor is None else np.maximum(floor, other)
 
     def groups(self, points: Sequence[Point]) -> list[Group]:
         """Gather points into groups."""
@@ -130,14 +146,20 @@ class TableOutline:
         if self.lattice > 0.0:
             return self.lattice
         if self.buckets is not None:
-            return self._aligned(widest_span(self.families, group, self.tolerance) / self.buckets)
+            return self._aligned(
+                max(widest_span(self.families, group, self.tolerance) / self.buckets, self._finest_width(group))
+            )
         if not any(family.profiles[Direction.A_TO_B].loss.size for family in self.families):
             return TRIVIAL_WIDTH
         finest = widest_span(self.families_of(group), group, self.tolerance) / MAX_CELLS
         # A stack's picture is that of its widest pair, somewhat wider than the others.
         stacked = any(len(family.pairs) > 1 for family in self.families)
         aimed = group.width((0.6 if stacked else 1.0) * self.tolerance, coarsens=self.coarsens)
-        return self._aligned(max(aimed, finest))
+        return self._aligned(max(aimed, finest, self._finest_width(group)))
+
+    def _finest_width(self, group: Group) -> float:
+        """Return the width below which the positions of the farthest losses were no floats of their own."""
+        return farthest_loss(self.families_of(group), group, self.tolerance) / _FARTHEST_CELL
 
     def stages_of(self, group: Group) -> int:
         """How often a group's grid is made coarser."""
@@ -152,3 +174,20 @@ class TableOutline:
 def _widest(pairs: Sequence[ElementaryPair]) -> ElementaryPair:
     """The pair of a stack whose losses spread most: its sensitivity is the largest against its scale."""
     return max(pairs, key=lambda pair: getattr(pair, "sensitivity", 1.0) / getattr(pair, "scale", 1.0))
+
+
+def rough_log_delta(
+    counts: dict[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, directions: Sequence[Direction]
+) -> FloatArray:
+    """About ln δ after a number of rounds, shape (1,), at every ε: the largest of some directions', shape (E,).
+
+    No bound: by saddle points of rough pictures of the losses.
+    """
+    table = TableOutline(counts, rounds, epsilon, tolerance=1e-2, width=None)
+    every = {(0, column): Means() for column in range(epsilon.size)}
+    unknown = np.full((1, epsilon.size), -np.inf)
+    result = np.full(epsilon.size, -np.inf)
+    for point in table.points(dict.fromkeys(directions, every), [unknown] * len(directions)):
+        result[point.column] = max(result[point.column], min(point.log_delta, 0.0))
+    # A δ of 0 is told apart from none at all.
+    return np.where(result > -1e6, result, -1e6)

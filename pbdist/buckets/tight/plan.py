@@ -128,9 +128,9 @@ def leaf_window(
     return LeafWindow(width, first, last, spread)
 
 
-def loss_range(profile: LossProfile, group: Group, *, outside: float, limit: float, lost: float) -> float:
-    """Return the range of losses that a leaf needs, nats; parameters as for `leaf_window`."""
+def loss_range(profile: LossProfile, group: Group, *, outside: float, limit: float, lost: float) -> tuple[float, float]:
+    """Return the lowest and the highest loss that a leaf needs, nats; parameters as for `leaf_window`."""
     if profile.loss.size == 0:
-        return 0.0
+        return 0.0, 0.0
     low, high, _ = profile.range(group.tilt, outside, limit, lost)
-    return high - min(low, high)
+    return min(low, high), high

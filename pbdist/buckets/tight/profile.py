@@ -23,6 +23,8 @@ _ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))
 _RESOLUTION, _MOST_CELLS = 6.0, 2000
 #: Logarithm of the faintest mass that is put to infinity.
 _FAINTEST = -560.0
+#: Logarithm of a mass beside which 1e-290 e^ε is nothing, for ε up to the other, in nats.
+_HEAVY, _MODERATE = -40.0, 400.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +123,10 @@ class LossProfile:
         # Infinite mass of A and of B is kept without tilt, hence above the smallest float64.
         log_b = self.log_a[finite:] - self.loss[finite:]
         if float(np.logaddexp.reduce(log_b, initial=-np.inf)) <= _FAINTEST:
-            return self
+            # Where P_A is heavy and ε moderate, the 1e-290 that the P_B mass then counts as is none.
+            heavy = float(np.logaddexp.reduce(self.log_a[finite:], initial=-np.inf)) > _HEAVY
+            if not heavy or limit > _MODERATE:
+                return self
         if finite not in self._capped:
             kept = slice(finite)
             self._capped[finite] = replace(

@@ -61,6 +61,7 @@ def tight_bounds(
     buckets: int | None = None,
     strict: bool = True,
     keep_states: bool = False,
+    together: bool = False,
 ) -> TightBounds:
     """Bound δ for every r and ε.
 
@@ -81,6 +82,9 @@ def tight_bounds(
         Whether a tolerance that is not reached is an error.
     keep_states : bool, optional
         Whether to return the states, too: every composition is then computed in full.
+    together : bool, optional
+        Whether the larger of the two directions alone is to meet the tolerance: the other one's bounds then only need
+        to show that it is the smaller one.
 
     Raises
     ------
@@ -90,21 +94,19 @@ def tight_bounds(
         If the losses need more cells than are allowed.
     """
     table = TightTable(
-        counts, rounds, epsilon, tolerance=tolerance, width=width, buckets=buckets, keep_states=keep_states
+        counts,
+        rounds,
+        epsilon,
+        tolerance=tolerance,
+        width=width,
+        buckets=buckets,
+        keep_states=keep_states,
+        together=together,
     )
     table.solve(strict=strict)
     if table.symmetric:
         table.log_lower[1], table.log_upper[1] = table.log_lower[0], table.log_upper[0]
-    upper = np.minimum(table.log_upper, _log_limit(counts, rounds)[None, :, None])
-    return TightBounds(table.log_lower, upper, min(table.widths), table.states)
-
-
-def _log_limit(counts: dict[ElementaryPair, int], rounds: IntArray) -> FloatArray:
-    """Logarithm of what no δ exceeds: all P_A mass."""
-    result: FloatArray = rounds.astype(np.float64) * sum(
-        count * math.log(max(pair.total_mass)) for pair, count in counts.items()
-    )
-    return result
+    return TightBounds(np.minimum(table.log_lower, 0.0), table.log_upper, min(table.widths), table.states)
 
 
 class TightTable(TableOutline):
@@ -215,7 +217,8 @@ class TightTable(TableOutline):
         ratio = gaussian_ratio(self.counts)
         if ratio is None:
             return False
-        self.log_lower[0], self.log_upper[0] = gaussian_bounds(ratio, self.rounds, self.epsilon)
+        self.log_lower[0], upper = gaussian_bounds(ratio, self.rounds, self.epsilon)
+        self.log_upper[0] = np.minimum(upper, 0.0)
         leaves = sum(self.counts.values())
         self.widths.append(gaussian_width(ratio, self.rounds, self.epsilon, leaves, self.tolerance))
         return bool(np.all(self.log_upper[0] - self.log_lower[0] <= math.log1p(self.tolerance)))
@@ -227,14 +230,23 @@ class TightTable(TableOutline):
         estimate = point.width(self.tolerance, coarsens=True) / point.means.factor
         return replace(point.means, factor=self.widths[-1] / estimate)
 
+    def _judged_lower(self, cell: tuple[int, int, int]) -> float:
+        """The lower bound that an upper one is judged by: the larger direction's, if that alone is to be met."""
+        if self.together:
+            return float(np.max(self.log_lower[(slice(None), *cell[1:])]))
+        return float(self.log_lower[cell])
+
     def _bracket(self, cell: tuple[int, int, int]) -> float:
-        lower, upper = float(self.log_lower[cell]), float(self.log_upper[cell])
-        if upper in (-math.inf, lower):
+        lower, upper = min(self._judged_lower(cell), 0.0), float(self.log_upper[cell])
+        if upper == -math.inf or upper <= lower:
             return 0.0
         return math.expm1(min(upper - lower, 700.0)) if lower > -math.inf else math.inf
 
     def _pass(self, group: Group) -> list[PointBounds]:
         coarsens, width, stages = self.coarsens, self.width_of(group), self.stages_of(group)
+        if stages and (len(self.families) > 1 or self.families[0].pairs[1:]):
+            # What is composed of different pairs first is made coarser once more.
+            stages += 1
         for attempt in range(_PASSES):
             self.widths.append(width)
             # A position more must not weigh more than floats can tell, in any row.
@@ -273,7 +285,7 @@ class TightTable(TableOutline):
         log_upper = float(self.log_upper[cell])
         if log_upper < _UNRESOLVED:
             return True
-        if float(self.log_lower[cell]) > -math.inf:
+        if self._judged_lower(cell) > -math.inf:
             return False
         lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-6)
         near = TightTable(
@@ -295,16 +307,20 @@ class TightTable(TableOutline):
         raise PrecisionError(
             f"tolerance: expected upper / lower - 1 <= {self.tolerance:g} for every r and ε, got"
             f" {self._bracket(worst):.3g} at r = {int(self.rounds[worst[1]])},"
-            f" ε = {float(self.epsilon[worst[2]]):g} (ln δ between {self.log_lower[worst]:.6g} and"
+            f" ε = {float(self.epsilon[worst[2]]):g} (ln δ between {self._judged_lower(worst):.6g} and"
             f" {self.log_upper[worst]:.6g}) with loss buckets of {min(self.widths):.3g} nats; allow a larger tolerance,"
             " or give `factor`, with which none is asked for"
         )
 
 
 def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
-    """Return the elementary pairs of a round, and how often each occurs in it."""
+    """Return the elementary pairs of a round, and how often each occurs in it.
+
+    Those that change nothing are left out, unless there are no others.
+    """
     counts: dict[ElementaryPair, int] = {}
     for pair, count in components:
         for factor in pair.factors:
             counts[factor] = counts.get(factor, 0) + count
-    return counts
+    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
+    return telling or counts
