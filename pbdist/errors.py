@@ -22,7 +22,28 @@ __all__ = [
     "shown",
 ]
 
-_short = reprlib.Repr()
+#: Whole numbers of more bits are not written out: Python refuses to.
+_MOST_BITS = 4096
+
+
+class _Short(reprlib.Repr):
+    """Short texts, of whole numbers of any size."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Return a whole number, or about how large it is."""
+        if x.bit_length() <= _MOST_BITS:
+            return super().repr_int(x, level)
+        return f"{'-' if x < 0 else ''}10^{int(x.bit_length() * 0.30103)} or so"
+
+    def repr_instance(self, x: object, level: int) -> str:
+        """Return anything else, by the name of its class where it cannot be written out."""
+        try:
+            return super().repr_instance(x, level)
+        except ValueError:
+            return f"{type(x).__name__}(..)"
+
+
+_short = _Short()
 _short.maxstring, _short.maxlong, _short.maxother = 80, 60, 160
 
 

@@ -66,6 +66,8 @@ def log_mass_below(pair: ElementaryPair, tilt: float, window: LeafWindow, direct
         cells = np.log(masses.cells_a.upper[:-1]) + scaled.log_scale_a[:-1]
         atoms = np.log(masses.atoms_a.upper[below]) + scaled.atoms_log_scale_a[below]
     total = np.logaddexp.reduce(cells + tilt * (edges + masses.loss_error), initial=-np.inf)
-    lost = np.logaddexp.reduce(atoms + tilt * (masses.atom_loss[below] + masses.loss_error), initial=-np.inf)
+    # A loss of -inf is raised to one that a tilt of 0 leaves what it is.
+    loss = np.maximum(masses.atom_loss[below], -1e290)
+    lost = np.logaddexp.reduce(atoms + tilt * (loss + masses.loss_error), initial=-np.inf)
     result = float(np.logaddexp(total, lost))
     return result + 1e-9 * (1.0 + abs(result)) if math.isfinite(result) else result
