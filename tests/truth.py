@@ -32,7 +32,8 @@ def bracketed_exp(epsilon: float) -> tuple[Fraction, Fraction]:
         mantissa, exponent = int(value.man), int(value.exp)
     rational = Fraction(mantissa) * Fraction(2) ** exponent
     slack = rational / 10**58
-    return rational - slack, rational + slack
+    # e^ε is at least 1 + ε, which matters where ε is less than what the digits tell.
+    return max(rational - slack, 1 + Fraction(epsilon)), rational + slack
 
 
 def enclosed_truth(table: exact_truth.OutcomeTable, epsilon: float, direction: Direction) -> tuple[Fraction, Fraction]:
@@ -41,6 +42,12 @@ def enclosed_truth(table: exact_truth.OutcomeTable, epsilon: float, direction: D
     smallest = exact_truth.table_hockey_stick(table, y_above, direction)
     largest = exact_truth.table_hockey_stick(table, y_below, direction)
     return smallest, largest
+
+
+def at_most_one(enclosure: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
+    """The same of δ, which is at most 1, where the masses of floats that stand for probabilities sum to more."""
+    smallest, largest = enclosure
+    return min(smallest, Fraction(1)), min(largest, Fraction(1))
 
 
 def assert_bracketed(

@@ -188,7 +188,8 @@ class SupportCurve:
         """Lower bounds on β at each α, shape (K,), and the node that gives each."""
         parts = [self._lower_part(part) for part in _parts(alpha, self.y.size)]
         value = np.concatenate([part[0] for part in parts])
-        return np.where(alpha == 0.0, self.first, value), np.concatenate([part[1] for part in parts])
+        found = np.where(alpha == 0.0, self.first, value)
+        return np.minimum(found, 1.0), np.concatenate([part[1] for part in parts])
 
     def upper_bound(self, alpha: FloatArray) -> tuple[FloatArray, IntArray]:
         """Upper bounds on β at each α, shape (K,), and the node at the left of the interval that gives each."""
@@ -201,7 +202,8 @@ class SupportCurve:
         )
         right = np.maximum.accumulate(np.maximum(right, 0.0)[::-1])[::-1]
         parts = [self._upper_part(part, left, right) for part in _parts(alpha, self.y.size)]
-        value = np.minimum(np.concatenate([part[0] for part in parts]), self.last)
+        # No error is above 1, whatever a histogram's masses sum to.
+        value = np.minimum(np.concatenate([part[0] for part in parts]), min(self.last, 1.0))
         return np.maximum(value, 0.0), np.concatenate([part[1] for part in parts])
 
     def _lower_part(self, alpha: FloatArray) -> tuple[FloatArray, IntArray]:

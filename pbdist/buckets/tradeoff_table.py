@@ -163,7 +163,8 @@ class _Search:
             self._look(np.concatenate(wanted))
         raise PrecisionError(
             f"tolerance: the trade-off curve after {self._compositions} compositions is known to {worst:.3g} at worst,"
-            f" {self._tolerance:.3g} was asked for: allow {1.1 * worst:.2g}"
+            f" {self._tolerance:.3g} was asked for"
+            + (f": allow {1.1 * worst:.2g}" if 1.1 * worst <= 1.0 else ": losses above 600 nats decide there")
         )
 
     def _reach(self) -> float:

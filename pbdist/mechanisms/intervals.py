@@ -327,6 +327,12 @@ def _mean_of_equally_wide(t: FloatArray, d: FloatArray, terms: int) -> FloatArra
 
 def _wide_intervals(low: FloatArray, high: FloatArray, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mass, relative error and logarithm of the scale of wide intervals of the standard normal distribution."""
+    # Beyond 1e154 scales a square is no float; such a mass is none either, which its infinite error says.
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _of_wide(low, high, scaled)
+
+
+def _of_wide(low: FloatArray, high: FloatArray, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     mirrored: BoolArray = np.abs(low) > np.abs(high)
     near, far = np.where(mirrored, -high, low), np.where(mirrored, -low, high)
     mass = special.ndtr(-near) - special.ndtr(-far)

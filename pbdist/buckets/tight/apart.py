@@ -83,14 +83,16 @@ def told_apart(
     nearer = sums.log_near_upper(rounds, epsilon)
     upper = np.logaddexp(np.logaddexp(far_upper, infinite_upper), nearer)
     upper += 8.0 * UNIT_ROUNDOFF * (1.0 + np.where(np.isfinite(upper), np.abs(upper), 0.0))
+    far_known = _met(far_upper, far_lower, lower, _PART * tolerance)
+    next_to_nothing = infinite_upper + math.log(tolerance)
     return Apart(
         near,
         far_lower,
         far_upper,
         lower,
         upper,
-        known=_met(far_upper, far_lower, lower, _PART * tolerance) & (min(firsts) < math.inf),
-        settled=(nearer <= infinite_upper + math.log(tolerance)) & sums.uncertain,
+        known=far_known & (min(firsts) < math.inf),
+        settled=(nearer <= next_to_nothing) & (far_known | (far_upper <= next_to_nothing)) & sums.uncertain,
         uncertain=sums.uncertain,
     )
 

@@ -23,6 +23,8 @@ __all__ = ["FarLosses"]
 
 #: Least distance of a rate s from 1; at s = 1 itself the factor is 1, as 0 ln 0 = 0.
 _LEAST = 1e-300
+#: Above this a mass is told from 0 in every composition.
+_RESOLVED = 1e-250
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,8 @@ class FarLosses:
         θ > 0, and upper values of ln E_A e^{θL} over finite losses that are not far.
     highest : float
         No finite loss that is not far exceeds this.
+    faint : float
+        P_A mass, from below, of what B has too little of for its loss to be known: a lower bound is had by its masses.
     """
 
     log_a_upper: float
@@ -66,11 +70,12 @@ class FarLosses:
     rising: FloatArray
     log_rising: FloatArray
     highest: float
+    faint: float
 
     @property
     def uncertain(self) -> bool:
         """Whether nothing is known from below of a mass at infinity that is counted from above."""
-        return self.infinite_upper > 0.0 and self.infinite_lower == 0.0
+        return self.infinite_upper > 0.0 and self.infinite_lower == 0.0 and self.faint < _RESOLVED
 
     def log_infinite_upper(self, rounds: IntArray) -> FloatArray:
         """Upper value of the logarithm of the P_A mass of infinite losses, shape (R,)."""

@@ -166,6 +166,7 @@ class _LeafSums:
             rising=rising,
             log_rising=_log_moments(weights[there], highest[there], rising),
             highest=float(np.max(highest[there], initial=floor)),
+            faint=a.lower(loss == np.inf, none),
         )
 
 

@@ -118,9 +118,15 @@ class TightTable(TableOutline):
         if not self.fixed and not self.keep_states and self.solved_in_closed_form():
             return
         wanted = self._wanted_first()
-        if not any(wanted.values()):
+        if any(wanted.values()):
+            self._passes(wanted)
+        else:
             self.widths.append(self.lattice or TRIVIAL_WIDTH)
-            return
+        if strict and not self.fixed:
+            self._check(every)
+
+    def _passes(self, wanted: dict[Direction, dict[tuple[int, int], Means]]) -> None:
+        """Compute what is wanted, again and again where it misses the tolerance and another pass may help."""
         before: dict[tuple[int, int, int], float] = {}
         for attempt in range(_PASSES):
             errors: dict[tuple[int, int, int], float] = {}
@@ -165,17 +171,19 @@ class TightTable(TableOutline):
                 for axis, direction in enumerate(self.directions)
             }
             before = brackets
-        if strict and not self.fixed:
-            missed = [
-                (axis, *cell)
-                for axis in range(len(self.directions))
-                for cell in every
-                if not self._bracket((axis, *cell)) <= self.tolerance
-            ]
-            # The worst that is not excused is told, and the first one to be found is that.
-            for cell in sorted(missed, key=self._bracket, reverse=True):
-                if not self._excused(cell):
-                    self._refuse(cell)
+
+    def _check(self, every: list[tuple[int, int]]) -> None:
+        """Refuse a table of which a point misses the tolerance without an excuse."""
+        missed = [
+            (axis, *cell)
+            for axis in range(len(self.directions))
+            for cell in every
+            if not self._bracket((axis, *cell)) <= self.tolerance
+        ]
+        # The worst that is not excused is told, and the first one to be found is that.
+        for cell in sorted(missed, key=self._bracket, reverse=True):
+            if not self._excused(cell):
+                self._refuse(cell)
 
     def _found(self) -> list[FloatArray]:
         """Lower bounds that passes have found, -inf where none has found a better one than was known before."""
@@ -287,11 +295,11 @@ class TightTable(TableOutline):
             return True
         if self._judged_lower(cell) > -math.inf:
             return False
-        lower_epsilon = float(self.epsilon[cell[2]]) * (1.0 - 1e-6)
+        asked = float(self.epsilon[cell[2]])
         near = TightTable(
             self.counts,
             self.rounds[cell[1] : cell[1] + 1],
-            np.array([lower_epsilon]),
+            np.array([asked * (1.0 - 1e-6), asked]),
             tolerance=1e-6 * self.tolerance,
             width=min(self.widths),
         )
@@ -301,6 +309,11 @@ class TightTable(TableOutline):
             near.solve(strict=False)
         except PrecisionError:
             return False
+        # What is found at ε itself on the way is no worse than what was known.
+        self.log_lower[cell] = max(self.log_lower[cell], near.log_lower[cell[0], 0, 1])
+        self.log_upper[cell] = min(self.log_upper[cell], near.log_upper[cell[0], 0, 1])
+        if self._bracket(cell) <= self.tolerance:
+            return True
         return float(near.log_lower[cell[0], 0, 0]) >= log_upper - math.log1p(self.tolerance)
 
     def _refuse(self, worst: tuple[int, int, int]) -> None:
