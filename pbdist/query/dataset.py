@@ -25,7 +25,8 @@ def bounds_of(union: Union) -> xr.Dataset:
     if len(union.parts) > 1:
         dataset = _assembled(union)
     else:
-        dataset = xr.open_zarr(union.parts[0].place.zarr_store(), consolidated=False, chunks=None)
+        first = union.parts[0]
+        dataset = xr.open_zarr(first.place.zarr_store(first.most_bytes), consolidated=False, chunks=None)
     bounds: xr.Dataset = dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
     return bounds
 

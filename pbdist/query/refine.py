@@ -10,8 +10,18 @@ import numpy as np
 
 from pbdist.buckets import bounds_table
 from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError
-from pbdist.store import Held, Place, Refinement, StoredStudy, add_refinement, hold, holder, read_refinements
-from pbdist.store.layout import BOUNDS
+from pbdist.store import (
+    Held,
+    Place,
+    Refinement,
+    StoredStudy,
+    add_refinement,
+    hold,
+    holder,
+    read_refinements,
+    refuse_links,
+)
+from pbdist.store.layout import BOUNDS, REFINEMENTS
 from pbdist.study import Cell, StudySpec
 from pbdist.study.amounts import size
 from pbdist.study.plan import cell_cost
@@ -68,6 +78,7 @@ def refine(
     groups = _groups(points)
     for cell, compositions, epsilon in groups:
         _check_memory(replace(study, cells=(cell,), compositions=compositions, epsilon=epsilon), cell)
+    refuse_links(stored.place, REFINEMENTS)
     # Before anything is computed: a run that is at work will not let go of the store.
     _await_rest(stored)
     for cell, compositions, epsilon in groups:

@@ -11,7 +11,7 @@ from pbdist.run import giant
 from pbdist.run.computing import Computing
 from pbdist.run.events import Listener
 from pbdist.run.executor import Executor
-from pbdist.run.scratch import scratch_of
+from pbdist.run.scratch import refuse_linked_scratch, scratch_of
 from pbdist.store import (
     Held,
     LocalPlace,
@@ -25,6 +25,7 @@ from pbdist.store import (
     is_there,
     open_parts,
     place_at,
+    refuse_links,
     remove_strays,
     restore_heads,
     restore_parts,
@@ -71,6 +72,8 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         Some cells could not be computed; the text names them and the causes. All others are committed.
     """
     place = place_at(store)
+    refuse_links(place)
+    refuse_linked_scratch(place)
     # A million cells are there to stay: nobody shall look again and again for garbage among them.
     gc.freeze()
     with ExitStack() as workers:

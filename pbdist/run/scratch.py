@@ -5,17 +5,16 @@ import re
 import struct
 import zlib
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 
 from pbdist.buckets.blocked import VectorStore
+from pbdist.store.folder import Folder
 from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at
 
-__all__ = ["FolderScratch", "PlaceScratch", "Scratch", "scratch_at", "scratch_of"]
+__all__ = ["FolderScratch", "PlaceScratch", "Scratch", "refuse_linked_scratch", "scratch_at", "scratch_of"]
 
 #: Magic bytes, CRC-32 of all that follows it, kind of number, number of dimensions, their lengths.
 _HEADER = struct.Struct("<4sIcB2xQQ")
@@ -40,43 +39,43 @@ class FolderScratch:
     Parameters
     ----------
     folder : str
-        Its absolute path; it need not exist.
+        The absolute path of a folder below which no link is followed; it need not exist.
+    inside : str
+        The folder in it that the files lie in; itself if empty.
     """
 
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, inside: str = "") -> None:
+        self._folder, self._inside = Folder(folder), inside
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return an array."""
-        return _decoded((Path(self._folder) / f"{name}{_BLOCK}").read_bytes(), name)
+        return _decoded(self._folder.read(self._file(name), _most_bytes()), name)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Keep an array, whole or not at all."""
-        path = Path(self._folder) / f"{name}{_BLOCK}"
-        partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
-        header, data = _encoded(array)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with partial.open("wb") as file:
-                file.write(header)
-                file.write(data)
-            os.replace(partial, path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+        self._folder.write(self._file(name), _encoded(array), durable=False)
 
     def remove(self, name: str) -> None:
         """Forget an array."""
-        (Path(self._folder) / f"{name}{_BLOCK}").unlink(missing_ok=True)
+        self._folder.remove(self._file(name))
 
     def clear(self) -> None:
         """Remove every block, and the folders that are empty then."""
-        for folder, _, files in os.walk(self._folder, topdown=False):
-            for file in files:
-                if _BLOCK_FILE.search(file):
-                    Path(folder, file).unlink(missing_ok=True)
+        found = list(self._folder.walk(self._inside))
+        for entry in found:
+            if entry.kind == "file" and _BLOCK_FILE.search(entry.name):
+                self._folder.remove(entry.name)
+        for entry in reversed(found):
+            if entry.kind == "folder":
+                self._folder.remove_empty(entry.name)
+        if self._inside:
+            self._folder.remove_empty(self._inside)
+        else:
             with suppress(OSError):  # Something of somebody else's is in it.
-                Path(folder).rmdir()
+                os.rmdir(self._folder.path)
+
+    def _file(self, name: str) -> str:
+        return f"{self._inside}/{name}{_BLOCK}" if self._inside else f"{name}{_BLOCK}"
 
 
 class PlaceScratch:
@@ -93,7 +92,7 @@ class PlaceScratch:
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return an array."""
-        return _decoded(self._place.read(f"{name}{_BLOCK}"), name)
+        return _decoded(self._place.read(f"{name}{_BLOCK}", _most_bytes()), name)
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
         """Keep an array, whole or not at all."""
@@ -118,9 +117,30 @@ def scratch_at(where: str) -> Scratch:
 
 
 def scratch_of(store: str) -> Scratch:
-    """Return the scratch beside a store, at the same path or URL but for the name, ``.NAME.scratch``."""
+    """Return the scratch beside a store, at the same path or URL but for the name, ``.NAME.scratch``, and no link."""
     folder, _, name = store.rpartition("/")
-    return scratch_at(f"{folder}/.{name}.scratch")
+    inside = f".{name}.scratch"
+    if isinstance(place_at(store), LocalPlace):
+        return FolderScratch(folder or "/", inside)
+    return scratch_at(f"{folder}/{inside}")
+
+
+def refuse_linked_scratch(store: Place) -> None:
+    """Refuse a store beside which something that is no folder lies where its scratch belongs.
+
+    Raises
+    ------
+    IrregularError
+        It is a link, a named pipe, a socket or a device.
+    """
+    if isinstance(store, LocalPlace):
+        folder, _, name = store.url.rpartition("/")
+        Folder(folder or "/").entries(f".{name}.scratch")
+
+
+def _most_bytes() -> int:
+    """Return the most bytes of a block: no process that works on it holds more."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _encoded(array: npt.NDArray[Any]) -> tuple[bytes, bytes | memoryview]:

@@ -5,6 +5,7 @@ from pbdist.store.columns import StoredCells
 from pbdist.store.commit import commit_record, failed_cells, is_committed
 from pbdist.store.create import create_or_open, extend
 from pbdist.store.layout import STORE_FORMATS
+from pbdist.store.links import refuse_links
 from pbdist.store.lock import Held, Holder, hold, holder
 from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_store
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
@@ -47,6 +48,7 @@ __all__ = [
     "read_refinements",
     "read_state",
     "read_values",
+    "refuse_links",
     "remove_strays",
     "restore_heads",
     "restore_parts",

@@ -1,15 +1,16 @@
 """Check a store without computing anything: every file against the checksum that some other file has of it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pbdist.store.commit import changed_files, failures_of, is_committed, record_file, record_of
 from pbdist.store.documents import read_attributes
 from pbdist.store.heads import part_folder, read_extensions, read_or_none
 from pbdist.store.layout import BOUNDS, COMPUTED, EXTENSIONS, STATES, cell_group, chunk_file
+from pbdist.store.links import is_of_store
 from pbdist.store.open import StoredStudy, open_parts
-from pbdist.store.place import Place, place_at
+from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.read import changed_skeleton
 from pbdist.store.refinements import damaged_refinements
 from pbdist.store.restore import unfinished_folders
@@ -33,11 +34,13 @@ class StoreCheck:
     missing
         Batches without a commit record: the path of the part, empty for the first one, and the number.
     damaged
-        Files that are missing or changed, or belong to a part that is none, and what is wrong with each.
+        Files that are missing or changed, or belong to a part that is none, and what is wrong with each; and what is
+        neither file nor folder among the store's own, such as a link.
     failed
         Cells that could not be computed: the path of the part, the number of the cell, and the cause.
     strays
-        Files that belong to nothing: left behind by killed processes, or put there by somebody else. No harm.
+        Files that belong to nothing: left behind by killed processes, or put there by somebody else. No harm. Of what
+        is no file the kind follows the name.
     """
 
     batches: int
@@ -68,6 +71,9 @@ def check_store(where: str | Path | Place) -> StoreCheck:
         The store cannot be reached.
     """
     place = place_at(where)
+    if isinstance(place, LocalPlace):
+        # What lies behind a link counts as missing: all links are told, not the first one alone.
+        place = replace(place, lenient=True)
     parts = open_parts(place)
     checks = [_Part(stored) for stored in parts]
     known = set().union(*(check.known for check in checks))
@@ -84,13 +90,22 @@ def check_store(where: str | Path | Place) -> StoreCheck:
     known |= refinements
     damaged |= changed
     strays = []
+    foreign = {}
     whole = {stored.part for stored in parts}
-    for name, _ in place.names():
-        if parts[0].format > 2 and (part_folder(name) or "") not in whole:
+    for name, kind, _ in place.walk():
+        if kind == "folder":
+            continue
+        if kind != "file" and is_of_store(name):
+            foreign[name] = f"a {kind} instead of a file or a folder"
+        elif kind != "file":
+            strays.append(f"{name}: a {kind}")
+        elif parts[0].format > 2 and (part_folder(name) or "") not in whole:
             # Of an interrupted extension, or results whose part can no longer be recognised.
             damaged[name] = "of a part that is not in the list"
         elif name not in known and not any(check.owns(name) for check in checks):
             strays.append(name)
+    # What should be behind a link is told by the link.
+    damaged = {name: what for name, what in damaged.items() if not _lies_in(name, foreign)} | foreign
     strays += [f"../{folder.name}" for folder in unfinished_folders(place)]
     return StoreCheck(
         batches=sum(stored.batches for stored in parts),
@@ -101,6 +116,10 @@ def check_store(where: str | Path | Place) -> StoreCheck:
         failed=tuple(item for check in checks for item in check.failed),
         strays=tuple(strays),
     )
+
+
+def _lies_in(name: str, folders: Container[str]) -> bool:
+    return any(name[:end] in folders for end, letter in enumerate(name) if letter == "/")
 
 
 class _Part:
@@ -132,7 +151,7 @@ class _Part:
         changed: dict[str, str] = {}
         if record is not None:
             self.known.update(self._named(dict.fromkeys(record["files"], "")))
-            changed = dict(changed_files(place, index, record))
+            changed = dict(changed_files(self._head, index, record))
             if not changed and self._stored.format < 3 and not is_committed(self._stored, index):
                 changed[file] = "does not name all files of the batch"
         elif data is None or (self._stored.format < 3 and read_attributes(data) == {}):

@@ -9,6 +9,7 @@ from pbdist.errors import PbdistError, StoreDamagedError
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.store.arrays import decode
 from pbdist.store.documents import digest_of
+from pbdist.store.irregular import OversizeError
 from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, cell_columns
 from pbdist.store.place import Place
 from pbdist.study import Cell
@@ -136,13 +137,18 @@ class StoredCells(KnownCells):
 
     def _column(self, name: str, chunk: int) -> Any:
         names = (f"{name}/zarr.json", f"{name}/c/{chunk}")
-        try:
-            files = {file: self._place.read(file) for file in names}
-        except FileNotFoundError as error:
-            raise self._damaged(f"no file {' or '.join(names)}") from error
-        for file, data in files.items():
-            if self._files.get(file, {}).get("sha256") != digest_of(data):
+        files = {}
+        for file in names:
+            entry = self._files.get(file, {})
+            try:
+                data = self._place.read(file, int(entry.get("bytes", 0)))
+            except FileNotFoundError as error:
+                raise self._damaged(f"no file {' or '.join(names)}") from error
+            except OversizeError as error:
+                raise self._damaged(f"another file {file}") from error
+            if entry.get("sha256") != digest_of(data):
                 raise self._damaged(f"another file {file}")
+            files[file] = data
         start = chunk * COLUMN_CHUNK
         return decode(files, name, slice(start, start + COLUMN_CHUNK)).tolist()
 

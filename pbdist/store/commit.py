@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pbdist.store.columns import FileDigest
 from pbdist.store.documents import digest_of, group_document, read_attributes, seal
 from pbdist.store.heads import RECORD_SEAL, read_or_none, sealed_record
+from pbdist.store.irregular import OversizeError
 from pbdist.store.layout import BOUNDS, COMPUTED, batch_group, cell_group, chunk_file
 from pbdist.store.open import PartHead, StoredStudy
 from pbdist.store.place import PARTIAL, Place
@@ -99,12 +100,12 @@ def is_committed(stored: StoredStudy | PartHead, index: int) -> bool:
     """
     head = _head(stored)
     record = commit_record(head, index)
-    if record is None or next(changed_files(head.place, index, record), None) is not None:
+    if record is None or next(changed_files(head, index, record), None) is not None:
         return False
     return head.format > 2 or set(record["files"]) >= set(_listing_files(head, index))
 
 
-def changed_files(place: Place, index: int, record: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
+def changed_files(head: PartHead, index: int, record: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
     """Yield the files of a batch that are not what its commit record says, and what is wrong with each."""
     files = record.get("files")
     if not isinstance(files, dict):
@@ -113,26 +114,37 @@ def changed_files(place: Place, index: int, record: Mapping[str, JsonValue]) -> 
     for name in (*BOUNDS, *COMPUTED):
         if chunk_file(name, index) not in files:
             yield chunk_file(name, index), "not in the commit record"
+    most = {chunk_file(name, index): head.chunk_bytes(name) for name in (*BOUNDS, *COMPUTED)}
     for name, entry in files.items():
-        problem = changed_file(place, name, entry)
+        problem = changed_file(head.place, name, entry, most.get(name))
         if problem is not None:
             yield name, problem
 
 
-def changed_file(place: Place, name: str, entry: JsonValue) -> str | None:
-    """Return in what a file differs from the size and the SHA-256 that it should have; None where in nothing."""
-    found = checked_content(place, name, entry)
+def changed_file(place: Place, name: str, entry: JsonValue, most: int | None = None) -> str | None:
+    """Return in what a file differs from the size and the SHA-256 that it should have; None where in nothing.
+
+    One that should have more than `most` bytes, if that is given, is not read.
+    """
+    found = checked_content(place, name, entry, most)
     return found if isinstance(found, str) else None
 
 
-def checked_content(place: Place, name: str, entry: JsonValue) -> bytes | str:
-    """Return the content of a file that has the size and the SHA-256 it should have; else what is wrong with it."""
-    if not isinstance(entry, dict) or {"bytes", "sha256"} - set(entry):
+def checked_content(place: Place, name: str, entry: JsonValue, most: int | None = None) -> bytes | str:
+    """Return the content of a file that has the size and the SHA-256 it should have; else what is wrong with it.
+
+    One of another size is not read, nor is one that should have more than `most` bytes, if that is given.
+    """
+    if not isinstance(entry, dict) or {"bytes", "sha256"} - set(entry) or type(entry["bytes"]) is not int:
         return "has no checksum"
+    if most is not None and entry["bytes"] > most:
+        return f"{entry['bytes']} bytes in its record, where it can have at most {most}"
     try:
-        data = place.read(name)
+        data = place.read(name, entry["bytes"])
     except FileNotFoundError:
         return "missing"
+    except OversizeError as error:
+        return f"{error.size} bytes instead of {entry['bytes']}"
     if len(data) != entry["bytes"]:
         return f"{len(data)} bytes instead of {entry['bytes']}"
     return data if digest_of(data) == entry["sha256"] else "other content"

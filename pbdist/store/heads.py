@@ -1,9 +1,10 @@
 """The heads of a store's parts: root attributes, their copy, commit records and the list of parts, each sealed."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pbdist.store.documents import read_attributes, unsealed
+from pbdist.store.irregular import MOST_DOCUMENT, OversizeError
 from pbdist.store.layout import COMMITS, EXTENSIONS, STORE_FORMATS
 from pbdist.store.place import Place
 from pbdist.types import JsonValue
@@ -44,7 +45,9 @@ def listed_parts(place: Place) -> dict[str, str] | None:
 
 def read_extensions(place: Place) -> dict[str, JsonValue] | None:
     """Return the list of ``parts`` and how many are ``left`` of an extension; None where it cannot be read."""
-    return unsealed(read_attributes(read_or_none(place, f"{EXTENSIONS}/zarr.json")), ATTRIBUTES_SEAL)
+    content = unsealed(read_attributes(read_or_none(place, f"{EXTENSIONS}/zarr.json")), ATTRIBUTES_SEAL)
+    # A path that leads elsewhere is none of a part: parts are written, and removed.
+    return content if content and isinstance(content.get("parts"), dict) and _are_parts(content["parts"]) else None
 
 
 def extensions_of(place: Place) -> list[str]:
@@ -56,12 +59,23 @@ def extensions_of(place: Place) -> list[str]:
     return sorted((part for part in found if part and _is_whole(place.inner(part), part)), key=number_of)
 
 
-def read_or_none(place: Place, name: str) -> bytes | None:
-    """Return the content of a file, None where there is none."""
+def read_or_none(place: Place, name: str, most: int = MOST_DOCUMENT) -> bytes | None:
+    """Return the content of a file, None where there is none, and nothing of one with more than `most` bytes.
+
+    Raises
+    ------
+    IrregularError
+        A link, or what else is no regular file, is there or on the way to it.
+    OSError
+        The store cannot be reached.
+    """
     try:
-        return place.read(name)
+        return place.read(name, most)
     except FileNotFoundError:
         return None
+    except OversizeError:
+        # It is there, and not what belongs there: damaged, as if it were empty.
+        return b""
 
 
 def sealed_root(place: Place, part: str) -> dict[str, JsonValue] | None:
@@ -120,6 +134,10 @@ def traces_of(place: Place) -> set[str]:
     # One record is enough: all of a part have the same.
     record = next(sealed_records(place), None)
     return found if record is None else {*found, str(record[1]["study_digest"])}
+
+
+def _are_parts(parts: Mapping[str, JsonValue]) -> bool:
+    return all(part_folder(f"{name}/") == name for name in parts)
 
 
 def _of_part(attributes: JsonValue, part: str) -> dict[str, JsonValue] | None:

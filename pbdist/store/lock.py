@@ -15,14 +15,17 @@ from pathlib import Path
 
 from pbdist.errors import InvalidInputError
 from pbdist.store.heads import read_or_none
+from pbdist.store.irregular import kind_of, refusal
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
 
-__all__ = ["REFRESH_SECONDS", "STALE_SECONDS", "Held", "Holder", "hold", "holder"]
+__all__ = ["REFRESH_SECONDS", "STALE_SECONDS", "Held", "Holder", "check_lock", "hold", "holder"]
 
 #: How often the holder shows that it is alive, and for how long without that it is taken to be.
 REFRESH_SECONDS, STALE_SECONDS = 15.0, 90.0
 #: Bytes of a lock.
 _LENGTH = 640
+#: A link that is put there at the last moment is not followed, a named pipe not waited for.
+_LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: How often a lease is tried that changes hands meanwhile.
 _ATTEMPTS = 5
 #: What a file system answers that has no such locks.
@@ -185,6 +188,19 @@ def holder(where: str | Path | Place) -> Holder | None:
     return None if found is None or found.gone or found.stale else found
 
 
+def check_lock(where: str | Path | Place) -> None:
+    """Refuse a store whose lock is a link, or what else is no regular file of its own; only looks.
+
+    Raises
+    ------
+    IrregularError
+        It is.
+    """
+    place, name = _lock_of(place_at(where))
+    if isinstance(place, LocalPlace):
+        _check_regular(Path(place.url, name))
+
+
 def _lock_of(place: Place) -> tuple[Place, str]:
     """Return where the lock of a store is: a hidden file or object beside it."""
     url = os.path.realpath(place.url) if isinstance(place, LocalPlace) else place.url
@@ -199,16 +215,20 @@ def _flock(path: Path, store: str) -> int:
     ------
     InvalidInputError
         Another process has locked it.
+    IrregularError
+        A link is there, or what else is no regular file, or a file that has another name too: to write the lock would
+        be to write there.
     OSError
         There are no locks here.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        _check_regular(path)
+        descriptor = os.open(path, _LOCK_FLAGS, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held it before may have removed the file that was opened here.
-            if os.path.lexists(path) and os.path.samestat(os.stat(path), os.fstat(descriptor)):
+            if os.path.lexists(path) and os.path.samestat(os.lstat(path), os.fstat(descriptor)):
                 return descriptor
         except BlockingIOError as error:
             found = _decoded(os.pread(descriptor, _LENGTH, 0))
@@ -218,6 +238,17 @@ def _flock(path: Path, store: str) -> int:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _check_regular(path: Path) -> None:
+    """Refuse what is no lock: looked at before it is opened, which a named pipe or a device would notice."""
+    with suppress(FileNotFoundError):
+        found = os.lstat(path)
+        kind = kind_of(found.st_mode)
+        if kind != "file":
+            raise refusal(str(path), "file", kind, os.readlink(path) if kind == "link" else None)
+        if found.st_nlink > 1:
+            raise refusal(str(path), "file", "file that has another name too")
 
 
 def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import zarr.abc.store
 import zarr.storage
+
+from pbdist.store.descriptors import Entry
+from pbdist.store.irregular import MOST_DOCUMENT, OversizeError, check_document
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
@@ -32,18 +35,23 @@ class ObjectPlace:
 
     url: str
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
         """Return the content of an object."""
         with _told(self.url, name):
-            return bytes(self._objects.get(name).bytes())
+            found = self._objects.get(name)
+            if found.meta["size"] > most:
+                raise OversizeError(f"{self.url}/{name}", found.meta["size"], most)
+            return bytes(found.bytes())
 
     def write(self, name: str, data: bytes) -> None:
         """Write an object."""
+        check_document(name, data)
         with _told(self.url, name):
             self._objects.put(name, data)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write an object that does not exist yet, by a conditional request."""
+        check_document(name, data)
         try:
             with _told(self.url, name):
                 self._objects.put(name, data, mode="create")
@@ -59,7 +67,7 @@ class ObjectPlace:
             with _told(self.url, name):
                 found = self._objects.get(name)
                 version = found.meta["e_tag"]
-                if version is None or bytes(found.bytes()) != old:
+                if version is None or found.meta["size"] != len(old) or bytes(found.bytes()) != old:
                     return False
                 try:
                     self._objects.put(name, new, mode={"e_tag": version})
@@ -81,12 +89,17 @@ class ObjectPlace:
                 for item in found:
                     yield item["path"], item["size"]
 
+    def walk(self, under: str = "") -> Iterator[Entry]:
+        """Yield all objects."""
+        for name, size in self.names(under):
+            yield Entry(name, "file", size)
+
     def inner(self, name: str) -> "ObjectPlace":
         """Return the place of a folder inside this one."""
         return ObjectPlace(f"{self.url}/{name}")
 
-    def zarr_store(self) -> zarr.abc.store.Store:
-        """Return a zarr store that reads the same objects."""
+    def zarr_store(self, most: Callable[[str], int]) -> zarr.abc.store.Store:  # noqa: ARG002 -- zarr's own client reads
+        """Return a zarr store that reads the same objects, of any size."""
         return zarr.storage.ObjectStore(self._objects, read_only=True)
 
     @property
@@ -119,6 +132,8 @@ def _told(url: str, name: str) -> Iterator[None]:
     where = f"{url}/{name}".rstrip("/")
     try:
         yield
+    except OversizeError:
+        raise
     except (exceptions.BaseError, OSError, ValueError) as error:
         text = str(error)
         if isinstance(error, FileExistsError | exceptions.AlreadyExistsError):

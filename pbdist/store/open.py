@@ -10,10 +10,11 @@ from pbdist.errors import InvalidInputError, NotAStoreError, PbdistError, StoreD
 from pbdist.store.columns import FileDigest, StoredCells
 from pbdist.store.documents import read_attributes
 from pbdist.store.heads import extensions_of, head_of, read_or_none, traces_of
-from pbdist.store.layout import STORE_FORMATS, listing_format
+from pbdist.store.irregular import MOST_DOCUMENT
+from pbdist.store.layout import BOUNDS, COMPUTED, STORE_FORMATS, listing_format
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.study import StudySpec
-from pbdist.types import JsonValue
+from pbdist.types import Direction, JsonValue
 
 __all__ = [
     "PartHead",
@@ -58,6 +59,20 @@ class PartHead:
         """Return the cells of a batch."""
         start = index * self.cells_per_batch
         return range(start, min(start + self.cells_per_batch, self.cells))
+
+    def chunk_bytes(self, name: str) -> int:
+        """Return how many bytes a chunk of an array of results has at most: numbers that compression makes no smaller.
+
+        Parameters
+        ----------
+        name
+            One of `BOUNDS` and `COMPUTED`.
+        """
+        settings = self.settings
+        points = len(Direction) * len(settings.compositions) * len(settings.epsilon) if name in BOUNDS else 1
+        plain = 8 * points * self.cells_per_batch
+        # zstd adds 1/256 and some bytes to what it cannot compress.
+        return plain + plain // 128 + 1024
 
 
 @dataclass(frozen=True)
@@ -115,6 +130,15 @@ class StoredStudy:
         """Size and SHA-256 of every file that no result is in, root and commit records apart; empty before format 3."""
         files: Mapping[str, FileDigest] = self.root.get("files", {})
         return files
+
+    def most_bytes(self, name: str) -> int:
+        """Return how many bytes a file of the part has at most."""
+        if name in self.files:
+            return int(self.files[name]["bytes"])
+        array = name.split("/", maxsplit=1)[0]
+        is_chunk = name.startswith(f"{array}/c/") and array in {*BOUNDS, *COMPUTED}
+        # Of format 1 and 2 the root lists the cells, and no column of them is larger.
+        return self.head.chunk_bytes(array) if is_chunk else MOST_DOCUMENT
 
     @cached_property
     def head(self) -> PartHead:

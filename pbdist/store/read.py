@@ -10,6 +10,7 @@ from pbdist.errors import StoreDamagedError
 from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.commit import changed_file
 from pbdist.store.heads import read_or_none
+from pbdist.store.irregular import IrregularError
 from pbdist.store.layout import BOUNDS, COMPUTED
 from pbdist.store.open import StoredStudy
 from pbdist.store.skeleton import ROOT_FILE, root_files
@@ -39,8 +40,10 @@ def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
         It cannot be read.
     """
     try:
-        array = zarr.open_array(stored.place.zarr_store(), path=name, mode="r")
+        array = zarr.open_array(stored.place.zarr_store(stored.most_bytes), path=name, mode="r")
         return np.asarray(array[selection], dtype=np.float64)
+    except IrregularError:
+        raise
     except (OSError, ValueError, RuntimeError, KeyError, IndexError) as error:
         text = " ".join(str(error).split())[:200]
         raise StoreDamagedError(
@@ -87,7 +90,7 @@ def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
         return {f"{name}/zarr.json": "other content" for name in _changed_listing(stored)}
     changed = {}
     for name, data in root_files(stored.root).items():
-        found = read_or_none(stored.place, name)
+        found = read_or_none(stored.place, name, len(data))
         if found != data:
             changed[name] = "missing" if found is None else "other content"
     for name, entry in stored.files.items():
@@ -100,7 +103,7 @@ def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
 def _changed_listing(stored: StoredStudy) -> list[str]:
     """Return the arrays of a store of format 1 or 2 whose metadata or coordinates would be read as something else."""
     fresh = array_files(stored.study, stored.cells_per_batch, stored.format)
-    fresh_store, store = FilesStore(fresh).store, stored.place.zarr_store()
+    fresh_store, store = FilesStore(fresh).store, stored.place.zarr_store(stored.most_bytes)
     names = sorted({name.split("/", maxsplit=1)[0] for name in fresh} - {ROOT_FILE})
     changed = []
     for name in names:

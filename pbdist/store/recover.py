@@ -19,8 +19,8 @@ from pbdist.store.heads import (
     sealed_records,
     traces_of,
 )
-from pbdist.store.layout import BOUNDS, COMPUTED, chunk_file
-from pbdist.store.open import open_part
+from pbdist.store.layout import BOUNDS, COMPUTED, STORE_FORMATS, chunk_file
+from pbdist.store.open import PartHead, open_part
 from pbdist.store.place import Place
 from pbdist.store.search import cells_of_parts, points_missing
 from pbdist.store.skeleton import COPY_FILE, ROOT_FILE, new_skeleton, root_files, write_extensions
@@ -105,7 +105,8 @@ def _write_heads(place: Place, part: str, study: StudySpec) -> None:
     root, files = new_skeleton(study, length, part)
     if not certain:
         names = {name: chunk_file(name, 0) for name in (*BOUNDS, *COMPUTED)}
-        content = {file: read_or_none(place, file) for file in names.values()}
+        head = PartHead(place, part, STORE_FORMATS[-1], study.digest, len(study.cells), length, study)
+        content = {file: read_or_none(place, file, head.chunk_bytes(name)) for name, file in names.items()}
         try:
             for name, file in names.items():
                 decode({f"{name}/zarr.json": files[f"{name}/zarr.json"], file: content[file] or b""}, name, slice(None))

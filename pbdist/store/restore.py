@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.store.documents import digest_of, read_attributes
+from pbdist.store.folder import Folder
 from pbdist.store.heads import listed_parts, read_or_none
 from pbdist.store.layout import EXTENSIONS
 from pbdist.store.open import StoredStudy
@@ -110,8 +111,9 @@ def unfinished_folders(place: Place) -> Iterator[Path]:
         # A store that is reached by a link was created beside what the link leads to.
         for path in {Path(place.url), Path(place.url).resolve()}:
             pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}{re.escape(PARTIAL)}")
+            around = Folder(str(path.parent)).entries()
             yield from (
-                folder for folder in path.parent.iterdir() if pattern.fullmatch(folder.name) and folder.is_dir()
+                path.parent / entry.name for entry in around if entry.kind == "folder" and pattern.fullmatch(entry.name)
             )
 
 
@@ -125,7 +127,7 @@ def _restore(stored: StoredStudy, study: StudySpec) -> None:
         # Another version of zarr writes the same content in other bytes: all of it then, and the root that says so.
         root = {**root, "files": new_root["files"]}
     for name, data in {**fresh, **root_files(root)}.items():
-        if read_or_none(stored.place, name) != data:
+        if read_or_none(stored.place, name, len(data)) != data:
             stored.place.write(name, data)
 
 

@@ -168,13 +168,13 @@ class BatchWriter:
         """Return the record of an earlier attempt in which cells failed, if what it names is unchanged."""
         head, index = self._head, self._index
         record = commit_record(head, index) if head.format > 2 else None
-        if not failures_of(record) or record is None or any(changed_files(head.place, index, record)):
+        if not failures_of(record) or record is None or any(changed_files(head, index, record)):
             return None
         return record
 
     def _chunk(self, name: str) -> FloatArray:
         head = self._head
-        names = (f"{name}/zarr.json", chunk_file(name, self._index))
-        files = {file: head.place.read(file) for file in names}
+        document, chunk = f"{name}/zarr.json", chunk_file(name, self._index)
+        files = {document: head.place.read(document), chunk: head.place.read(chunk, head.chunk_bytes(name))}
         values = decode(files, name, slice(self._start, self._start + len(self._cells)))
         return np.asarray(values, dtype=np.float64)

@@ -1,11 +1,13 @@
 """A place in memory, for stores that are damaged ten thousand times."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import zarr.abc.store
 
 from pbdist.store.arrays import FilesStore
+from pbdist.store.descriptors import Entry
+from pbdist.store.irregular import MOST_DOCUMENT, OversizeError
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,10 +19,13 @@ class MemoryPlace:
     def url(self) -> str:
         return f"memory/{self.prefix}"
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
         if self.prefix + name not in self.files:
             raise FileNotFoundError(name)
-        return self.files[self.prefix + name]
+        data = self.files[self.prefix + name]
+        if len(data) > most:
+            raise OversizeError(self.prefix + name, len(data), most)
+        return data
 
     def write(self, name: str, data: bytes) -> None:
         self.files[self.prefix + name] = data
@@ -43,8 +48,12 @@ class MemoryPlace:
             if name.startswith(start):
                 yield name.removeprefix(self.prefix), len(self.files[name])
 
+    def walk(self, under: str = "") -> Iterator[Entry]:
+        for name, size in self.names(under):
+            yield Entry(name, "file", size)
+
     def inner(self, name: str) -> "MemoryPlace":
         return MemoryPlace(self.files, f"{self.prefix}{name}/")
 
-    def zarr_store(self) -> zarr.abc.store.Store:
+    def zarr_store(self, most: Callable[[str], int]) -> zarr.abc.store.Store:  # noqa: ARG002
         return FilesStore({name: self.read(name) for name, _ in self.names()}).store

@@ -1,0 +1,311 @@
+"""Files below a folder, reached step by step: no link below it is followed, and none but regular files are opened."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from uuid import uuid4
+
+from pbdist.store.descriptors import (
+    LISTED,
+    PARTIAL,
+    PASSED,
+    Entry,
+    entries,
+    opened,
+    put_back,
+    read_up_to,
+    unlink,
+    written_beside,
+    written_exclusively,
+)
+from pbdist.store.irregular import OversizeError, kind_of, refusal
+
+__all__ = ["PARTIAL", "Entry", "Folder"]
+
+#: What the system answers where a folder is expected and something else is found, a link too.
+_NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder, below which no link is followed; it may be reached by links itself, and need not exist.
+
+    Names have ``/`` between their parts. Every failure is an `OSError` that names the path.
+
+    Attributes
+    ----------
+    path
+        Its absolute path.
+    """
+
+    path: str
+
+    def read(self, name: str, most: int) -> bytes:
+        """Return the content of a file.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is none.
+        IrregularError
+            It is no regular file, or lies behind a link.
+        OversizeError
+            It has more than `most` bytes.
+        """
+        # Without context managers: this is done for each of a hundred thousand chunks.
+        *folders, last = _parts(name)
+        try:
+            folder = self._descriptor(folders)
+            try:
+                found = os.lstat(last, dir_fd=folder)
+                if not stat.S_ISREG(found.st_mode):
+                    self._check_regular(folder, name, found)
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+                if found.st_size > most:
+                    raise OversizeError(f"{self.path}/{name}", found.st_size, most)
+                return read_up_to(folder, last, found.st_size)
+            finally:
+                os.close(folder)
+        except (NotADirectoryError, IsADirectoryError) as error:
+            # A file where a folder belongs, or a folder: not the file that is asked for.
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self.path}/{name}") from error
+        except OSError as error:
+            if error.errno is None:
+                raise
+            raise self._named(name, error) from error
+
+    def write(self, name: str, pieces: Sequence[bytes | memoryview], *, durable: bool = True) -> None:
+        """Write a file by way of one beside it whose name ends in ``.partial``, and a rename.
+
+        Parameters
+        ----------
+        name
+            The file; folders on the way to it are made.
+        pieces
+            Its content.
+        durable
+            Whether it is on the disk when this returns.
+
+        Raises
+        ------
+        IrregularError
+            Something that is no regular file, nor an empty folder, is in the way; it stays.
+        """
+        *folders, last = _parts(name)
+        with self._naming(name), self._opened(folders, make=True, flags=LISTED) as folder:
+            self._make_way(folder, name)
+            with written_beside(folder, last, pieces, durable=durable) as temporary:
+                os.replace(temporary, last, src_dir_fd=folder, dst_dir_fd=folder)
+            if durable:
+                os.fsync(folder)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file where there is nothing yet; return False, and change nothing, where there is something.
+
+        Raises
+        ------
+        IrregularError
+            That is no regular file.
+        """
+        *folders, last = _parts(name)
+        with self._naming(name), self._opened(folders, make=True, flags=LISTED) as folder:
+            with suppress(FileNotFoundError):
+                self._check_regular(folder, name, os.lstat(last, dir_fd=folder))
+                return False
+            with written_beside(folder, last, [data], durable=True) as temporary:
+                try:
+                    os.link(temporary, last, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                except FileExistsError:
+                    return False
+                except OSError:
+                    # A file system without hard links.
+                    return written_exclusively(folder, last, data)
+            os.fsync(folder)
+            return True
+
+    def exchange(self, name: str, old: bytes, new: bytes) -> bool:
+        """Write a file whose content is `old`: it is moved away, which one process alone can do, and made anew."""
+        *folders, last = _parts(name)
+        taken = f"{last}.{uuid4().hex}{PARTIAL}"
+        with self._naming(name), self._opened(folders) as folder:
+            try:
+                found = os.lstat(last, dir_fd=folder)
+                self._check_regular(folder, name, found)
+                if found.st_size != len(old):
+                    return False
+                os.rename(last, taken, src_dir_fd=folder, dst_dir_fd=folder)
+            except FileNotFoundError:
+                return False
+            try:
+                if read_up_to(folder, taken, len(old) + 1) == old:
+                    return self.create(name, new)
+                # What somebody else has written meanwhile goes back.
+                put_back(folder, taken, last)
+                return False
+            finally:
+                unlink(folder, taken)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there; nothing behind a link is."""
+        *folders, last = _parts(name)
+        with suppress(FileNotFoundError, NotADirectoryError), self._naming(name), self._opened(folders) as folder:
+            self._check_regular(folder, name, os.lstat(last, dir_fd=folder))
+            os.unlink(last, dir_fd=folder)
+
+    def remove_empty(self, name: str) -> None:
+        """Remove a folder if it is there and empty."""
+        *folders, last = _parts(name)
+        with suppress(OSError), self._opened(folders) as folder:
+            os.rmdir(last, dir_fd=folder)
+
+    def kind(self, name: str) -> str | None:
+        """Return what there is under a name: ``file``, ``folder``, ``link``, ..; None where there is nothing."""
+        try:
+            *folders, last = _parts(name)
+            with self._naming(name), self._opened(folders) as folder:
+                return kind_of(os.lstat(last, dir_fd=folder).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def entries(self, under: str = "") -> list[Entry]:
+        """Return what lies in a folder, files before folders and these sorted; nothing where there is no folder.
+
+        Raises
+        ------
+        IrregularError
+            The folder is a link, or lies behind one, or is something else that is no file either.
+        """
+        try:
+            with self._naming(under), self._opened(_parts(under) if under else [], flags=LISTED) as folder:
+                return entries(folder, f"{under}/" if under else "")
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def walk(self, under: str = "") -> Iterator[Entry]:
+        """Yield all that lies in a folder, and after each folder what lies in that; as `entries`."""
+        try:
+            with self._naming(under):
+                folder = self._descriptor(_parts(under) if under else [], flags=LISTED)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        try:
+            yield from self._walked(folder, f"{under}/" if under else "")
+        finally:
+            os.close(folder)
+
+    def _walked(self, folder: int, prefix: str) -> Iterator[Entry]:
+        with self._naming(prefix):
+            found = entries(folder, prefix)
+        for entry in found:
+            yield entry
+            if entry.kind != "folder":
+                continue
+            try:
+                with self._naming(entry.name):
+                    inner = os.open(entry.name[len(prefix) :], LISTED | os.O_NOFOLLOW, dir_fd=folder)
+            except (FileNotFoundError, NotADirectoryError):  # another thing meanwhile
+                continue
+            try:
+                yield from self._walked(inner, f"{entry.name}/")
+            finally:
+                os.close(inner)
+
+    @contextmanager
+    def _opened(self, folders: Sequence[str], *, make: bool = False, flags: int = PASSED) -> Iterator[int]:
+        """Yield a descriptor of a folder below this one; `flags` are those of the last one."""
+        descriptor = self._descriptor(folders, make=make, flags=flags)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _descriptor(self, folders: Sequence[str], *, make: bool = False, flags: int = PASSED) -> int:
+        descriptor = self._top(PASSED if folders else flags, make=make)
+        for end, name in enumerate(folders, 1):
+            ours = (flags if end == len(folders) else PASSED) | os.O_NOFOLLOW
+            try:
+                inner = opened(descriptor, name, ours, make=make)
+            except OSError as error:
+                if error.errno in _NO_FOLDER:
+                    raise self._no_folder(descriptor, folders[:end]) from error
+                raise
+            finally:
+                os.close(descriptor)
+            descriptor = inner
+        return descriptor
+
+    def _top(self, flags: int, *, make: bool) -> int:
+        try:
+            return os.open(self.path, flags)
+        except (FileNotFoundError, NotADirectoryError):
+            if not make:
+                raise
+        try:
+            os.makedirs(self.path, exist_ok=True)
+        except (NotADirectoryError, FileExistsError) as error:
+            path = self.path
+            while not os.path.lexists(path):
+                path = os.path.dirname(path)
+            raise NotADirectoryError(f"{path}: expected a folder or nothing, got a file: remove it") from error
+        return os.open(self.path, flags)
+
+    def _no_folder(self, outer: int, way: Sequence[str]) -> OSError:
+        """Return the error that says what is there instead of a folder."""
+        path = "/".join(way)
+        with suppress(FileNotFoundError):
+            self._check_regular(outer, path, os.lstat(way[-1], dir_fd=outer), "folder")
+        return NotADirectoryError(f"{self.path}/{path}: expected a folder or nothing, got a file: remove it")
+
+    def _make_way(self, folder: int, name: str) -> None:
+        """Remove an empty folder where a file belongs; whatever else is in the way may be somebody's."""
+        last = name.rpartition("/")[2]
+        try:
+            found = os.lstat(last, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISDIR(found.st_mode):
+            self._check_regular(folder, name, found)
+            return
+        try:
+            os.rmdir(last, dir_fd=folder)
+        except OSError as error:
+            text = f"{self.path}/{name}: expected a file or nothing, got a folder that is not empty: remove it"
+            raise IsADirectoryError(text) from error
+
+    def _check_regular(self, folder: int, name: str, found: os.stat_result, expected: str = "file") -> None:
+        """Refuse what is neither file nor folder."""
+        if kind_of(found.st_mode) not in {"file", "folder"}:
+            target = None
+            with suppress(OSError):
+                target = os.readlink(name.rpartition("/")[2], dir_fd=folder)
+            raise refusal(f"{self.path}/{name}", expected, kind_of(found.st_mode), target)
+
+    @contextmanager
+    def _naming(self, name: str) -> Iterator[None]:
+        """Give errors of the system the whole path, of which descriptors know nothing."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:  # one with a text of its own
+                raise
+            raise self._named(name, error) from error
+
+    def _named(self, name: str, error: OSError) -> OSError:
+        return OSError(error.errno, error.strerror, f"{self.path}/{name}".rstrip("/"))
+
+
+def _parts(name: str) -> list[str]:
+    """Return the parts of a name, which must stay below the folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        There can be no file of that name.
+    """
+    parts = name.split("/")
+    if {"", ".", ".."} & set(parts) or "\0" in name:
+        raise FileNotFoundError(errno.ENOENT, "expected a name below the folder", name)
+    return parts
