@@ -21,6 +21,7 @@ from pbdist.store import (
     place_at,
     restore_parts,
 )
+from pbdist.store.irregular import OversizeError
 from pbdist.study import StudySpec, load_study, plan_study
 from tests.store.s3_server import s3_server
 from tests.store.test_damage import SMALL
@@ -54,6 +55,9 @@ def test_a_place_keeps_what_it_promises(place: Place) -> None:
     place.write("a/b", b"hello")
     place.write("a/b", b"world!")
     assert place.read("a/b") == b"world!"
+    assert place.read("a/b", 6) == b"world!"
+    with pytest.raises(OversizeError, match="a/b: expected a file of at most 5 bytes, got 6 bytes"):
+        place.read("a/b", 5)
     assert not place.create("a/b", b"x")
     assert place.create("c", b"x")
     assert not place.exchange("c", b"y", b"z")
