@@ -4,10 +4,10 @@
 ``pbdist run`` has computed. See the README for a first result in a minute.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # As in `typing`: the command line has nothing imported before it watches its signals.
 if TYPE_CHECKING:
+    from typing import Any
+
     from pbdist.bounds import epsilon_bounds, privacy_bounds
     from pbdist.curves import renyi_bounds, total_variation_bounds, tradeoff_bounds
     from pbdist.errors import (
@@ -87,10 +87,12 @@ _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bou
 _ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.query.sizing")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     """Import a public name from its room on first use."""
     if name not in __all__:
         raise AttributeError(f"module 'pbdist' has no attribute {name!r}")
+    from importlib import import_module
+
     value = getattr(import_module(_ROOMS.get(name, "pbdist.mechanisms")), name)
     globals()[name] = value
     return value

@@ -2,23 +2,20 @@
 
 import argparse
 import io
-import logging
 import os
 import sys
 from collections.abc import Sequence
 
 from pbdist.cli import plan, query, run, size, status, verify
-from pbdist.cli.exits import EXIT_CODES, FAILED, INTERRUPTED, WRONG
+from pbdist.cli.exits import EXIT_CODES, FAILED, WRONG
+from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
 from pbdist.errors import BatchError, PbdistError
 
-__all__ = ["main"]
+__all__ = ["run_command"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code.
-
-    0: done; 1: some cells failed, or a store does not pass; 2: something in the input is wrong; 130: interrupted.
-    """
+def run_command(arguments: Sequence[str] | None) -> int:
+    """Run a command and return the exit code: see `pbdist.cli.main`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A terminal without Greek letters gets a question mark, not a traceback.
@@ -32,10 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"pbdist: error: {error}", file=sys.stderr)
         return FAILED if isinstance(error, BatchError) else WRONG
     except KeyboardInterrupt:
-        print("pbdist: interrupted: the same command goes on where this one stopped", file=sys.stderr)
-        # What zarr's thread has left half done complains with a traceback when the interpreter ends.
-        logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-        sys.unraisablehook = lambda _: None
+        end_if_watched()
+        print(LINE, end="", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read the output has gone: nothing is left to tell, nor to be flushed at the exit.

@@ -1,8 +1,8 @@
 """The exit codes of the command line."""
 
-__all__ = ["EXIT_CODES", "FAILED", "INTERRUPTED", "WRONG"]
+__all__ = ["EXIT_CODES", "FAILED", "WRONG"]
 
-FAILED, WRONG, INTERRUPTED = 1, 2, 130
+FAILED, WRONG = 1, 2
 
 EXIT_CODES = """\
 exit codes:

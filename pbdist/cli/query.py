@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import page
 
 if TYPE_CHECKING:
@@ -84,6 +85,14 @@ def _factor(text: str) -> float | str:
 
 
 def _query(options: argparse.Namespace) -> int:
+    if not options.refine:
+        return _answer(options)
+    # It holds the store while it adds to it.
+    with in_good_order():
+        return _answer(options)
+
+
+def _answer(options: argparse.Namespace) -> int:
     # What is imported is there to stay: a fifth of the time would go into looking for garbage among it.
     gc.disable()
     from pbdist.errors import InvalidInputError

@@ -1,15 +1,14 @@
 """``pbdist run``: compute a study, or what is left of it, into a store."""
 
 import argparse
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbdist.cli.exits import EXIT_CODES
+from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import page
 from pbdist.errors import InvalidInputError, PbdistError
 
@@ -59,14 +58,13 @@ def _run(options: argparse.Namespace) -> int:
     from pbdist.run.log import RunLog
     from pbdist.run.progress import ProgressDisplay
 
-    with ExitStack() as stack:
+    with in_good_order(), ExitStack() as stack:
         listeners: list[Callable[[Event], None]] = []
         if options.log is not None:
             log = stack.enter_context(RunLog(options.log))
             stack.callback(_tell_of_log, log)
             listeners.append(log)
         listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
-        stack.enter_context(_ended_like_an_interrupt())
         run_study(study, store, executor, lambda event: _tell(listeners, event))
     console = page()
     _print_targets(console, study, store)
@@ -83,28 +81,6 @@ def _tell(listeners: "list[Callable[[Event], None]]", event: "Event") -> None:
 def _tell_of_log(log: "RunLog") -> None:
     if log.problem:
         print(f"pbdist: warning: {PbdistError(log.problem)}", file=sys.stderr)
-
-
-@contextmanager
-def _ended_like_an_interrupt() -> Iterator[None]:
-    """Stop in good order, as on Ctrl-C, when a scheduler ends the job or a terminal is closed.
-
-    A signal that is ignored, as under nohup, stays ignored.
-    """
-    ours = []
-    if threading.current_thread() is threading.main_thread():
-        ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
-    for number in ours:
-        signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number in ours:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _check_outside(store: str, option: str, path: Path | None) -> None:

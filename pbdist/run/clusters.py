@@ -2,20 +2,17 @@
 
 import importlib
 import os
-import signal
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
-import dask
-from distributed import LocalCluster
-
 from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError
 from pbdist.run.profile import JobQueueProfile, KubernetesProfile, LocalProfile, Profile, SshProfile
+from pbdist.run.sheltered import start_sheltered
 
 __all__ = [
     "WORKER_ENVIRONMENT",
@@ -39,6 +36,8 @@ WORKER_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _POLL_SECONDS = 0.2
+#: Who has interrupted a run does not wait longer for hosts that are no longer reached.
+_STOP_SECONDS = 10.0
 _MOST_PROBLEMS = 3
 
 
@@ -75,6 +74,11 @@ class Started:
     def close(self) -> None:
         """End the workers and the scheduler."""
         self.cluster.close()
+
+    def stop(self) -> None:
+        """End them without waiting for what they compute, nor for long: nobody will take their results."""
+        with suppress(TimeoutError):
+            self.cluster.close(timeout=_STOP_SECONDS)
 
 
 class ClusterHandle:
@@ -137,6 +141,12 @@ class ClusterHandle:
         if started is not None:
             started.close()
 
+    def stop(self) -> None:
+        """End them in the middle of what they compute, which nobody waits for any more."""
+        started, self._started = self._started, None
+        if started is not None:
+            started.stop()
+
     def __enter__(self) -> Self:
         """Return the handle."""
         return self
@@ -144,8 +154,11 @@ class ClusterHandle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the workers and the scheduler."""
-        self.close()
+        """End the workers and the scheduler; at once where the block ends before its time."""
+        if error is None:
+            self.close()
+        else:
+            self.stop()
 
 
 def start_cluster(profile: Profile) -> ClusterHandle:
@@ -159,7 +172,8 @@ def start_cluster(profile: Profile) -> ClusterHandle:
         The package that talks to this kind of cluster is not installed; the text names the extra.
     """
     try:
-        return ClusterHandle(_start(profile), profile)
+        started = start_sheltered(lambda given_up: _start(profile, given_up), lambda started: started.stop())
+        return ClusterHandle(started, profile)
     except PbdistError:
         raise
     except Exception as error:  # whatever a batch system's client raises, it is the profile that does not start
@@ -235,17 +249,18 @@ def _told(problems: Sequence[str]) -> str:
     return f": {' | '.join(problems[:_MOST_PROBLEMS])}{more}"
 
 
-def _start(profile: Profile) -> Started:
+def _start(profile: Profile, given_up: threading.Event) -> Started:
+    started: Started
     match profile:
         case LocalProfile():
-            return _start_local(profile)
+            started = importlib.import_module("pbdist.run.clusters_local").start_local(profile, given_up)
         case SshProfile():
-            start = _optional("pbdist.run.clusters_ssh", "ssh", "asyncssh").start_ssh
+            started = _optional("pbdist.run.clusters_ssh", "ssh", "asyncssh").start_ssh(profile)
         case KubernetesProfile():
-            start = _optional("pbdist.run.clusters_kubernetes", "kubernetes", "dask_kubernetes").start_kubernetes
+            kubernetes = _optional("pbdist.run.clusters_kubernetes", "kubernetes", "dask_kubernetes")
+            started = kubernetes.start_kubernetes(profile, given_up)
         case JobQueueProfile():
-            start = _optional("pbdist.run.clusters_jobqueue", "jobqueue", "dask_jobqueue").start_job_queue
-    started: Started = start(profile)
+            started = _optional("pbdist.run.clusters_jobqueue", "jobqueue", "dask_jobqueue").start_job_queue(profile)
     return started
 
 
@@ -259,42 +274,3 @@ def _optional(module: str, extra: str, package: str) -> Any:
         raise MissingDependencyError(
             f"cluster: expected {package}, got nothing: pip install 'pbdist[{extra}]'"
         ) from error
-
-
-def _start_local(profile: LocalProfile) -> Started:
-    workers = profile.workers or available_cores()
-    configuration = {"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)}
-    with _children_ignore_interrupts(), _pinned_threads(), dask.config.set(configuration):
-        cluster = LocalCluster(
-            n_workers=workers,
-            threads_per_worker=profile.threads_per_worker,
-            memory_limit=profile.memory_limit,
-            dashboard_address=f"127.0.0.1:{free_port(profile.dashboard_port)}",
-            processes=True,
-            resources=dict(profile.worker_resources) or None,
-            preload=["pbdist.run.worker_setup"],
-        )
-    return Started(cluster, workers, "this machine")
-
-
-@contextmanager
-def _pinned_threads() -> Iterator[None]:
-    """Hide this process's own counts of threads, which the nannies would prefer to what they are told."""
-    hidden = {name: os.environ.pop(name) for name in WORKER_ENVIRONMENT if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
-@contextmanager
-def _children_ignore_interrupts() -> Iterator[None]:
-    """Start processes that ignore Ctrl-C, which a terminal sends to all: the driver stops them in good order."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

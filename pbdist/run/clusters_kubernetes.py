@@ -1,6 +1,7 @@
 """Workers in pods that Dask's operator for Kubernetes starts."""
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,7 @@ __all__ = ["cluster_specification", "start_kubernetes"]
 _NANNY_BYTES = 256 * 2**20
 _VOLUME = "store"
 _CLOSE_SECONDS = 30
+_LOOK_SECONDS = 0.1
 
 
 def cluster_specification(profile: KubernetesProfile) -> dict[str, Any]:
@@ -83,13 +85,13 @@ class _Known(KubeCluster):  # type: ignore[misc]  # dask-kubernetes has no types
         super().__init__(**options)
 
 
-def start_kubernetes(profile: KubernetesProfile) -> Started:
-    """Create the ``DaskCluster`` resource of a profile, and wait for its scheduler.
+def start_kubernetes(profile: KubernetesProfile, given_up: threading.Event) -> Started:
+    """Create the ``DaskCluster`` resource of a profile, and wait for its scheduler unless that is given up.
 
     Raises
     ------
     InvalidInputError
-        The scheduler is not there in time.
+        The scheduler is not there in time, or it was given up.
     """
     known: list[_Known] = []
     errors: list[BaseException] = []
@@ -108,7 +110,7 @@ def start_kubernetes(profile: KubernetesProfile) -> Started:
             errors.append(error)
 
     # The package waits for some steps without an end.
-    if not _done_within(make, profile.start_timeout):
+    if not _done_within(make, profile.start_timeout, given_up):
         errors.append(
             InvalidInputError(
                 f"cluster: expected the scheduler of {profile.name} within {profile.start_timeout:g} s, got none: "
@@ -134,9 +136,11 @@ def _removed(cluster: _Known) -> None:
         cluster.shutdown_on_close = False
 
 
-def _done_within(action: Callable[[], None], seconds: float) -> bool:
+def _done_within(action: Callable[[], None], seconds: float, given_up: threading.Event | None = None) -> bool:
     """Run `action` in a thread, which is left behind where it takes longer, and return whether it came to its end."""
     thread = threading.Thread(target=action, name="pbdist-kubernetes", daemon=True)
     thread.start()
-    thread.join(seconds)
+    end = time.monotonic() + seconds
+    while thread.is_alive() and time.monotonic() < end and not (given_up and given_up.is_set()):
+        thread.join(min(_LOOK_SECONDS, seconds))
     return not thread.is_alive()

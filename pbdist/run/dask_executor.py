@@ -129,7 +129,8 @@ class DaskExecutor:
             # Callbacks that an interrupt has cut short complain while the cluster is closed.
             logging.getLogger("tornado.application").setLevel(logging.CRITICAL)
         try:
-            self._stack.close()
+            # Told how it ends: workers are not waited for by who has given up what they compute.
+            self._stack.__exit__(kind, error, traceback)
         finally:
             self._client, self._handle = None, None
 

@@ -1,0 +1,301 @@
+"""Ctrl-C and SIGTERM at random moments of a real run, from the first import to the last table.
+
+A moment is random, the phase that it lies in is not: the process is stopped first, then it is looked at what it has
+done, and if that is what the phase is made of, it gets the signal and goes on. Nothing is asserted on time.
+"""
+
+import errno
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pbdist.run import SerialExecutor, run_study
+from pbdist.study import load_study
+from tests.studies import results_of, write_study
+
+STUDY = """\
+format: 1
+name: signals
+mechanisms:
+  - {kind: Laplace, scale: {linspace: [2, 21, 8]}}
+method: buckets
+buckets: 4000
+keep_states: true
+compositions: [1, 2, 3]
+epsilon: {linspace: [0, 1, 5]}
+targets:
+  - {epsilon: 1, delta: 0.2, compositions: 3}
+"""
+#: One whose reading and planning take a while, and that is never computed here.
+LARGE = STUDY.replace("linspace: [2, 21, 8]", "linspace: [2, 21, 50000]")
+
+INTERRUPTED = "pbdist: interrupted: the same command goes on where this one stopped"
+#: How long the phases take on an idle machine, in seconds: only what random moments are drawn from.
+TYPICAL = {"import": 0.6, "plan": 2.5, "cluster start": 2.5, "computing": 1.5, "last tables": 0.8}
+#: What a run tells of itself, whether it is interrupted or not.
+TOLD = re.compile(r"computing on |to compute: |[\d,]+ of [\d,]+ cells|\s*$")
+#: Attempts at a moment that lies in the phase.
+ATTEMPTS = 30
+WAIT_SECONDS = 120
+
+
+@dataclass
+class Run:
+    """A run that goes on, as it is seen from outside."""
+
+    process: "subprocess.Popen[str]"
+    study: Path
+    log: Path
+    text: str
+    read: bool = False
+
+    def catches(self, number: int) -> bool:
+        """Whether the process has a handler of its own for a signal."""
+        for line in self._status():
+            if line.startswith("SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+        return False
+
+    def stopped(self) -> bool:
+        return any(re.match(r"State:\s+T", line) for line in self._status())
+
+    def over(self) -> bool:
+        return any(re.match(r"State:\s+[ZX]", line) for line in self._status())
+
+    def _status(self) -> list[str]:
+        try:
+            return Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        except OSError:
+            return ["State: X"]
+
+    def reads_study(self) -> bool:
+        """Whether it has opened the study, which is handed to it there and then."""
+        if not self.read:
+            try:
+                pipe = os.open(self.study, os.O_WRONLY | os.O_NONBLOCK)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    raise
+            else:
+                self.read = True
+                os.write(pipe, self.text.encode())
+                os.close(pipe)
+        return self.read
+
+    def begun(self, phase: "Phase") -> bool:
+        """Whether a phase has begun, for which the run gets its study when it wants it."""
+        return phase.begun(self) or (self.reads_study() and phase.begun(self))
+
+    def has_children(self) -> bool:
+        return any(path.read_text() for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"))
+
+    def events(self) -> list[str]:
+        lines = self.log.read_text().split("\n")[:-1] if self.log.exists() else []
+        return [json.loads(line)["event"] for line in lines]
+
+    def computes(self) -> bool:
+        return "run_started" in self.events()
+
+    def computed(self) -> bool:
+        return self.events().count("batch_finished") == 8
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase of a run, by what tells from outside that it has begun and that it is over."""
+
+    text: str
+    begun: Callable[[Run], bool]
+    over: Callable[[Run], bool]
+
+
+PHASES = {
+    "import": Phase(STUDY, lambda run: run.catches(signal.SIGHUP), Run.reads_study),
+    "plan": Phase(LARGE, Run.reads_study, Run.has_children),
+    "cluster start": Phase(STUDY, Run.has_children, Run.computes),
+    "computing": Phase(STUDY, Run.computes, Run.computed),
+    "last tables": Phase(STUDY, Run.computed, lambda run: not run.catches(signal.SIGTERM)),
+}
+
+
+def others_of(session: int) -> list[psutil.Process]:
+    """The processes of a session but for the first one: workers, and Python's process that cleans up."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != session and os.getsid(process.pid) == session:
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    """Wait for a condition; the time is only there for a machine on which it never comes true."""
+    end = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < end, f"waited for {what}"
+        time.sleep(0.01)
+
+
+@contextmanager
+def started(folder: Path, text: str, *options: str) -> Iterator[Run]:
+    """A run in a session of its own, as a terminal starts it, and its study a pipe."""
+    folder.mkdir(parents=True, exist_ok=True)
+    study, log = folder / "pipe.yaml", folder / "run.jsonl"
+    study.unlink(missing_ok=True)
+    log.unlink(missing_ok=True)
+    os.mkfifo(study)
+    command = [sys.executable, "-m", "pbdist", "run", str(study), "--store", str(folder / "s.zarr")]
+    process = subprocess.Popen(
+        [*command, "--log", str(log), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield Run(process, study, log, text)
+    finally:
+        for left in [process, *others_of(process.pid)]:
+            left.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def durations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
+    """How long each phase takes here and now, in seconds."""
+    found = {}
+    for text in (STUDY, LARGE):
+        with started(tmp_path_factory.mktemp("durations"), text, "--workers", "2") as run:
+            for name, phase in PHASES.items():
+                if phase.text != text:
+                    continue
+                until(lambda phase=phase: run.begun(phase), f"the beginning of: {name}")
+                began = time.monotonic()
+                until(lambda phase=phase: phase.over(run) or run.over(), f"the end of: {name}")
+                found[name] = time.monotonic() - began
+    return found
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of the store of a run that nobody has interrupted."""
+    folder = tmp_path_factory.mktemp("expected")
+    run_study(load_study(write_study(folder, STUDY)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return results_of(folder / "s.zarr")
+
+
+def hold_in(run: Run, phase: Phase, seconds: float, number: signal.Signals) -> bool:
+    """Stop a run some time after a phase has begun; return whether it is in that phase then, with a handler."""
+    until(lambda: run.begun(phase), "the beginning of the phase")
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        run.reads_study()
+        time.sleep(0.005)
+    run.process.send_signal(signal.SIGSTOP)
+    until(lambda: run.stopped() or run.over(), "the run to be stopped")
+    return run.catches(number) and not phase.over(run)
+
+
+def check_end(run: Run, why: str) -> None:
+    """Check that an interrupted run ends with its line and nothing else, and leaves no process behind."""
+    left = others_of(run.process.pid)
+    _, told = run.process.communicate(timeout=WAIT_SECONDS)
+    assert run.process.returncode == 130, f"{why}: {run.process.returncode}: {told}"
+    lines = told.split("\n")
+    assert lines[-2:] == [INTERRUPTED, ""], f"{why}: {told}"
+    assert all(TOLD.match(line) for line in lines[:-2]), f"{why}: {told}"
+    _, alive = psutil.wait_procs([*left, *others_of(run.process.pid)], timeout=WAIT_SECONDS)
+    assert not alive, why
+
+
+def interrupt_somewhere(
+    folder: Path, name: str, send: Callable[[Run], None], number: signal.Signals, draw: random.Random, seconds: float
+) -> None:
+    """Send a run a signal at a random moment of a phase that takes about so long, and check how it ends."""
+    phase = PHASES[name]
+    for attempt in range(ATTEMPTS):
+        after = seconds * draw.random()
+        with started(folder / str(attempt), phase.text, "--workers", "2") as run:
+            if hold_in(run, phase, after, number):
+                send(run)
+                run.process.send_signal(signal.SIGCONT)
+                check_end(run, f"{name}, {number.name} {after:.4f} s after its beginning")
+                return
+        # The phase was over.
+        seconds = after
+    pytest.fail(f"no attempt met: {name}")
+
+
+def to_the_group(run: Run) -> None:
+    """Ctrl-C: a terminal sends it to all processes at once."""
+    os.killpg(run.process.pid, signal.SIGINT)
+
+
+def to_the_driver(run: Run) -> None:
+    run.process.send_signal(signal.SIGTERM)
+
+
+def to_all(run: Run) -> None:
+    """The end of a job."""
+    os.killpg(run.process.pid, signal.SIGTERM)
+
+
+SENDERS = {
+    "Ctrl-C": (to_the_group, signal.SIGINT),
+    "SIGTERM": (to_the_driver, signal.SIGTERM),
+    "SIGTERM to all": (to_all, signal.SIGTERM),
+}
+
+
+def check_goes_on(folder: Path, expected: dict[str, str], why: str) -> None:
+    """Check that the same study goes on in the store to the same bytes."""
+    run_study(load_study(write_study(folder, STUDY)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    assert results_of(folder / "s.zarr") == expected, why
+
+
+def interrupt_often(folder: Path, name: str, sender: str, times: int, seconds: float, expected: dict[str, str]) -> None:
+    seed = random.SystemRandom().getrandbits(32)
+    draw = random.Random(seed)  # noqa: S311 -- no secret
+    send, number = SENDERS[sender]
+    for position in range(times):
+        why = f"seed {seed}, moment {position}"
+        try:
+            interrupt_somewhere(folder / str(position), name, send, number, draw, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{why}: {error}") from error
+        last = max((folder / str(position)).iterdir(), key=lambda path: int(path.name))
+        if name in ("import", "plan"):
+            assert not (last / "s.zarr").exists(), why
+        else:
+            check_goes_on(last, expected, why)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sender", ["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("name", PHASES)
+def test_a_signal_at_any_moment_of_a_phase(tmp_path: Path, expected: dict[str, str], name: str, sender: str) -> None:
+    interrupt_often(tmp_path, name, sender, 1, TYPICAL[name], expected)
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("sender", SENDERS)
+@pytest.mark.parametrize("name", PHASES)
+def test_a_signal_at_twenty_moments_of_each_phase(
+    tmp_path: Path, durations: dict[str, float], expected: dict[str, str], name: str, sender: str
+) -> None:
+    interrupt_often(tmp_path, name, sender, 20, durations[name], expected)
