@@ -199,7 +199,7 @@ def test_many_at_once_do_no_damage(store: Path) -> None:
     processes = [adding(store, first, stop) for first, stop in ((0, 6), (0, 6), (3, 9))]
     for process in processes:
         with process:
-            _, errors = process.communicate(timeout=120)
+            _, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
     assert check_store(store).healthy
     assert check_store(store).strays == ()
@@ -236,7 +236,7 @@ def test_killed_at_any_moment_the_store_is_sound(finished: Path, store: Path) ->
     assert known
     # The next one goes on, and the next run sweeps up.
     with adding(store, 9000, 9001) as process:
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=240) == 0
     run_study(load_study(finished / "study.yaml"), store, SerialExecutor(), lambda _: None)
     assert check_store(store).strays == ()
     assert len(read_refinements(open_parts(store)[0])) == len(known) + 1
@@ -270,7 +270,7 @@ def test_in_an_object_store(tmp_path: Path) -> None:
         run_study(study, url, SerialExecutor(), lambda _: None)
         found = open_study(url).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
         with adding(url, 64, 66) as process:
-            assert process.wait(timeout=60) == 0
+            assert process.wait(timeout=240) == 0
         again = open_study(url).delta("Laplace", scale=[4.0, 3.0, 3.0 + 1 / 64], compositions=3, epsilon=0.1)
         assert again.upper[0] == found.upper
         assert (again.lower[1:] > 0).all()

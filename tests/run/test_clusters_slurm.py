@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.run.held import held
 from tests.run.slurm import SECONDS, Slurm, started_slurm
 from tests.studies import results_of, write_study
 
@@ -68,8 +69,15 @@ def wait_until(
 
 def started(slurm: Slurm, path: Path, store: Path) -> "subprocess.Popen[str]":
     command = [*pbdist_run(path, store), "--cluster", str(CLUSTER / "slurm.yaml")]
+    return subprocess.Popen(command, cwd=store.parent, env=slurm.environment, stdout=-1, stderr=-1, text=True)
+
+
+def started_held(slurm: Slurm, path: Path, store: Path, batches: int) -> "subprocess.Popen[str]":
+    """A run that does not end before its driver is killed."""
+    options = (path, "--store", store, "--cluster", CLUSTER / "slurm.yaml")
+    command, environment = held(store.with_name("never"), batches, *options)
     return subprocess.Popen(
-        command, cwd=store.parent, env=slurm.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=store.parent, env=environment | slurm.environment, stdout=-1, stderr=-1, text=True
     )
 
 
@@ -101,12 +109,12 @@ def test_all_jobs_are_cancelled_and_the_driver_is_killed(
 ) -> None:
     path, expected = study
     store = tmp_path / "s.zarr"
-    with started(slurm, path, store) as driver:
+    with started_held(slurm, path, store, 20) as driver:
         wait_until(lambda: commits(store) > 0, driver)
         for job in slurm.jobs():
             slurm.tell("scancel", job)
-        reached = commits(store) + 2
-        wait_until(lambda: commits(store) > reached, driver)
+        # Jobs that came after them have gone on.
+        wait_until(lambda: commits(store) >= 20, driver)
         driver.send_signal(signal.SIGKILL)
         driver.wait()
     assert results_of(store) != expected

@@ -8,6 +8,7 @@ import psutil
 import pytest
 import yaml
 
+from tests.run.held import held
 from tests.run.ssh_server import SshServer, started_sshd
 from tests.run.test_clusters_slurm import STUDY, commits, pbdist_run, wait_until
 from tests.studies import results_of, write_study
@@ -33,12 +34,13 @@ def profile(folder: Path, server: SshServer, **changes: object) -> Path:
 def test_a_host_that_is_lost_in_mid_run_comes_back(server: SshServer, tmp_path: Path) -> None:
     path = write_study(tmp_path, STUDY)
     store = tmp_path / "s.zarr"
-    command = [*pbdist_run(path, store), "--cluster", str(profile(tmp_path, server))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as driver:
+    command, environment = held(tmp_path / "go on", 1, path, "--store", store, "--cluster", profile(tmp_path, server))
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as driver:
         wait_until(lambda: commits(store) > 0, driver)
         nanny = next(process for process in psutil.process_iter() if is_nanny(process, "127.0.0.1-0"))
         for process in (*nanny.children(recursive=True), nanny):
             process.kill()
+        (tmp_path / "go on").touch()
         _, errors = driver.communicate(timeout=500)
     assert driver.returncode == 0, errors
     subprocess.run([*pbdist_run(path, tmp_path / "serial.zarr"), "--serial"], capture_output=True, check=True)

@@ -140,17 +140,21 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
         with pytest.raises(BatchError, match="ZeroDivisionError: half way"):
             list(mapper.map(lambda _: _half_way(), [1, 2]))
         peaks = []
+        killed = []
         stopped = threading.Event()
 
         def kill_now_and_then():
-            for _ in range(2):
-                if stopped.wait(2.0):
-                    return
+            # In the middle of the work, as the blocks tell that come and go.
+            for wanted in (1, 8):
+                while len(list((tmp_path / "scratch").glob("**/*"))) < wanted:
+                    if stopped.wait(0.02):
+                        return
                 # A worker that is just being started answers nothing.
                 peaks.extend(client.run(_resident, "VmHWM", on_error="ignore").values())
                 processes = client.run(os.getpid, on_error="ignore")
                 for process in list(processes.values())[:1]:
                     os.kill(process, signal.SIGKILL)
+                    killed.append(process)
 
         killer = threading.Thread(target=kill_now_and_then)
         killer.start()
@@ -159,9 +163,10 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
         finally:
             stopped.set()
             killer.join()
-        client.wait_for_workers(2, timeout=60)
+        client.wait_for_workers(2, timeout=240)
         peaks.extend(client.run(_resident, "VmHWM").values())
     _assert_as_in_memory(study, table)
+    assert killed
     assert max(peaks) <= giant.projected_bytes(study, limit)
     assert not (tmp_path / "scratch").exists()
 

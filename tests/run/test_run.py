@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -25,6 +26,7 @@ from pbdist.run.profile import LocalProfile
 from pbdist.run.progress import ProgressDisplay
 from pbdist.store import create_or_open, hold
 from pbdist.study import StudySpec, load_study, plan_study
+from tests.run.held import held
 from tests.studies import TINY, results_of, write_study
 
 LONGER = """\
@@ -39,6 +41,7 @@ keep_states: true
 compositions: [1, 2, 3, 100]
 epsilon: {linspace: [0, 1, 5]}
 """
+BATCHES = 24
 
 
 @pytest.fixture
@@ -59,9 +62,25 @@ def command(path: Path, store: Path, *options: str) -> list[str]:
     return [sys.executable, "-m", "pbdist", "run", str(path), "--store", str(store), *options]
 
 
+@contextmanager
+def started(path: Path, store: Path, commits: int, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """A run in a session of its own, when it has made some commits; it goes on when the file ``go on`` is there."""
+    arguments, environment = held(store.with_name("go on"), commits, path, "--store", store, *options)
+    with subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as driver:
+        wait_for_commits(driver, store, commits)
+        yield driver
+
+
 def run_again(path: Path, store: Path, workers: int) -> subprocess.CompletedProcess[str]:
     arguments = command(path, store, "--workers", str(workers))
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=240, check=False)
 
 
 def committed(store: Path) -> int:
@@ -69,7 +88,7 @@ def committed(store: Path) -> int:
 
 
 def wait_for_commits(driver: subprocess.Popen[str], store: Path, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while committed(store) < count:
         assert driver.poll() is None, driver.communicate()
         assert time.monotonic() < deadline
@@ -204,16 +223,13 @@ def test_a_failing_batch_and_a_running_scheduler(tiny: StudySpec, tmp_path: Path
 def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], tmp_path: Path, first: int) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"
-    with subprocess.Popen(
-        command(path, store, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as driver:
-        wait_for_commits(driver, store, first)
+    with started(path, store, first, "--workers", "2") as driver:
         driver.send_signal(signal.SIGKILL)
         driver.wait()
-    assert committed(store) < 40
+    assert first <= committed(store) < BATCHES
     # At once, while workers of the first run may still be there.
     second = subprocess.run(
-        command(path, store, "--workers", "2"), capture_output=True, text=True, timeout=120, check=False
+        command(path, store, "--workers", "2"), capture_output=True, text=True, timeout=240, check=False
     )
     assert second.returncode == 0, second.stderr
     assert "cells are in the store already" in second.stderr
@@ -224,26 +240,19 @@ def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], t
 def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"
-    with subprocess.Popen(
-        command(path, store, "--workers", "2"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as driver:
-        wait_for_commits(driver, store, 3)
+    with started(path, store, 3, "--workers", "2") as driver:
         children = psutil.Process(driver.pid).children(recursive=True)
         # A terminal sends it to the whole group, workers included.
         os.killpg(driver.pid, signal.SIGINT)
-        _, errors = driver.communicate(timeout=60)
+        _, errors = driver.communicate(timeout=240)
     assert driver.returncode == 130, errors
     assert "the same command goes on" in errors
     assert "Traceback" not in errors
-    _, alive = psutil.wait_procs(children, timeout=10)
+    _, alive = psutil.wait_procs(children, timeout=240)
     assert not alive
-    assert committed(store) < 40
+    assert 3 <= committed(store) < BATCHES
     second = subprocess.run(
-        command(path, store, "--workers", "1"), capture_output=True, text=True, timeout=120, check=False
+        command(path, store, "--workers", "1"), capture_output=True, text=True, timeout=240, check=False
     )
     assert second.returncode == 0, second.stderr
     assert results_of(store) == expected
@@ -253,17 +262,15 @@ def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[s
 def test_a_killed_worker_loses_nothing(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"
-    with subprocess.Popen(
-        command(path, store, "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as driver:
-        wait_for_commits(driver, store, 3)
+    with started(path, store, 3, "--workers", "2") as driver:
         workers = [
             child
             for child in psutil.Process(driver.pid).children(recursive=True)
             if "spawn_main" in " ".join(child.cmdline())
         ]
         workers[0].kill()
-        _, errors = driver.communicate(timeout=120)
+        store.with_name("go on").touch()
+        _, errors = driver.communicate(timeout=240)
     assert driver.returncode == 0, errors
     assert results_of(store) == expected
 
@@ -318,11 +325,9 @@ def test_a_lost_scheduler_ends_the_run_with_an_error(longer: tuple[Path, dict[st
         [*dask, "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"], **quiet
     ) as hub:
         worker = subprocess.Popen([*dask, "worker", address, "--nthreads", "1", "--no-dashboard"], **quiet)
-        arguments = command(path, store, "--scheduler", address)
-        with worker, subprocess.Popen(arguments, stdout=-1, stderr=-1, text=True) as driver:
-            wait_for_commits(driver, store, 2)
+        with worker, started(path, store, 2, "--scheduler", address) as driver:
             hub.kill()
-            _, errors = driver.communicate(timeout=60)
+            _, errors = driver.communicate(timeout=240)
             worker.terminate()
     assert driver.returncode == 1
     assert "the connection to the scheduler was lost" in errors

@@ -13,6 +13,7 @@ from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import check_store, open_parts, place_at
 from pbdist.study import load_study
+from tests.run.held import commits_of, held
 from tests.store.s3_server import s3_server
 from tests.studies import write_study
 
@@ -39,9 +40,10 @@ def test_run_kill_run_again_and_verify(tmp_path: Path) -> None:
     path = write_study(tmp_path, STUDY)
     study, url = load_study(path), "s3://studies/far/s.zarr"
     with s3_server("studies"):
-        with _pbdist("run", str(path), "--store", url, "--workers", "2") as driver:
-            deadline = time.monotonic() + 120
-            while sum("commits/batch-" in name for name, _ in place_at(url).names("commits")) < 3:
+        command, environment = held(tmp_path / "go on", 3, path, "--store", url, "--workers", "2")
+        with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as driver:
+            deadline = time.monotonic() + 240
+            while commits_of(place_at(url)) < 3:
                 assert driver.poll() is None, driver.communicate()
                 assert time.monotonic() < deadline
                 time.sleep(0.1)

@@ -122,7 +122,7 @@ class Phase:
 
 
 PHASES = {
-    "import": Phase(STUDY, lambda run: run.catches(signal.SIGHUP), Run.reads_study),
+    "import": Phase(STUDY, lambda run: run.catches(signal.SIGTERM), Run.reads_study),
     "plan": Phase(LARGE, Run.reads_study, Run.has_children),
     "cluster start": Phase(STUDY, Run.has_children, Run.computes),
     "computing": Phase(STUDY, Run.computes, Run.computed),
@@ -151,7 +151,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 @contextmanager
-def started(folder: Path, text: str, *options: str) -> Iterator[Run]:
+def started(folder: Path, text: str) -> Iterator[Run]:
     """A run in a session of its own, as a terminal starts it, and its study a pipe."""
     folder.mkdir(parents=True, exist_ok=True)
     study, log = folder / "pipe.yaml", folder / "run.jsonl"
@@ -159,8 +159,10 @@ def started(folder: Path, text: str, *options: str) -> Iterator[Run]:
     log.unlink(missing_ok=True)
     os.mkfifo(study)
     command = [sys.executable, "-m", "pbdist", "run", str(study), "--store", str(folder / "s.zarr")]
+    # The usual port of the dashboard may be taken by another run here, which Dask warns of.
+    profile = write_study(folder, "kind: local\nworkers: 2\ndashboard_port: 0\n", "cluster.yaml")
     process = subprocess.Popen(
-        [*command, "--log", str(log), *options],
+        [*command, "--log", str(log), "--cluster", str(profile)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -179,7 +181,7 @@ def durations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
     """How long each phase takes here and now, in seconds."""
     found = {}
     for text in (STUDY, LARGE):
-        with started(tmp_path_factory.mktemp("durations"), text, "--workers", "2") as run:
+        with started(tmp_path_factory.mktemp("durations"), text) as run:
             for name, phase in PHASES.items():
                 if phase.text != text:
                     continue
@@ -229,7 +231,7 @@ def interrupt_somewhere(
     phase = PHASES[name]
     for attempt in range(ATTEMPTS):
         after = seconds * draw.random()
-        with started(folder / str(attempt), phase.text, "--workers", "2") as run:
+        with started(folder / str(attempt), phase.text) as run:
             if hold_in(run, phase, after, number):
                 send(run)
                 run.process.send_signal(signal.SIGCONT)
@@ -280,7 +282,7 @@ def interrupt_often(folder: Path, name: str, sender: str, times: int, seconds: f
         last = max((folder / str(position)).iterdir(), key=lambda path: int(path.name))
         if name in ("import", "plan"):
             assert not (last / "s.zarr").exists(), why
-        else:
+        elif (last / "s.zarr").exists():
             check_goes_on(last, expected, why)
 
 

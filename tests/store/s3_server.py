@@ -44,7 +44,7 @@ def s3_server(bucket: str) -> Iterator[str]:
 
 
 def make_bucket(address: str, bucket: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while True:
         try:
             with urlopen(Request(f"{address}/{bucket}", method="PUT"), timeout=20):  # noqa: S310 -- the server above
