@@ -224,18 +224,19 @@ def check_end(run: Run, why: str) -> None:
     assert not alive, why
 
 
-def interrupt_somewhere(
-    folder: Path, name: str, send: Callable[[Run], None], number: signal.Signals, draw: random.Random, seconds: float
-) -> None:
+def interrupt_somewhere(folder: Path, name: str, sender: str, draw: random.Random, seconds: float) -> None:
     """Send a run a signal at a random moment of a phase that takes about so long, and check how it ends."""
-    phase = PHASES[name]
+    phase, (send, number) = PHASES[name], SENDERS[sender]
     for attempt in range(ATTEMPTS):
         after = seconds * draw.random()
         with started(folder / str(attempt), phase.text) as run:
             if hold_in(run, phase, after, number):
                 send(run)
                 run.process.send_signal(signal.SIGCONT)
-                check_end(run, f"{name}, {number.name} {after:.4f} s after its beginning")
+                while sender == IMPATIENT and run.process.poll() is None:
+                    send(run)
+                    time.sleep(0.05)
+                check_end(run, f"{name}, {sender} {after:.4f} s after its beginning")
                 return
         # The phase was over.
         seconds = after
@@ -256,8 +257,10 @@ def to_all(run: Run) -> None:
     os.killpg(run.process.pid, signal.SIGTERM)
 
 
+IMPATIENT = "Ctrl-C again and again"
 SENDERS = {
     "Ctrl-C": (to_the_group, signal.SIGINT),
+    IMPATIENT: (to_the_group, signal.SIGINT),
     "SIGTERM": (to_the_driver, signal.SIGTERM),
     "SIGTERM to all": (to_all, signal.SIGTERM),
 }
@@ -272,11 +275,10 @@ def check_goes_on(folder: Path, expected: dict[str, str], why: str) -> None:
 def interrupt_often(folder: Path, name: str, sender: str, times: int, seconds: float, expected: dict[str, str]) -> None:
     seed = random.SystemRandom().getrandbits(32)
     draw = random.Random(seed)  # noqa: S311 -- no secret
-    send, number = SENDERS[sender]
     for position in range(times):
         why = f"seed {seed}, moment {position}"
         try:
-            interrupt_somewhere(folder / str(position), name, send, number, draw, seconds)
+            interrupt_somewhere(folder / str(position), name, sender, draw, seconds)
         except AssertionError as error:
             raise AssertionError(f"{why}: {error}") from error
         last = max((folder / str(position)).iterdir(), key=lambda path: int(path.name))
@@ -293,8 +295,14 @@ def test_a_signal_at_any_moment_of_a_phase(tmp_path: Path, expected: dict[str, s
     interrupt_often(tmp_path, name, sender, 1, TYPICAL[name], expected)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cluster start", "computing"])
+def test_who_presses_it_again_and_again_gets_the_same_end(tmp_path: Path, expected: dict[str, str], name: str) -> None:
+    interrupt_often(tmp_path, name, IMPATIENT, 1, TYPICAL[name], expected)
+
+
 @pytest.mark.cluster
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("name", PHASES)
 def test_a_signal_at_twenty_moments_of_each_phase(

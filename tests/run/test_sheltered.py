@@ -1,0 +1,119 @@
+"""Starting what signals of the terminal do not reach, and giving it up."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from pbdist.run.sheltered import SHELTERED, start_sheltered
+from tests.run.test_signals import STUDY, others_of, until
+from tests.studies import results_of, write_study
+
+#: Tells the signals that are blocked, and those that are ignored, in a process of its own.
+MASKS = """
+import json, re
+status = open("/proc/self/status").read()
+print(json.dumps([int(re.search(name + r":\\s+(\\w+)", status)[1], 16) for name in ("SigBlk", "SigIgn")]))
+"""
+
+
+def test_what_is_started_does_not_get_the_signals_of_the_terminal_and_this_thread_does() -> None:
+    handlers = {number: signal.getsignal(number) for number in SHELTERED}
+
+    def start(given_up: threading.Event) -> list[int]:
+        assert not given_up.is_set()
+        done = subprocess.run([sys.executable, "-c", MASKS], capture_output=True, text=True, check=True)
+        found: list[int] = json.loads(done.stdout)
+        return found
+
+    blocked, ignored = start_sheltered(start, lambda _: None)
+    for number in SHELTERED:
+        assert blocked >> (number - 1) & 1
+        # What starts may still decide for itself.
+        assert not ignored >> (number - 1) & 1
+    assert not SHELTERED & signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert {number: signal.getsignal(number) for number in SHELTERED} == handlers
+
+
+def test_what_cannot_be_started_is_raised_here() -> None:
+    def start(_: threading.Event) -> None:
+        raise ArithmeticError("not this one")
+
+    with pytest.raises(ArithmeticError, match="not this one"):
+        start_sheltered(start, lambda _: None)
+
+
+def test_an_interrupt_ends_the_waiting_and_what_was_started() -> None:
+    stopped: list[str] = []
+
+    def start(given_up: threading.Event) -> str:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert given_up.wait(240)
+        return "started"
+
+    with pytest.raises(KeyboardInterrupt):
+        start_sheltered(start, stopped.append)
+    assert stopped == ["started"]
+
+
+LIBRARY = """
+import multiprocessing, signal, sys, threading
+from pathlib import Path
+from pbdist.run import run_study
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.profile import LocalProfile
+from pbdist.study import load_study
+
+def run():
+    executor = DaskExecutor(LocalProfile(workers=2, dashboard_port=0))
+    run_study(load_study(Path("study.yaml")), "s.zarr", executor, lambda _: None)
+
+if __name__ == "__main__":
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    try:
+        run()
+    except KeyboardInterrupt:
+        assert not multiprocessing.active_children()
+        print("interrupted", flush=True)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == handlers
+    # In a thread, as a server does it.
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not multiprocessing.active_children()
+    print("done")
+"""
+
+
+@pytest.mark.slow
+def test_who_calls_it_from_python_gets_the_interrupt_and_keeps_the_handlers(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    write_study(tmp_path, STUDY)
+    (tmp_path / "program.py").write_text(LIBRARY)
+    with subprocess.Popen(
+        [sys.executable, "program.py"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        # Python's process that cleans up is the first, the workers are the next.
+        until(lambda: process.poll() is not None or len(others_of(process.pid)) > 1, "workers that start")
+        os.killpg(process.pid, signal.SIGINT)
+        told, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    assert told == "interrupted\ndone\n"
+    assert not re.search(r"KeyboardInterrupt", errors), errors
+    other = tmp_path_factory.mktemp("other")
+    write_study(other, STUDY)
+    command = [sys.executable, "-m", "pbdist", "run", "study.yaml", "--serial", "--store", "s.zarr"]
+    subprocess.run(command, cwd=other, capture_output=True, timeout=240, check=True)
+    assert results_of(tmp_path / "s.zarr") == results_of(other / "s.zarr")
