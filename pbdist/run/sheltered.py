@@ -1,5 +1,6 @@
 """Starting what has processes of its own, so that a signal of the terminal reaches this process and not those."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -14,6 +15,8 @@ Thing = TypeVar("Thing")
 SHELTERED: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 #: How long a start that is given up is waited for: pods take half a minute to be removed.
 _GIVE_UP_SECONDS = 40.0
+#: The tracker removes what a process leaves behind that ends in the middle of its work, and would warn of it.
+_WARNINGS, _UNTOLD = "PYTHONWARNINGS", "ignore:resource_tracker:UserWarning"
 
 
 def start_sheltered(start: Callable[[threading.Event], Thing], stop: Callable[[Thing], object]) -> Thing:
@@ -86,6 +89,15 @@ class _Start(Generic[Thing]):
 
 
 def _block_signals() -> None:
-    # Started later, Python's process that cleans up after others would unblock them.
-    resource_tracker.ensure_running()
+    """Block the signals in this thread, for good: Python's tracker of resources would unblock them at its start."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
+    before = os.environ.get(_WARNINGS)
+    os.environ[_WARNINGS] = f"{before},{_UNTOLD}" if before else _UNTOLD
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ[_WARNINGS]
+        else:
+            os.environ[_WARNINGS] = before
     signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)

@@ -62,6 +62,30 @@ def test_an_interrupt_ends_the_waiting_and_what_was_started() -> None:
     assert stopped == ["started"]
 
 
+LEAVING = """
+import os, threading
+from multiprocessing import get_context
+from pbdist.run.sheltered import start_sheltered
+
+if __name__ == "__main__":
+    queue = start_sheltered(lambda _: get_context("spawn").Queue(), lambda _: None)
+    assert "PYTHONWARNINGS" not in os.environ
+    os._exit(7)
+"""
+
+
+def test_what_a_process_leaves_behind_is_removed_without_a_word(tmp_path: Path) -> None:
+    """As where an interrupt ends it while queues to its workers are there."""
+    (tmp_path / "program.py").write_text(LEAVING)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONWARNINGS"}
+    command = [sys.executable, "program.py"]
+    # The tracker has the same stderr, so that its end is waited for too.
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert (done.returncode, done.stderr) == (7, "")
+
+
 LIBRARY = """
 import multiprocessing, signal, sys, threading
 from pathlib import Path
