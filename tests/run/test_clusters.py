@@ -1,6 +1,7 @@
 """Clusters as far as one machine shows them: local ones, job scripts, what is sent to Kubernetes, and errors."""
 
 import functools
+import multiprocessing
 import os
 import re
 import sys
@@ -59,6 +60,26 @@ def test_a_second_close_does_nothing_and_a_closed_cluster_is_told() -> None:
     handle.close()
     with pytest.raises(InvalidInputError, match="expected one that runs, got one that was closed"):
         handle.wait(None)
+
+
+def _busy_for_ever() -> None:
+    while True:
+        pass
+
+
+def test_the_end_of_workers_is_neither_waited_for_nor_told(caplog: pytest.LogCaptureFixture) -> None:
+    """As on a machine so busy that they do not end in the seconds that Dask gives them."""
+    for error in (None, KeyboardInterrupt()):
+        handle = start_cluster(LocalProfile(workers=2, dashboard_port=0))
+        with Client(handle.cluster) as client:
+            handle.wait(client)
+            futures = [client.submit(_busy_for_ever, pure=False) for _ in range(2)]
+            while sum(len(keys) for keys in client.processing().values()) < 2:
+                time.sleep(0.05)
+            assert not any(future.done() for future in futures)
+        handle.__exit__(None if error is None else type(error), error, None)
+    assert "still alive" not in caplog.text
+    assert not [child for child in multiprocessing.active_children() if child.is_alive()]
 
 
 QUEUES = {"slurm": "#SBATCH ", "pbs": "#PBS ", "sge": "#$ ", "lsf": "#BSUB "}
