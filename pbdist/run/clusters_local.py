@@ -1,5 +1,6 @@
 """Workers on this machine: processes that Dask's nannies, in this process, start and watch over."""
 
+import logging
 import os
 import signal
 import threading
@@ -16,6 +17,8 @@ from pbdist.run.profile import LocalProfile
 __all__ = ["start_local"]
 
 _LOOK_SECONDS = 0.05
+#: What tells of workers that are gone, some of it when the cluster is closed already.
+_NOISY_LOGGERS = ("batched", "comm", "comm.tcp", "core", "nanny", "scheduler", "utils_comm")
 
 
 def start_local(profile: LocalProfile, given_up: threading.Event) -> Started:
@@ -60,6 +63,8 @@ class _LocalStarted(Started):
 
     def _end_workers(self) -> None:
         # Asked to end, they would end their tasks first; after four seconds Dask kills them anyway, with a warning.
+        for part in _NOISY_LOGGERS:
+            logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
         for nanny in self._nannies:
             nanny.close_gracefully()  # Says that the worker is not to be started again.
         _kill_workers(self._nannies)
