@@ -1,0 +1,40 @@
+"""Hostile settings of all kinds."""
+
+from tests.hostile_counts import counts_case
+from tests.hostile_draw import Case, Draw
+from tests.hostile_finite import corner_case, finite_case, many_rounds_case
+from tests.hostile_noise import noise_case, sampled_case
+
+__all__ = [
+    "Case",
+    "Draw",
+    "case",
+    "corner_case",
+    "counts_case",
+    "finite_case",
+    "many_rounds_case",
+    "noise_case",
+    "sampled_case",
+]
+
+KINDS = (
+    finite_case,
+    finite_case,
+    finite_case,
+    finite_case,
+    noise_case,
+    noise_case,
+    noise_case,
+    many_rounds_case,
+    sampled_case,
+    corner_case,
+    counts_case,
+)
+
+
+def case(draw: Draw, asked: int = 6) -> Case:
+    """A case of any kind."""
+    while True:
+        found = draw.one_of(KINDS)(draw, asked)
+        if found is not None:
+            return found

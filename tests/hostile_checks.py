@@ -1,0 +1,204 @@
+"""What is wrong with an answer: every bound against the truth, every refusal against what is documented."""
+
+import math
+import re
+import time
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from flint import ctx
+
+import pbdist
+from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
+from pbdist.types import Direction
+from tests.hostile_cases import Case, Draw, case
+from tests.hostile_truth import FEWEST_BITS, is_log_lower, is_log_upper, is_lower, is_upper, judged
+
+#: Words that tell a user nothing.
+INTERNAL = re.compile(r"convolve|vector|array|shape|ndarray|\bnan\b|index \d|cannot convert|grid edges", re.IGNORECASE)
+#: Seconds from which on a call is told as slow.
+SLOW = 3.0
+#: What makes a bound no bound, or an answer no answer.
+WRONG = ("unsound", "no number", "above one", "not zero", "exception", "text", "refused")
+_NAMES = ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper")
+
+
+#: What may come instead of a documented error.
+CAUGHT = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError, Warning)
+
+
+def exception_of(error: BaseException) -> str:
+    """Kind, place and text of an exception."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {where.filename.rsplit('pbdist/', 1)[-1]}:{where.lineno}: {error}"
+
+
+@dataclass
+class Finding:
+    """What is wrong, and the call that shows it."""
+
+    kind: str
+    call: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"[{self.kind}] {self.call}\n    {self.text}"
+
+
+@dataclass
+class Report:
+    """What was found so far."""
+
+    calls: int = 0
+    cases: int = 0
+    undecided: int = 0
+    refusals: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def wrong(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.kind in WRONG]
+
+
+def check(draw: Draw, report: Report, asked: int = 6) -> None:
+    """Draw a case, and compare all that is answered."""
+    one = case(draw, asked)
+    one.arguments["direction"] = "both" if draw.chance(0.2) else "each"
+    look(one, report)
+
+
+def look(one: Case, report: Report) -> None:
+    """Compare what is answered to a case."""
+    answer = answered(one, report)
+    if answer is not None:
+        compare(one, answer, report)
+        return
+    if "factor" not in one.arguments and one.arguments.get("method") != "buckets":
+        # What cannot be told as well as asked for can be told all the same.
+        plain = {"direction": one.arguments["direction"], "factor": 1.02}
+        other = Case(one.mechanism, one.rounds, one.epsilon, one.truth, plain)
+        answer = answered(other, report)
+        if answer is not None:
+            compare(other, answer, report)
+
+
+def answered(one: Case, report: Report) -> dict[str, Any] | None:
+    """The four arrays of bounds, shape (directions, ε), or None where there are none."""
+    report.calls += 1
+    started = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = pbdist.privacy_bounds(one.mechanism, compositions=one.rounds, epsilon=one.epsilon, **one.arguments)
+    except PbdistError as error:
+        refused(one, error, report)
+        return None
+    except CAUGHT as error:
+        report.findings.append(Finding("exception", one.call(), exception_of(error)))
+        return None
+    finally:
+        taken = time.perf_counter() - started
+        if taken > SLOW:
+            report.findings.append(Finding("slow", one.call(), f"{taken:.1f} s"))
+    values = {name: np.atleast_2d(found[name].values.reshape(-1, len(one.epsilon))) for name in _NAMES}
+    return values
+
+
+def refused(one: Case, error: PbdistError, report: Report) -> None:
+    """Judge a refusal: of its documented kinds, and told in words for a user."""
+    report.refusals += 1
+    text = str(error)
+    if INTERNAL.search(text) or not re.match(r"[A-Za-z]+(\.[a-z_]+)?(\[\d+\])?: ", text):
+        report.findings.append(Finding("text", one.call(), f"{type(error).__name__}: {text}"))
+    elif isinstance(error, PrecisionError) and needless(one, text):
+        report.findings.append(Finding("needless", one.call(), text))
+    elif isinstance(error, PrecisionError):
+        report.findings.append(Finding("imprecise", one.call(), text))
+    elif not isinstance(error, InvalidInputError) or not re.match(r"(buckets|factor|compositions|tolerance): ", text):
+        report.findings.append(Finding("refused", one.call(), f"{type(error).__name__}: {text}"))
+    else:
+        report.findings.append(Finding("invalid", one.call(), text))
+
+
+def needless(one: Case, text: str) -> bool:
+    """Whether what is told in the refusal, and that δ is no more than 1 (0 of equal distributions), is enough."""
+    if one.truth.equal:
+        return True
+    told = re.search(r"ln δ between (\S+) and (\S+)\)", text)
+    if told is None:
+        return False
+    lower, upper = float(told[1]), float(told[2])
+    return upper > 0.0 and lower >= -math.log1p(one.arguments.get("tolerance", 1e-3))
+
+
+def compare(one: Case, answer: dict[str, Any], report: Report) -> None:
+    """Compare every bound with the truth."""
+    both = answer["delta_lower"].shape[0] == 1
+
+    def wrong(kind: str, column: int, axis: int, text: str) -> None:
+        alone = Case(one.mechanism, one.rounds, [one.epsilon[column]], one.truth, one.arguments)
+        side = "both" if both else list(Direction)[axis].value
+        report.findings.append(Finding(kind, alone.call(), f"{side}: {text}"))
+
+    for column, epsilon in enumerate(one.epsilon):
+        for axis in range(answer["delta_lower"].shape[0]):
+            report.cases += 1
+            lower, upper, log_lower, log_upper = (float(answer[name][axis, column]) for name in _NAMES)
+            shown = f"δ {lower!r} .. {upper!r}, ln δ {log_lower!r} .. {log_upper!r}"
+            if math.isnan(lower + upper) or math.isnan(log_lower) or math.isnan(log_upper):
+                wrong("no number", column, axis, shown)
+                continue
+            limit = float(max(one.truth.largest, 1)) * (1.0 + 1e-6 * (one.truth.largest > 1))
+            if upper > limit or log_upper > math.log(limit) * (1.0 + 1e-6):
+                wrong("above one", column, axis, shown)
+            if one.truth.equal and (upper > 0.0 or log_upper > -math.inf):
+                wrong("not zero", column, axis, shown)
+            if not (0.0 <= lower <= upper and log_lower <= log_upper):
+                wrong("unsound", column, axis, f"out of order: {shown}")
+            exact = compare_one(one, epsilon, axis, both, (lower, upper, log_lower, log_upper), report)
+            if exact:
+                wrong("unsound", column, axis, f"{shown}, exact {exact}")
+            if silently_wide(one, epsilon, axis, log_lower, log_upper):
+                wrong("wide", column, axis, shown)
+
+
+def silently_wide(one: Case, epsilon: float, axis: int, log_lower: float, log_upper: float) -> bool:
+    """Whether an answer is further apart than was asked for, and not for a documented reason.
+
+    Documented: masses below e^-600 are not told from 0, and next to the largest loss δ need only be told as at an ε
+    lower by a millionth.
+    """
+    allowed = math.log1p(one.arguments.get("tolerance", 1e-3)) * 1.000001
+    if not set(one.arguments) <= {"tolerance", "direction"} or log_upper - log_lower <= allowed or log_upper < -600.0:
+        return False
+    with ctx.workprec(FEWEST_BITS):
+        near = one.truth.delta(epsilon * (1.0 - 1.1e-6), axis)
+        return not (log_lower == -math.inf and near > 0 and near.log() + allowed >= log_upper)
+
+
+def compare_one(one: Case, epsilon: float, axis: int, both: bool, values: tuple[float, ...], report: Report) -> str:
+    """What the truth is where a bound does not hold; nothing where all do."""
+    lower, upper, log_lower, log_upper = values
+    tests: list[tuple[str, Callable[..., bool | None]]] = []
+    if lower > 0.0:
+        tests.append(("any", is_lower(lower)))
+    if log_lower > -math.inf:
+        tests.append(("any", is_log_lower(log_lower)))
+    # All mass is a bound without further proof.
+    if upper < one.truth.largest:
+        tests.append(("all", is_upper(upper)))
+    if log_upper < 0.0 or one.truth.largest > 1:
+        tests.append(("all", is_log_upper(log_upper)))
+    for which, test in tests:
+        # The larger direction is meant by "both": a lower bound holds for either, an upper one for each.
+        axes = (0, 1) if both else (axis,)
+        verdicts = [judged(one.truth, epsilon, each, test) for each in axes]
+        report.undecided += sum(not verdict.decided and one.truth.sharp for verdict in verdicts)
+        good = (any if which == "any" else all)(verdict.holds for verdict in verdicts)
+        if not good:
+            return ", ".join(f"{verdict.truth.str(25)}" for verdict in verdicts)
+    return ""
