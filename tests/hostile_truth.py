@@ -48,11 +48,6 @@ class Truth(ABC):
         """A ball that holds δ(ε) of A from B (axis 0) or of B from A (axis 1), with the current number of bits."""
 
     @property
-    def largest(self) -> Fraction:
-        """What δ cannot exceed: all mass of one side."""
-        return Fraction(1)
-
-    @property
     def equal(self) -> bool:
         """Whether both distributions are the same, so that δ is 0."""
         return False
@@ -78,12 +73,6 @@ class Finite:
     def size(self) -> int:
         return len(self.exact) if self.exact is not None else len(self.outcomes())
 
-    @property
-    def totals(self) -> tuple[Fraction, Fraction]:
-        if self.exact is None:
-            return Fraction(1), Fraction(1)
-        return sum((a for a, _ in self.exact), Fraction(0)), sum((b for _, b in self.exact), Fraction(0))
-
 
 class FiniteTruth(Truth):
     """δ of a sequence of finite pairs, by all the ways in which outcomes can occur."""
@@ -91,14 +80,6 @@ class FiniteTruth(Truth):
     def __init__(self, factors: Sequence[tuple[Finite, int]]) -> None:
         self.factors = list(factors)
         self._composed = lru_cache(maxsize=8)(self._compose)
-
-    @property
-    def largest(self) -> Fraction:
-        sides = [Fraction(1), Fraction(1)]
-        for factor, count in self.factors:
-            for side, total in enumerate(factor.totals):
-                sides[side] *= total**count
-        return max(sides)
 
     @property
     def equal(self) -> bool:
@@ -153,17 +134,6 @@ class TwoOutcomesTruth(Truth):
         # The first outcome is the one that speaks for A.
         self.p, self.q = ((a, c), (b, d)) if a * d >= c * b else ((c, a), (d, b))
         self.rounds = rounds
-
-    @property
-    def largest(self) -> Fraction:
-        total = max(sum(self.p), sum(self.q))
-        return (
-            Fraction(1)
-            if total <= 1
-            else Fraction(2)
-            if self.rounds * (total - 1) < Fraction(1, 2)
-            else Fraction(10) ** 300
-        )
 
     @property
     def equal(self) -> bool:
@@ -239,7 +209,8 @@ def judged(truth: Truth, epsilon: float, axis: int, test: Callable[[arb], bool |
     bits = FEWEST_BITS
     while True:
         with ctx.workprec(bits):
-            value = truth.delta(epsilon, axis)
+            # Of masses that sum to a little more than 1 as well, δ is a probability.
+            value = truth.delta(epsilon, axis).min(arb(1))
             answer = test(value)
         if answer is not None:
             return Verdict(answer, True, value)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 #: What is drawn differs from part to part, and not from run to run.
 SEED = 20_260_101
 #: Comparisons of one part, and the parts of the default run.
-CASES, PARTS, FURTHER = 1000, 6, 20
+CASES, PARTS, FURTHER = 1000, 5, 20
 
 
 def assert_good(report: Report) -> None:
@@ -42,28 +42,33 @@ def test_hostile_settings_are_bracketed(part: int, record_property: Callable[[st
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS, FURTHER))
 def test_further_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
     compare_part(part, record_property)
 
 
-@pytest.mark.parametrize("question", [check_epsilon, check_tradeoff])
-def test_hostile_questions_for_epsilon_and_for_curves(
-    question: Callable[[Draw, Report], None], record_property: Callable[[str, object], None]
-) -> None:
+def ask(question: Callable[[Draw, Report], None], part: int, cases: int, note: Callable[[str, object], None]) -> None:
     report, number = Report(), 0
-    while report.cases < 40:
-        question(Draw([SEED, 1000, number]), report)
+    while report.cases < cases:
+        question(Draw([SEED, part, number]), report)
         number += 1
-    record_property("cases", report.cases)
+    note("cases", report.cases)
     assert_good(report)
+
+
+@pytest.mark.parametrize(("question", "cases"), [(check_epsilon, 16), (check_tradeoff, 40)])
+def test_hostile_questions_for_epsilon_and_for_curves(
+    question: Callable[[Draw, Report], None], cases: int, record_property: Callable[[str, object], None]
+) -> None:
+    ask(question, 1000, cases, record_property)
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(1001, 1006))
 @pytest.mark.parametrize("question", [check_epsilon, check_tradeoff])
-def test_further_hostile_questions(question: Callable[[Draw, Report], None]) -> None:
-    report, number = Report(), 0
-    while report.cases < 400:
-        question(Draw([SEED, 2000, number]), report)
-        number += 1
-    assert_good(report)
+def test_further_hostile_questions(
+    question: Callable[[Draw, Report], None], part: int, record_property: Callable[[str, object], None]
+) -> None:
+    ask(question, part, 80, record_property)
