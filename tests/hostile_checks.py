@@ -46,7 +46,8 @@ class Finding:
     text: str
 
     def __str__(self) -> str:
-        return f"[{self.kind}] {self.call}\n    {self.text}"
+        # Counts may have very many digits.
+        return f"[{self.kind}] {self.call[:4000]}\n    {self.text[:1000]}"
 
 
 @dataclass

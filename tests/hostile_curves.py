@@ -13,6 +13,7 @@ from pbdist.errors import PbdistError, PrecisionError
 from pbdist.types import Direction
 from tests.hostile_cases import Case, Draw, corner_case, finite_case, noise_case, sampled_case
 from tests.hostile_checks import CAUGHT, INTERNAL, Finding, Report, exception_of
+from tests.hostile_draw import written
 from tests.hostile_noise_truth import Noise, NoiseTruth
 from tests.hostile_truth import FEWEST_BITS, FiniteTruth, Outcome, judged
 
@@ -23,7 +24,7 @@ _MOST_OUTCOMES = 150
 def asked(function: Any, one: Case, report: Report, **arguments: Any) -> tuple[Any, list[str]] | None:
     """Call; return the answer and the warnings of pbdist, or None after noting what was wrong."""
     said = "".join(f", {key}={value!r}" for key, value in arguments.items())
-    call = f"{function.__name__}({one.mechanism!r}, compositions={one.rounds}{said})"
+    call = f"{function.__name__}({written(one.mechanism)}, compositions={one.rounds}{said})"
     report.calls += 1
     try:
         with warnings.catch_warnings(record=True) as noted:

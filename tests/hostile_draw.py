@@ -1,6 +1,7 @@
 """What is drawn for hostile cases: faint masses, floats next to each other, ε at losses, every way to ask."""
 
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,9 +35,19 @@ class Case:
     truth: Truth
     arguments: dict[str, Any] = field(default_factory=dict)
 
-    def call(self, name: str = "privacy_bounds") -> str:
+    def call(self) -> str:
         said = "".join(f", {key}={value!r}" for key, value in self.arguments.items())
-        return f"{name}({self.mechanism!r}, compositions={self.rounds}, epsilon={self.epsilon!r}{said})"
+        return f"privacy_bounds({written(self.mechanism)}, compositions={self.rounds}, epsilon={self.epsilon!r}{said})"
+
+
+def written(value: object) -> str:
+    """The text of a value, whole numbers of many digits included."""
+    most = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(0)
+    try:
+        return repr(value)
+    finally:
+        sys.set_int_max_str_digits(most)
 
 
 class Draw:

@@ -56,6 +56,7 @@ def histogram_sides(draw: Draw, size: int) -> tuple[list[Any], list[Any]]:
             "edges",
             "counts",
             "huge",
+            "vast",
             "plain",
             "tilted",
         ]
@@ -83,6 +84,13 @@ def histogram_sides(draw: Draw, size: int) -> tuple[list[Any], list[Any]]:
         q = side(draw, size)
         p = [min(x * math.exp(h * draw.integer(-8, 8)), 0.9 / size) for x in q]
         return filled(draw, p), q
+    if kind == "vast":
+        # Counts of up to a hundred thousand digits, some next to nothing beside the others.
+        whole = draw.integer(1, 99) * 10 ** int(10.0 ** draw.uniform(2.6, 5.0))
+        shares = [
+            [whole * draw.integer(1, 10**6) // 10 ** draw.one_of([0, 0, draw.integer(0, 390)]) for _ in p] for _ in "pq"
+        ]
+        return shares[0], shares[1]
     if kind in ("counts", "huge"):
         most = draw.one_of([2, 10, 10**6, 10**18] if kind == "counts" else [10**40, 10**310])
         sides = []
