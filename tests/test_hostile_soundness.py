@@ -3,13 +3,19 @@
 The same cases in every run; `python -m tests.hostile_soak` draws others.
 """
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from tests.hostile_cases import Draw
-from tests.hostile_checks import Report, check
+import pbdist
+from pbdist import Gaussian, Histogram, InvalidInputError, Poisson
+from tests.hostile_cases import Case, Draw
+from tests.hostile_checks import Report, check, look
 from tests.hostile_curves import check_epsilon, check_tradeoff
+from tests.hostile_truth import Finite, FiniteTruth
 
 pytestmark = pytest.mark.slow
 
@@ -72,3 +78,37 @@ def test_further_hostile_questions(
     question: Callable[[Draw, Report], None], part: int, record_property: Callable[[str, object], None]
 ) -> None:
     ask(question, part, 80, record_property)
+
+
+@pytest.mark.parametrize("digits", [3000, 100_000])
+@pytest.mark.parametrize("share", [3, 7, 12_345])
+@pytest.mark.parametrize("arguments", [{"factor": 1.5}, {"method": "buckets", "buckets": 64, "factor": math.e}])
+def test_losses_of_counts_of_very_many_digits(digits: int, share: int, arguments: dict[str, Any]) -> None:
+    """Logarithms of large counts are large, and their roundings are not those of the loss between them."""
+    one, fainter = share * 10**digits, 10**270
+    pair = Histogram((one, one), (10**digits, 10**digits * (fainter - 1)))
+    half, rest = Fraction(1, 2), Fraction(1, fainter)
+    truth = FiniteTruth([(Finite(((half, rest), (half, 1 - rest))), 1)])
+    loss = 270.0 * math.log(10.0) - math.log(2.0)
+    epsilon = [loss - 5e-11, loss - 1e-11, loss - 2e-12, math.nextafter(loss, 0.0), loss, loss + 1e-11]
+    report = Report()
+    look(Case(pair, 1, sorted(epsilon), truth, {"direction": "each", **arguments}), report)
+    assert report.cases == 2 * len(epsilon)
+    assert_good(report)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Histogram((-(10**5000), 1), (1, 1)),
+        lambda: Gaussian(10**5000),
+        lambda: Poisson(1.0, 10**5000),
+        lambda: pbdist.privacy_bounds(Gaussian(1.0), compositions=10**5000, epsilon=1.0),
+        lambda: pbdist.privacy_bounds(Gaussian(1.0), compositions=1, epsilon=10**5000),
+        lambda: pbdist.epsilon_bounds(Gaussian(1.0), compositions=1, delta=10**5000),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_refused_in_words(call: Callable[[], object]) -> None:
+    """Python does not write such a number, unless asked to."""
+    with pytest.raises(InvalidInputError, match="expected"):
+        call()
