@@ -176,8 +176,10 @@ def silently_wide(one: Case, epsilon: float, axis: int, log_lower: float, log_up
     if not set(one.arguments) <= {"tolerance", "direction"} or log_upper - log_lower <= allowed or log_upper < -600.0:
         return False
     with ctx.workprec(FEWEST_BITS):
-        near = one.truth.delta(epsilon * (1.0 - 1.1e-6), axis)
-        return not (log_lower == -math.inf and near > 0 and near.log() + allowed >= log_upper)
+        here, near = (one.truth.delta(value, axis) for value in (epsilon, epsilon * (1.0 - 1.1e-6)))
+        # Where δ itself is as large as its upper bound nothing excuses a lower bound of 0.
+        steep = not (here > 0 and here.log() + allowed >= log_upper)
+        return not (log_lower == -math.inf and steep and near > 0 and near.log() + allowed >= log_upper)
 
 
 def compare_one(one: Case, epsilon: float, axis: int, both: bool, values: tuple[float, ...], report: Report) -> str:
