@@ -17,6 +17,8 @@ __all__ = [
     "StoreDamagedError",
     "StoreFormatError",
     "StoreMismatchError",
+    "StoreRefusedError",
+    "StoreUnreachableError",
     "StudyFileError",
     "WorkersLostError",
     "shown",
@@ -98,6 +100,14 @@ class StoreMismatchError(PbdistError, ValueError):
 
 class StoreDamagedError(PbdistError, OSError):
     """A store's content does not match its commit records: run the study again."""
+
+
+class StoreRefusedError(PbdistError, PermissionError):
+    """An object store answers, and refuses: mend what the text names, the keys or the bucket."""
+
+
+class StoreUnreachableError(PbdistError, ConnectionError):
+    """A store cannot be reached now: wait, or mend the connection; the same command goes on."""
 
 
 class BatchError(PbdistError, RuntimeError):

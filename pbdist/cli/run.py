@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pbdist.run import Executor
     from pbdist.run.events import Event
     from pbdist.run.log import RunLog
+    from pbdist.store import Place
     from pbdist.study import StudySpec
 
 __all__ = ["add_to"]
@@ -39,6 +40,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     where.add_argument("--scheduler-file", metavar="PATH", type=Path, help="the file with that scheduler's address")
     where.add_argument("--serial", action="store_true", help="compute in this process, without Dask")
     parser.add_argument("--cluster", metavar="FILE", type=Path, help="a cluster profile, such as cluster/local.yaml")
+    parser.add_argument(
+        "--patience",
+        metavar="SECONDS",
+        type=float,
+        help="how long to wait for a store that cannot be reached any more (default: 900)",
+    )
     parser.add_argument("--log", metavar="PATH", type=Path, help="append what happens, one JSON object a line")
     parser.add_argument("--report", metavar="PATH.html", type=Path, help="save Dask's performance report")
     parser.set_defaults(action=_run)
@@ -51,10 +58,12 @@ def _run(options: argparse.Namespace) -> int:
     store = options.store or f"data/{study.name}.zarr"
     for option in ("log", "report"):
         _check_outside(store, f"--{option}", getattr(options, option))
+    if options.patience is not None and not 1.0 <= options.patience <= 1e6:
+        raise InvalidInputError(f"--patience: expected seconds from 1 to 1e6, got {options.patience:g}")
     executor = _executor(options)
     from rich.console import Console
 
-    from pbdist.run import run_study
+    from pbdist.run import OUTAGE_SECONDS, run_study
     from pbdist.run.log import RunLog
     from pbdist.run.progress import ProgressDisplay
 
@@ -65,10 +74,11 @@ def _run(options: argparse.Namespace) -> int:
             stack.callback(_tell_of_log, log)
             listeners.append(log)
         listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
-        run_study(study, store, executor, lambda event: _tell(listeners, event))
+        patience = OUTAGE_SECONDS if options.patience is None else options.patience
+        stored = run_study(study, store, executor, lambda event: _tell(listeners, event), patience=patience)
     console = page()
-    _print_targets(console, study, store)
-    _print_precision(console, study, store)
+    _print_targets(console, study, stored.place)
+    _print_precision(console, study, stored.place)
     console.print(f"store: {store}", markup=False, highlight=False, soft_wrap=True)
     return 0
 
@@ -115,7 +125,7 @@ def _executor(options: argparse.Namespace) -> "Executor":
     return DaskExecutor(profile, options.scheduler, options.scheduler_file, options.report)
 
 
-def _print_targets(console: "Console", study: "StudySpec", store: str) -> None:
+def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> None:
     if not study.targets:
         return
     from pbdist.query import judge_target, open_study
@@ -126,7 +136,7 @@ def _print_targets(console: "Console", study: "StudySpec", store: str) -> None:
         console.print(targets_table(study, target, judge_target(opened, target)))
 
 
-def _print_precision(console: "Console", study: "StudySpec", store: str) -> None:
+def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> None:
     if study.tolerance is None or not any(map(study.seeks_tolerance, study.cells)):
         return
     from pbdist.query import open_study, reached_precision

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pbdist.errors import StoreDamagedError
+from pbdist.errors import StoreDamagedError, StoreUnreachableError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.query.curves import CurveBounds, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
@@ -64,6 +64,8 @@ class Study(StoredPoints):
         dataset = import_module("pbdist.query.dataset")
         try:
             bounds: xr.Dataset = dataset.bounds_of(self._union)
+        except StoreUnreachableError:
+            raise
         except (OSError, ValueError, RuntimeError, KeyError) as error:
             raise _damaged(self.where, error) from error
         return bounds

@@ -2,5 +2,6 @@
 
 from pbdist.run.driver import run_study
 from pbdist.run.executor import Executor, SerialExecutor
+from pbdist.run.outage import OUTAGE_SECONDS
 
-__all__ = ["Executor", "SerialExecutor", "run_study"]
+__all__ = ["OUTAGE_SECONDS", "Executor", "SerialExecutor", "run_study"]

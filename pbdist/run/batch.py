@@ -12,8 +12,8 @@ from functools import partial
 from pbdist.buckets import bounds_table
 from pbdist.buckets.table import BoundsTable
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.executor import one_line
-from pbdist.store import BatchWriter, PartHead
+from pbdist.run.executor import Failure, attempt, one_line
+from pbdist.store import BatchWriter, PartHead, trouble_of
 from pbdist.study import Batch, Cell, StudySpec
 
 __all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_task", "worker_name"]
@@ -65,23 +65,27 @@ class Receipt:
     worker: str
 
 
-def run_task(task: Task) -> tuple[Receipt, ...]:
+def run_task(task: Task) -> tuple[Receipt | Failure, ...]:
     """Compute the cells of some batches, write their chunks and commit each of them.
 
     Guaranteed: the same bytes wherever and however often it runs. A cell that cannot be computed stops no other.
 
-    Raises
-    ------
-    PbdistError
-        The store is not to be found, or is another one.
-    OSError
-        The results cannot be written.
+    Returns
+    -------
+    tuple of Receipt or Failure
+        What became of each batch, in order. It ends with the first one that failed for a trouble of the store, with
+        which no other could be written either.
     """
     if task.probed is not None:
         with suppress(Exception):  # What it raises is told when its batch is computed.
             cell_bounds(task.head.settings, task.cells[0][task.probed - task.batches[0].start])
         return ()
-    return tuple(_run_batch(task, batch, cells) for batch, cells in zip(task.batches, task.cells, strict=True))
+    found: list[Receipt | Failure] = []
+    for item in zip(task.batches, task.cells, strict=True):
+        found.append(attempt(partial(_run_batch, task), item))
+        if isinstance(found[-1], Failure) and found[-1].trouble is not None:
+            break
+    return tuple(found)
 
 
 def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
@@ -133,7 +137,11 @@ def fill(
                 computing += time.perf_counter() - began
             except WorkersLostError:
                 raise
-            except Exception as error:  # noqa: BLE001 -- whatever it is, it is told with the cell's parameters
+            except Exception as error:
+                # Whatever it is, it is told with the cell's parameters; but for blocks of a giant cell that could not
+                # be written, which says nothing of the cell.
+                if trouble_of(error) is not None:
+                    raise
                 failure = CellFailure(number, one_line(error), traceback.format_exc())
         if failure is None:
             try:
@@ -146,7 +154,8 @@ def fill(
     return computing, tuple(failures)
 
 
-def _run_batch(task: Task, batch: Batch, cells: Sequence[Cell]) -> Receipt:
+def _run_batch(task: Task, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
+    batch, cells = item
     began = time.perf_counter()
     writer = BatchWriter(task.head, batch, cells)
     computing, failures = fill(writer, batch, cells, partial(cell_bounds, task.head.settings), task.refused)

@@ -1,24 +1,33 @@
 """Having batches computed: what comes back is counted and told, and what has killed its workers is tried apart."""
 
-import errno
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from pbdist.errors import BatchError, WorkersLostError
 from pbdist.run.batch import Receipt, Task, run_task
-from pbdist.run.events import BatchFailed, BatchFinished, CellFailed, Listener, RunFinished, RunStarted
+from pbdist.run.events import (
+    BatchFailed,
+    BatchFinished,
+    CellFailed,
+    Listener,
+    RunFinished,
+    RunStarted,
+    WorkerRefused,
+)
 from pbdist.run.executor import Done, Executor, Failure, attempt
 from pbdist.run.giant_batch import run_giant_batch
+from pbdist.run.outage import Outage
 from pbdist.run.schedule import Schedule
 from pbdist.run.speed import measured_speed
-from pbdist.store import StoredStudy
+from pbdist.store import StoredStudy, Trouble
 from pbdist.study import Batch
 
 __all__ = ["Computing", "Left"]
 
 _MOST_TOLD = 5
-#: Where the store cannot be written, no other batch will be.
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG})
+#: How often a batch is put back that could not be written, while others could.
+_MOST_RETURNS = 5
 #: A run that is projected to take less is not worth measuring the workers for, in seconds of one core.
 _WORTH_MEASURING = 20.0
 
@@ -37,12 +46,16 @@ class Computing:
         Called with each event.
     ousted
         Whether another run has taken the store over, as it may from one that seemed dead.
+    outage
+        Waits for a store that cannot be reached.
     """
 
-    def __init__(self, parts: Sequence[StoredStudy], listener: Listener, ousted: Callable[[], bool]) -> None:
+    def __init__(
+        self, parts: Sequence[StoredStudy], listener: Listener, ousted: Callable[[], bool], outage: Outage
+    ) -> None:
         self._parts = {part.part: part for part in parts}
         self._cells = sum(len(part.study.cells) for part in parts)
-        self._listener, self._ousted = listener, ousted
+        self._listener, self._ousted, self._outage = listener, ousted, outage
         self._began = time.monotonic()
         self._worker_seconds = self._kernel_seconds = 0.0
         self._written = 0
@@ -50,8 +63,17 @@ class Computing:
         self._failed: dict[tuple[str, int], str] = {}
         #: What is left, by part and number of the batch.
         self._left: dict[tuple[str, int], Batch] = {}
+        #: How often each batch was put back.
+        self._returns: dict[tuple[str, int], int] = {}
+        #: Why the run ended before its time; empty where it did not.
+        self._ended = ""
         self._schedule = Schedule([], 1)
         self._speed = 1.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run ended because nothing can be written any more."""
+        return bool(self._ended)
 
     def run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
         """Compute the batches that are left: those that fit into a worker, and those whose cells take all of them."""
@@ -78,13 +100,17 @@ class Computing:
                 self._compute_giant(part, batch, executor)
             for done in executor.run(run_task, self._schedule):
                 self._take(done)
+                self._tell_of_refused(executor)
                 if self._ousted():
                     self._give_up(
                         "another run, which goes on, has taken the store over after this one was not seen for too long"
                     )
-                    self._schedule.clear()
+                if not self._left:
+                    # What is still under way is of no use.
+                    break
         except WorkersLostError as error:
             self._give_up(str(error))
+        self._tell_of_refused(executor)
 
     def finish(self) -> None:
         """Tell that the run is over.
@@ -104,29 +130,72 @@ class Computing:
                 written_bytes=self._written,
             )
         )
+        if self._ended:
+            reached = f"{self._cells - len(self._failed):,} of {self._cells:,} cells are in the store"
+            raise BatchError(f"{self._ended}: {reached}: the same command goes on where this one stopped")
         if self._failed:
             raise BatchError(self._described())
 
     def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor) -> None:
-        if (part.part, batch.index) not in self._left:
-            return  # The store cannot be written.
         cells = tuple(part.study.cells[batch.start : batch.stop])
         task = Task(part.head, (batch,), (cells,))
-        self._take(Done(task, attempt(lambda task: (run_giant_batch(task, executor),), task)))
+        # Once more when the store is reached again; never if it cannot be written any more.
+        while (part.part, batch.index) in self._left:
+            result = attempt(partial(run_giant_batch, executor=executor), task)
+            self._settle(task, (result,), None)
 
-    def _take(self, done: Done[Task, tuple[Receipt, ...]]) -> None:
+    def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
         task, result = done.item, done.result
         if task.probed is not None:
             self._schedule.probed(task, result.cause if isinstance(result, Failure) else None)
         elif not isinstance(result, Failure):
-            for receipt in result:
-                self._finished(task.head.part, receipt)
+            self._settle(task, result, self._schedule.put_back)
         elif not (result.killed and self._schedule.isolate(task, result.cause)):
-            for batch in task.batches:
-                self._batch_failed(task.head.part, batch, result.cause)
-            if result.errno in _NO_ROOM:
-                self._give_up(f"not tried, because the store cannot be written: {result.cause}")
-                self._schedule.clear()
+            self._settle(task, (result,) * len(task.batches), self._schedule.put_back)
+
+    def _settle(
+        self, task: Task, results: Sequence[Receipt | Failure], put_back: Callable[[Task, Sequence[Batch]], None] | None
+    ) -> None:
+        """Take note of what became of the batches of a task; those after the last result were not tried.
+
+        What could not be written, but may be later, is given to `put_back`.
+        """
+        part, trouble = task.head.part, None
+        for batch, result in zip(task.batches, results, strict=False):
+            if isinstance(result, Receipt):
+                self._finished(part, result)
+            elif result.trouble is None:
+                self._batch_failed(part, batch, result.cause)
+            else:
+                trouble = result
+                if result.trouble is Trouble.LASTING:
+                    self._batch_failed(part, batch, result.cause)
+        if trouble is None:
+            return
+        if trouble.trouble is Trouble.LASTING:
+            self._end(f"the store cannot be written: {trouble.cause}")
+            return
+        again = [batch for batch in task.batches if self._may_return(part, batch, trouble.cause)]
+        if again and put_back is not None:
+            put_back(task, again)
+        refusal = self._outage.wait(trouble.cause)
+        if refusal is not None:
+            self._end(refusal)
+
+    def _may_return(self, part: str, batch: Batch, cause: str) -> bool:
+        """Whether a batch that could not be written is to be put back; where it was too often, it has failed."""
+        key = part, batch.index
+        if key not in self._left:
+            return False
+        self._returns[key] = self._returns.get(key, 0) + 1
+        if self._returns[key] <= _MOST_RETURNS:
+            return True
+        self._batch_failed(part, batch, cause)
+        return False
+
+    def _tell_of_refused(self, executor: Executor) -> None:
+        for cause in executor.refused():
+            self._listener(WorkerRefused(cause))
 
     def _finished(self, part: str, receipt: Receipt) -> None:
         batch = self._left.pop((part, receipt.batch), None)
@@ -134,6 +203,7 @@ class Computing:
             # Given up meanwhile, or committed by an attempt whose answer was lost, and again.
             return
         cells = self._parts[part].study.cells
+        self._outage.written()
         self._schedule.observe(batch, receipt.seconds)
         self._worker_seconds += receipt.seconds
         self._kernel_seconds += receipt.kernel_seconds
@@ -164,7 +234,13 @@ class Computing:
         self._failed.update({(part, cell): cause for cell in range(batch.start, batch.stop)})
         self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, cause))
 
+    def _end(self, cause: str) -> None:
+        """End the run: nothing can be written any more."""
+        self._ended = cause
+        self._give_up(f"not tried, because {cause}")
+
     def _give_up(self, cause: str) -> None:
+        self._schedule.clear()
         for (part, _), batch in list(self._left.items()):
             self._batch_failed(part, batch, cause)
 

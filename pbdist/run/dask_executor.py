@@ -1,22 +1,22 @@
 """The executor that computes on Dask workers: a cluster started here, or a scheduler that is already there."""
 
 import logging
-import queue
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from importlib import metadata
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from distributed import Client, performance_report
-from distributed.scheduler import KilledWorker
 
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.clusters import ClusterHandle, start_cluster, workers_of
-from pbdist.run.executor import Done, Failure, attempt, one_line
+from pbdist.run.dask_tasks import DaskTasks, NotRun
+from pbdist.run.executor import Done, one_line
 from pbdist.run.profile import LocalProfile, Profile
+from pbdist.run.versions import difference, inquiry, own_versions
 
 __all__ = ["DaskExecutor"]
 
@@ -25,23 +25,41 @@ Result = TypeVar("Result")
 
 #: Tasks submitted and not yet done, for each worker: enough that none waits, few enough to hold in memory.
 _WINDOW_PER_WORKER = 3
+#: Tasks that are submitted together, at most: each call costs the same, whatever their number.
+_MOST_SUBMITTED = 64
 _CONNECT_SECONDS = 20
-#: A result is small: a scheduler that does not hand it over by then is gone.
-_ANSWER_SECONDS = 60
 #: How long to wait for the first worker of a scheduler that is already there.
 _WORKER_SECONDS = 60
 #: How long there may be no worker at all during a run; what a profile gives its workers to start, if that is longer.
 _LOST_SECONDS = 300.0
-#: How often to look whether there still are workers while nothing comes back.
-_LOOK_SECONDS = 5.0
-_CONNECTION_LOST = "the connection to the scheduler was lost: the same command goes on where this one stopped"
+#: How long a count of the workers is taken to be right: it changes in seconds, tasks are done in milliseconds.
+_COUNT_SECONDS = 2.0
 _NOISY_LOGGERS = tuple(
     f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
 )
 
 
+class _Since:
+    """Since when something is so, from the first question on."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def seconds(self) -> float:
+        """Return for how long."""
+        self._began = self._began or time.monotonic()
+        return time.monotonic() - self._began
+
+    def forget(self) -> None:
+        """Take note that it is not so any more."""
+        self._began = None
+
+
 class DaskExecutor:
     """Computes items on Dask workers.
+
+    Guaranteed: nothing is computed on a worker whose Python, numpy, scipy, zarr or pbdist is another one than this
+    process has. One that is there at the start is an error; one that joins later is closed, and told by `refused`.
 
     Parameters
     ----------
@@ -73,6 +91,8 @@ class DaskExecutor:
         self._handle: ClusterHandle | None = None
         self._client: Any = None
         self._stack = ExitStack()
+        self._refused: list[str] = []
+        self._threads, self._counted = 1, -_COUNT_SECONDS
 
     @property
     def workers(self) -> str:
@@ -82,8 +102,11 @@ class DaskExecutor:
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the workers that are there compute at the same time."""
-        return max(1, sum(int(worker.get("nthreads", 1)) for worker in self._known_workers().values()))
+        """How many tasks the workers that are there compute at the same time, counted a moment ago."""
+        now = time.monotonic()
+        if now - self._counted >= _COUNT_SECONDS:
+            self._threads, self._counted = max(1, int(self._totals()["total_threads"])), now
+        return self._threads
 
     @property
     def dashboard(self) -> str | None:
@@ -115,7 +138,8 @@ class DaskExecutor:
             _check_writable(self._report)
         with ExitStack() as stack:
             self._connect(stack)
-            _check_version(self._client)
+            for worker, problem in self._unfit_workers().items():
+                raise InvalidInputError(f"workers: {problem} on {worker}")
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
             self._stack = stack.pop_all()
@@ -132,7 +156,12 @@ class DaskExecutor:
             # Told how it ends: workers are not waited for by who has given up what they compute.
             self._stack.__exit__(kind, error, traceback)
         finally:
-            self._client, self._handle = None, None
+            self._client, self._handle, self._counted = None, None, -_COUNT_SECONDS
+
+    def refused(self) -> Sequence[str]:
+        """Return of the workers that were refused since the last call which and why, one line each."""
+        told, self._refused = self._refused, []
+        return told
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Yield what became of each item as it comes, with a bounded number of them submitted.
@@ -142,58 +171,45 @@ class DaskExecutor:
         WorkersLostError
             The connection to the scheduler is lost, or there is no worker for too long.
         """
-        waiting = iter(items)
-        finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        running: dict[str, tuple[Any, Item]] = {}
+        waiting, lost_since = iter(items), _Since()
         resources = None if self._handle is None else self._handle.resources
-
-        def submit() -> bool:
-            for item in waiting:
-                # A task is done when its files are there, not when one of the same name has once returned.
-                future = self._client.submit(attempt, task, item, pure=False, resources=resources)
-                running[future.key] = future, item
-                future.add_done_callback(finished.put)
-                return True
-            return False
-
+        tasks: DaskTasks[Item] = DaskTasks(self._client, task, resources, lambda: self._check_workers(lost_since))
         try:
             while True:
-                while len(running) < _WINDOW_PER_WORKER * self.parallelism and submit():
-                    pass
-                if not running:
+                self._fill(tasks, waiting)
+                if not tasks:
                     return
-                future = self._next(finished)
-                try:
-                    result = _result(future)
-                except TimeoutError:
-                    if self._client.status != "running":
-                        raise WorkersLostError(_CONNECTION_LOST) from None
-                    # The worker that held the result died before it was handed over: it is computed again.
-                    future.add_done_callback(finished.put)
-                    continue
-                _, item = running.pop(future.key)
-                del future
+                item, result = tasks.next()
+                lost_since.forget()
+                if isinstance(result, NotRun):
+                    if self._refuse_unfit() or result.problem is None:
+                        tasks.submit([item])
+                        continue
+                    result = result.problem
                 yield Done(item, result)
         finally:
-            # What nobody waits for any more is not computed.
-            running.clear()
+            tasks.clear()
 
-    def _next(self, finished: "queue.SimpleQueue[Any]") -> Any:
-        """Return the next future that is done, unless the workers are lost."""
-        lost_since: float | None = None
-        while True:
-            try:
-                return finished.get(timeout=_LOOK_SECONDS)
-            except queue.Empty:
-                if self._client.status not in ("running", "connecting"):
-                    raise WorkersLostError(_CONNECTION_LOST) from None
-                now = time.monotonic()
-                lost_since = None if self._known_workers() else lost_since or now
-                if lost_since is not None and now - lost_since > self._patience():
-                    raise WorkersLostError(
-                        f"expected a worker on {self._where()}, got none for {self._patience():g} s: "
-                        "the same command goes on where this one stopped"
-                    ) from None
+    def _fill(self, tasks: DaskTasks[Item], waiting: Iterator[Item]) -> None:
+        """Submit as many items as there is room for; some at once, where that leaves no worker without work."""
+        window = _WINDOW_PER_WORKER * self.parallelism
+        if len(tasks) > window - min(_MOST_SUBMITTED, max(1, window // 8)):
+            return
+        while room := min(_MOST_SUBMITTED, window - len(tasks)):
+            some = list(islice(waiting, room))
+            if not some:
+                return
+            tasks.submit(some)
+
+    def _check_workers(self, lost: "_Since") -> None:
+        """Raise `WorkersLostError` where there was no worker for too long."""
+        if self._totals()["n_workers"]:
+            lost.forget()
+        elif lost.seconds() > self._patience():
+            raise WorkersLostError(
+                f"expected a worker on {self._where()}, got none for {self._patience():g} s: "
+                "the same command goes on where this one stopped"
+            )
 
     def _patience(self) -> float:
         return self._lost_seconds if self._handle is None else max(self._lost_seconds, self._handle.start_timeout)
@@ -202,6 +218,36 @@ class DaskExecutor:
         if self._handle is not None:
             return self._handle.where
         return f"scheduler {self._scheduler or self._scheduler_file}"
+
+    def _totals(self) -> Mapping[str, Any]:
+        """Return what the scheduler counts of all workers: cheap, however many there are."""
+        totals: Mapping[str, Any] = self._client.scheduler_info(n_workers=0)
+        return totals
+
+    def _unfit_workers(self) -> Mapping[str, str]:
+        """Return the workers that have other versions than this process, and what differs."""
+        expected = own_versions()
+        found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
+        problems = {}
+        for worker, versions in found.items():
+            if isinstance(versions, OSError):
+                continue  # It has just left.
+            problem = (
+                f"expected an answer, got {one_line(versions)}"
+                if isinstance(versions, Exception)
+                else difference(expected, versions)
+            )
+            if problem is not None:
+                problems[worker] = problem
+        return problems
+
+    def _refuse_unfit(self) -> bool:
+        """Close the workers that have other versions than this process, and take note of each; return whether any."""
+        unfit = self._unfit_workers()
+        self._refused += [f"worker {worker}: {problem}" for worker, problem in unfit.items()]
+        if unfit:
+            self._client.retire_workers(workers=list(unfit), close_workers=True)
+        return bool(unfit)
 
     def _known_workers(self) -> Mapping[str, Mapping[str, Any]]:
         return workers_of(self._client)
@@ -232,46 +278,6 @@ class DaskExecutor:
             self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
         except TimeoutError as error:
             raise InvalidInputError(f"cluster: expected a worker within {_WORKER_SECONDS} s, got none") from error
-
-
-def _result(future: Any) -> Any:
-    """Return the result of a task, or the failure that the scheduler tells.
-
-    Raises
-    ------
-    TimeoutError
-        The result is not there, although the task was done.
-    WorkersLostError
-        The scheduler is gone.
-    """
-    if future.status in ("pending", "lost"):
-        raise TimeoutError
-    try:
-        if future.status == "finished":
-            return future.result(timeout=_ANSWER_SECONDS)
-        if future.status == "error":
-            error = future.exception(timeout=_ANSWER_SECONDS)
-            if isinstance(error, KilledWorker):
-                return Failure(f"the workers that computed it died: {one_line(error)}", killed=True)
-            return Failure(one_line(error))
-    except TimeoutError:
-        raise
-    except OSError as error:
-        raise WorkersLostError(_CONNECTION_LOST) from error
-    # Cancelled, which nobody asked for.
-    raise WorkersLostError(_CONNECTION_LOST)
-
-
-def _check_version(client: Any) -> None:
-    """Refuse workers with another pbdist: what they would do with a task is anybody's guess."""
-    own = metadata.version("pbdist")
-    try:
-        found: Mapping[str, str] = client.run(metadata.version, "pbdist")
-    except metadata.PackageNotFoundError:
-        raise InvalidInputError(f"workers: expected pbdist {own} on each of them, got one without it") from None
-    for worker, version in found.items():
-        if version != own:
-            raise InvalidInputError(f"workers: expected pbdist {own} on each of them, got {version} on {worker}")
 
 
 def _check_writable(report: Path) -> None:

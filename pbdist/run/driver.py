@@ -2,17 +2,22 @@
 
 import gc
 import shutil
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 
 from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.run import giant
 from pbdist.run.computing import Computing
-from pbdist.run.events import Listener
-from pbdist.run.executor import Executor
+from pbdist.run.events import CleanUpFailed, Event, Listener
+from pbdist.run.executor import Executor, one_line
+from pbdist.run.outage import OUTAGE_SECONDS, REQUEST_SECONDS, Outage
 from pbdist.run.scratch import refuse_linked_scratch, scratch_of
 from pbdist.store import (
+    PATIENCE_SECONDS,
     Held,
     LocalPlace,
     Place,
@@ -29,6 +34,7 @@ from pbdist.store import (
     remove_strays,
     restore_heads,
     restore_parts,
+    with_patience,
 )
 from pbdist.study import Batch, Plan, StudySpec, plan_study
 from pbdist.study.amounts import size
@@ -37,7 +43,14 @@ from pbdist.study.extension import missing_parts
 __all__ = ["run_study"]
 
 
-def run_study(study: StudySpec, store: str | Path, executor: Executor, listener: Listener) -> StoredStudy:
+def run_study(
+    study: StudySpec,
+    store: str | Path,
+    executor: Executor,
+    listener: Listener,
+    *,
+    patience: float = OUTAGE_SECONDS,
+) -> StoredStudy:
     """Compute what is not yet committed of `study` into `store`, which is created if there is nothing.
 
     Guaranteed: it can be killed at any moment and called again; what was committed is not computed again unless its
@@ -54,7 +67,9 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
         Where to compute; it is entered only where there is something to compute and nothing else is at `store`, and
         left before this returns.
     listener
-        Called with each event, in this process.
+        Called with each event, in this process, one at a time, but not always in the same thread.
+    patience
+        For how many seconds a store is waited for that was there, and cannot be reached any more.
 
     Returns
     -------
@@ -71,17 +86,22 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
     BatchError
         Some cells could not be computed; the text names them and the causes. All others are committed.
     """
-    place = place_at(store)
+    place, listener = place_at(store), _in_turn(listener)
     refuse_links(place)
     refuse_linked_scratch(place)
     # A million cells are there to stay: nobody shall look again and again for garbage among them.
     gc.freeze()
     with ExitStack() as workers:
-        running = _Workers(workers, executor)
-        if not is_there(place):
+        running = _Workers(workers, executor, listener)
+        there = is_there(place)
+        # What has answered once is worth waiting for.
+        place = with_patience(place, min(patience, REQUEST_SECONDS))
+        if not there:
             # Workers that do not come up must not leave an empty store behind.
             running.start([plan_study(study)], place)
-        with _held(place) as held:
+        with _held(place, min(patience, REQUEST_SECONDS)) as held:
+            outage = Outage(place, listener, patience)
+            held.watched_by(outage.notice)
             parts = _parts(place, study, running, held)
             plans = [plan_study(part.study, part.cells_per_batch) for part in parts]
             left = [
@@ -89,26 +109,47 @@ def run_study(study: StudySpec, store: str | Path, executor: Executor, listener:
                 for part, plan in zip(parts, plans, strict=True)
                 for batch in _uncommitted(part, plan)
             ]
-            computing = Computing(parts, listener, lambda: held.lost)
+            computing = Computing(parts, listener, lambda: held.lost, outage)
             if left:
                 limit = running.start([plan for _, _, plan in left], place)
                 giants = [(part, batch) for part, batch, plan in left if _is_giant(plan, batch, limit)]
                 small = [(part, batch) for part, batch, plan in left if not _is_giant(plan, batch, limit)]
                 computing.run(small, giants, executor)
             workers.close()
-            if not held.lost:
-                remove_strays(parts[0])
-                scratch_of(place.url).clear()
+            if not held.lost and not computing.ended:
+                _clean_up(parts[0], listener)
     computing.finish()
     return parts[0]
 
 
+def _in_turn(listener: Listener) -> Listener:
+    """Return a listener that is called by one thread at a time."""
+    turn = threading.RLock()
+
+    def listen(event: Event) -> None:
+        with turn:
+            listener(event)
+
+    return listen
+
+
+def _clean_up(first: StoredStudy, listener: Listener) -> None:
+    """Remove what killed processes have left behind; that this fails is told, and changes nothing else."""
+    # What is not reached now is removed by the next run: nobody shall wait for that.
+    place = with_patience(first.place, PATIENCE_SECONDS)
+    try:
+        remove_strays(replace(first, place=place))
+        scratch_of(place.url).clear()
+    except OSError as error:
+        listener(CleanUpFailed(f"what could not be removed: {one_line(error)}"))
+
+
 @contextmanager
-def _held(place: Place) -> Iterator[Held]:
+def _held(place: Place, patience: float) -> Iterator[Held]:
     """Hold a store; where its lock cannot even be made, no store can be either."""
     with ExitStack() as stack:
         try:
-            held = stack.enter_context(hold(place))
+            held = stack.enter_context(hold(place, patience=patience))
         except OSError as error:
             if isinstance(error, PbdistError):
                 raise
@@ -144,8 +185,8 @@ def _is_giant(plan: Plan, batch: Batch, limit: int | None) -> bool:
 class _Workers:
     """The executor, started when it is needed, and refused if its workers may not use what the plans project."""
 
-    def __init__(self, stack: ExitStack, executor: Executor) -> None:
-        self._stack, self._executor, self._started = stack, executor, False
+    def __init__(self, stack: ExitStack, executor: Executor, listener: Listener) -> None:
+        self._stack, self._executor, self._listener, self._started = stack, executor, listener, False
 
     def start(self, plans: Iterable[Plan], place: Place) -> int | None:
         """Return the memory that a worker may use, in bytes; None where it has no limit.
@@ -156,7 +197,8 @@ class _Workers:
             It is too little, or what a giant cell needs on the disk is not there.
         """
         if not self._started:
-            self._stack.enter_context(self._executor)
+            self._executor.__enter__()
+            self._stack.push(self._leave)
             self._started = True
         limit = self._executor.worker_bytes
         for plan in plans:
@@ -173,6 +215,15 @@ class _Workers:
                 "start fewer workers or allow a larger tolerance"
             )
         return limit
+
+    def _leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop the workers: that some do not stop as they should hides no result, and no failure."""
+        try:
+            self._executor.__exit__(kind, error, traceback)
+        except Exception as problem:  # noqa: BLE001 -- whatever it is, what was computed is in the store
+            self._listener(CleanUpFailed(f"workers that did not stop: {one_line(problem)}"))
 
 
 def _check_room(place: Place, needed: int) -> None:

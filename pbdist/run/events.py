@@ -4,7 +4,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["BatchFailed", "BatchFinished", "CellFailed", "Event", "Listener", "RunFinished", "RunStarted"]
+__all__ = [
+    "BatchFailed",
+    "BatchFinished",
+    "CellFailed",
+    "CleanUpFailed",
+    "Event",
+    "Listener",
+    "RunFinished",
+    "RunStarted",
+    "StoreReached",
+    "StoreUnreachable",
+    "WorkerRefused",
+]
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,46 @@ class BatchFailed:
 
 
 @dataclass(frozen=True)
+class StoreUnreachable:
+    """The store cannot be reached, and is tried again; told once, until it is reached again.
+
+    Attributes
+    ----------
+    since
+        When that was found out, in UTC.
+    cause
+        The exception on one line.
+    patience
+        For how many seconds it is waited for.
+    """
+
+    since: str
+    cause: str
+    patience: float
+
+
+@dataclass(frozen=True)
+class StoreReached:
+    """The store is reached again, after so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class WorkerRefused:
+    """A worker is not worked with: which, and why."""
+
+    cause: str
+
+
+@dataclass(frozen=True)
+class CleanUpFailed:
+    """Something was left behind at the end; what was computed is not concerned."""
+
+    cause: str
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """Nothing is left to do: all cells but those that failed are committed.
 
@@ -137,5 +189,15 @@ class RunFinished:
     written_bytes: int
 
 
-Event: TypeAlias = RunStarted | BatchFinished | CellFailed | BatchFailed | RunFinished
+Event: TypeAlias = (
+    RunStarted
+    | BatchFinished
+    | CellFailed
+    | BatchFailed
+    | StoreUnreachable
+    | StoreReached
+    | WorkerRefused
+    | CleanUpFailed
+    | RunFinished
+)
 Listener: TypeAlias = Callable[[Event], None]

@@ -2,10 +2,12 @@
 
 import os
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
+
+from pbdist.store import Trouble, trouble_of
 
 __all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line"]
 
@@ -27,12 +29,15 @@ class Failure:
         Whether the workers that computed it died, again and again.
     errno
         The system's number of an `OSError`, or None.
+    trouble
+        What it says of the store as a whole; None where it is the failure of this task alone.
     """
 
     cause: str
     traceback: str = ""
     killed: bool = False
     errno: int | None = None
+    trouble: Trouble | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,9 @@ class Executor(Protocol):
     @property
     def worker_bytes(self) -> int | None:
         """The memory that the smallest worker may use, or None where no limit is known."""
+
+    def refused(self) -> Sequence[str]:
+        """Return of the workers that were refused since the last call which and why, one line each."""
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Compute the items, taken one by one when there is room for them.
@@ -97,6 +105,10 @@ class SerialExecutor:
         """The memory of this machine."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
+    def refused(self) -> Sequence[str]:
+        """Return nothing: this process is what it is."""
+        return ()
+
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Yield what became of each item, in the given order."""
         for item in items:
@@ -118,7 +130,7 @@ def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
         return task(item)
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is told at the end
         number = error.errno if isinstance(error, OSError) else None
-        return Failure(one_line(error), traceback.format_exc(), errno=number)
+        return Failure(one_line(error), traceback.format_exc(), errno=number, trouble=trouble_of(error))
 
 
 def one_line(error: BaseException) -> str:

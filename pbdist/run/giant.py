@@ -1,5 +1,6 @@
 """Giant cells: privacy buckets too many for one worker's memory, computed in blocks over all workers."""
 
+from contextlib import suppress
 from uuid import uuid4
 
 from pbdist.buckets.arguments import DEFAULT_BUCKETS, half_width_of
@@ -69,7 +70,9 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
             engine=engine,
         )
     finally:
-        scratch.clear()
+        # What cannot be removed now is when the next cell, or the run, is done; it hides no failure, and no result.
+        with suppress(OSError):
+            scratch.clear()
 
 
 def layout_of(study: StudySpec, worker_bytes: int) -> Layout:

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
-from pbdist.errors import BatchError, InvalidInputError
+from pbdist.errors import BatchError, InvalidInputError, StoreUnreachableError
 from pbdist.run import giant
 from pbdist.run.batch import Receipt, Task, fill, worker_name
 from pbdist.run.executor import Executor, Failure
 from pbdist.run.scratch import scratch_of
-from pbdist.store import BatchWriter
+from pbdist.store import BatchWriter, ObjectPlace, Trouble
 
 __all__ = ["ExecutorMapper", "run_giant_batch"]
 
@@ -40,7 +40,7 @@ class ExecutorMapper:
 
         Raises
         ------
-        OSError
+        StoreUnreachableError, OSError
             What an item reads or writes fails.
         BatchError
             An item fails otherwise, or kills its workers.
@@ -51,6 +51,8 @@ class ExecutorMapper:
         following = 0
         for done in self._executor.run(partial(_second, function), enumerate(items)):
             if isinstance(done.result, Failure):
+                if done.result.trouble is Trouble.PASSING and done.result.errno is None:
+                    raise StoreUnreachableError(done.result.cause)
                 if done.result.errno is not None:
                     raise OSError(done.result.errno, done.result.cause)
                 raise BatchError(done.result.cause)
@@ -64,7 +66,7 @@ def _second(function: Callable[[Item], Result], numbered: tuple[int, Item]) -> R
     return function(numbered[1])
 
 
-def run_giant_batch(task: Task, executor: Executor) -> Receipt:
+def run_giant_batch(task: Task, *, executor: Executor) -> Receipt:
     """Compute the cells of a batch over the workers, and write and commit them from this process.
 
     Raises
@@ -77,7 +79,9 @@ def run_giant_batch(task: Task, executor: Executor) -> Receipt:
     memory = executor.worker_bytes
     if memory is None:
         raise InvalidInputError("memory_limit: expected workers with a limit, for cells too large for one, got none")
-    scratch = scratch_of(task.head.place.url.removesuffix(f"/{task.head.part}"))
+    place = task.head.place
+    patience = place.patience if isinstance(place, ObjectPlace) else 0.0
+    scratch = scratch_of(place.url.removesuffix(f"/{task.head.part}"), patience)
     writer = BatchWriter(task.head, batch, cells)
     computing, failures = fill(
         writer,

@@ -7,7 +7,18 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from pbdist.run.events import BatchFailed, BatchFinished, CellFailed, Event, RunFinished, RunStarted
+from pbdist.run.events import (
+    BatchFailed,
+    BatchFinished,
+    CellFailed,
+    CleanUpFailed,
+    Event,
+    RunFinished,
+    RunStarted,
+    StoreReached,
+    StoreUnreachable,
+    WorkerRefused,
+)
 from pbdist.study.amounts import duration, size
 
 __all__ = ["ProgressDisplay"]
@@ -73,6 +84,15 @@ class ProgressDisplay:
                     # It takes no more time, and its share of the projection is not known.
                     self._projected -= self._started.seconds * event.cells / self._cells_left(self._started)
                 self._advance(event.cells)
+            case StoreUnreachable():
+                wait = f"trying again for {duration(event.patience)}"
+                self._print(f"the store cannot be reached since {event.since}: {event.cause}: {wait}")
+            case StoreReached():
+                self._print(f"the store is reached again after {duration(event.seconds)}")
+            case WorkerRefused():
+                self._print(f"refused: {event.cause}")
+            case CleanUpFailed():
+                self._print(f"left behind: {event.cause}")
             case RunFinished():
                 self._finish(event)
 

@@ -68,6 +68,14 @@ class Schedule(Iterator[Task]):
         self._measured += seconds
         self._projected += batch.seconds
 
+    def put_back(self, task: Task, batches: Iterable[Batch]) -> None:
+        """Give some batches of a task out again."""
+        again = {batch.index for batch in batches}
+        kept = [pair for pair in zip(task.batches, task.cells, strict=True) if pair[0].index in again]
+        self._again.append(
+            replace(task, batches=tuple(batch for batch, _ in kept), cells=tuple(cells for _, cells in kept))
+        )
+
     def clear(self) -> None:
         """Give out nothing more."""
         self._left.clear()

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from pbdist.buckets.blocked import VectorStore
 from pbdist.store.folder import Folder
-from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at
+from pbdist.store.outages import PATIENCE_SECONDS
+from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at, with_patience
 
 __all__ = ["FolderScratch", "PlaceScratch", "Scratch", "refuse_linked_scratch", "scratch_at", "scratch_of"]
 
@@ -45,7 +46,8 @@ class FolderScratch:
     """
 
     def __init__(self, folder: str, inside: str = "") -> None:
-        self._folder, self._inside = Folder(folder), inside
+        # Around a store nothing is made anew: where its folder is gone, so is the store.
+        self._folder, self._inside = Folder(folder, kept=bool(inside)), inside
 
     def read(self, name: str) -> npt.NDArray[Any]:
         """Return an array."""
@@ -110,19 +112,22 @@ class PlaceScratch:
                 self._place.remove(name)
 
 
-def scratch_at(where: str) -> Scratch:
-    """Return the scratch at a path or a URL, which every worker sees; what else lies there stays."""
-    place = place_at(where)
+def scratch_at(where: str, patience: float = PATIENCE_SECONDS) -> Scratch:
+    """Return the scratch at a path or a URL, which every worker sees; what else lies there stays.
+
+    An object store that cannot be reached is waited for `patience` seconds.
+    """
+    place = with_patience(place_at(where), patience)
     return FolderScratch(place.url) if isinstance(place, LocalPlace) else PlaceScratch(place)
 
 
-def scratch_of(store: str) -> Scratch:
+def scratch_of(store: str, patience: float = PATIENCE_SECONDS) -> Scratch:
     """Return the scratch beside a store, at the same path or URL but for the name, ``.NAME.scratch``, and no link."""
     folder, _, name = store.rpartition("/")
     inside = f".{name}.scratch"
     if isinstance(place_at(store), LocalPlace):
         return FolderScratch(folder or "/", inside)
-    return scratch_at(f"{folder}/{inside}")
+    return scratch_at(f"{folder}/{inside}", patience)
 
 
 def refuse_linked_scratch(store: Place) -> None:

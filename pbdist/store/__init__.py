@@ -8,7 +8,8 @@ from pbdist.store.layout import STORE_FORMATS
 from pbdist.store.links import refuse_links
 from pbdist.store.lock import Held, Holder, hold, holder
 from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_store
-from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
+from pbdist.store.outages import PATIENCE_SECONDS, Trouble, probe, trouble_of
+from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, with_patience
 from pbdist.store.read import changed_skeleton, check_skeleton, read_cell, read_values
 from pbdist.store.recover import restore_heads
 from pbdist.store.refinements import Refinement, add_refinement, read_refinements
@@ -17,6 +18,7 @@ from pbdist.store.states import read_state
 from pbdist.store.write import BatchWriter
 
 __all__ = [
+    "PATIENCE_SECONDS",
     "STORE_FORMATS",
     "BatchWriter",
     "Held",
@@ -29,6 +31,7 @@ __all__ = [
     "StoreCheck",
     "StoredCells",
     "StoredStudy",
+    "Trouble",
     "add_refinement",
     "changed_skeleton",
     "check_skeleton",
@@ -44,6 +47,7 @@ __all__ = [
     "open_parts",
     "open_store",
     "place_at",
+    "probe",
     "read_cell",
     "read_refinements",
     "read_state",
@@ -53,4 +57,6 @@ __all__ = [
     "restore_heads",
     "restore_parts",
     "restore_skeleton",
+    "trouble_of",
+    "with_patience",
 ]

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
 
+from pbdist.errors import NotAStoreError
 from pbdist.store.descriptors import (
     LISTED,
     PARTIAL,
@@ -39,9 +40,12 @@ class Folder:
     ----------
     path
         Its absolute path.
+    kept
+        Whether it is never made: where it is gone, so is what was to be written to.
     """
 
     path: str
+    kept: bool = False
 
     def read(self, name: str, most: int) -> bytes:
         """Return the content of a file.
@@ -243,6 +247,9 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             if not make:
                 raise
+            if self.kept:
+                text = f"{self.path}: expected the folder of a store, got nothing there any more"
+                raise NotAStoreError(text) from None
         try:
             os.makedirs(self.path, exist_ok=True)
         except (NotADirectoryError, FileExistsError) as error:

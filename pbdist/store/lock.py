@@ -16,12 +16,17 @@ from pathlib import Path
 from pbdist.errors import InvalidInputError
 from pbdist.store.heads import read_or_none
 from pbdist.store.irregular import kind_of, refusal
+from pbdist.store.outages import PATIENCE_SECONDS, patiently
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
 
 __all__ = ["REFRESH_SECONDS", "STALE_SECONDS", "Held", "Holder", "check_lock", "hold", "holder"]
 
 #: How often the holder shows that it is alive, and for how long without that it is taken to be.
 REFRESH_SECONDS, STALE_SECONDS = 15.0, 90.0
+#: How soon it tries again to show it where that did not succeed: sooner than another one that looks on gives up.
+_AGAIN_SECONDS = 3.0
+#: How often the lease of a holder is looked at that seems dead, while it is waited for.
+_LOOKS = 5
 #: Bytes of a lock.
 _LENGTH = 640
 #: A link that is put there at the last moment is not followed, a named pipe not waited for.
@@ -84,8 +89,10 @@ class Held:
         This process.
     """
 
-    def __init__(self, holder: Holder) -> None:
+    def __init__(self, holder: Holder, patience: float = 0.0) -> None:
         self.holder = holder
+        self._patience = patience
+        self._watcher: Callable[[OSError | None], object] = lambda _: None
         self._lost = threading.Event()
         # One at a time: while a lease is exchanged in a folder it is not there.
         self._showing = threading.Lock()
@@ -109,8 +116,25 @@ class Held:
         OSError
             The lease cannot be read.
         """
-        self.show()
+        patiently(self._patience, self.show)
         return not self.lost
+
+    def watched_by(self, watcher: Callable[[OSError | None], object]) -> None:
+        """Have `watcher` called, in another thread, with what keeps this process from showing that it is alive.
+
+        With None as long as nothing does.
+        """
+        self._watcher = watcher
+
+    def showing(self) -> bool:
+        """Show that this process is alive, and tell the watcher; return whether that was possible."""
+        try:
+            self.show()
+        except OSError as error:
+            self._watcher(error)
+            return False
+        self._watcher(None)
+        return True
 
     def shown_by(self, show: Callable[[], object]) -> None:
         """Tell how this process shows that it is alive."""
@@ -122,7 +146,9 @@ class Held:
 
 
 @contextmanager
-def hold(where: str | Path | Place, *, refresh: float = REFRESH_SECONDS) -> Iterator[Held]:
+def hold(
+    where: str | Path | Place, *, refresh: float = REFRESH_SECONDS, patience: float = PATIENCE_SECONDS
+) -> Iterator[Held]:
     """Be the one driver of a store, which need not be there yet, for as long as the context lasts.
 
     In a folder the lock is `flock` on a hidden file beside the store: the system releases it when the process ends,
@@ -136,6 +162,9 @@ def hold(where: str | Path | Place, *, refresh: float = REFRESH_SECONDS) -> Iter
         The store.
     refresh
         How often this process shows that it is alive, in seconds.
+    patience
+        How long an object store is waited for that cannot be reached, in seconds. While the store is held nothing ends
+        the wait: what is not there is shown as soon as it is.
 
     Raises
     ------
@@ -146,7 +175,7 @@ def hold(where: str | Path | Place, *, refresh: float = REFRESH_SECONDS) -> Iter
     """
     store = place_at(where)
     place, name = _lock_of(store)
-    held = Held(_myself())
+    held = Held(_myself(), patience)
     if isinstance(place, LocalPlace):
         path = Path(place.url, name)
         try:
@@ -158,16 +187,19 @@ def hold(where: str | Path | Place, *, refresh: float = REFRESH_SECONDS) -> Iter
             try:
                 os.pwrite(descriptor, held.holder.encoded(), 0)
                 held.shown_by(lambda: os.pwrite(descriptor, _now(held), 0))
-                with _refreshing(held.show, refresh):
+                with _refreshing(held, refresh):
                     yield held
             finally:
-                path.unlink(missing_ok=True)
+                # A store that is gone by now hides nothing that is to be told.
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
                 os.close(descriptor)
             return
-    _take_lease(place, name, held, store.url, refresh)
+    # Whatever was seen before the store could not be reached says nothing afterwards.
+    patiently(patience, lambda: _take_lease(place, name, held, store.url, refresh))
     try:
         held.shown_by(lambda: _refresh_lease(place, name, held))
-        with _refreshing(held.show, refresh):
+        with _refreshing(held, refresh):
             yield held
     finally:
         with suppress(OSError):
@@ -184,7 +216,7 @@ def holder(where: str | Path | Place) -> Holder | None:
         The object store cannot be reached.
     """
     place, name = _lock_of(place_at(where))
-    found = _decoded(read_or_none(place, name))
+    found = _decoded(patiently(PATIENCE_SECONDS, lambda: read_or_none(place, name)))
     return None if found is None or found.gone or found.stale else found
 
 
@@ -202,10 +234,14 @@ def check_lock(where: str | Path | Place) -> None:
 
 
 def _lock_of(place: Place) -> tuple[Place, str]:
-    """Return where the lock of a store is: a hidden file or object beside it."""
+    """Return where the lock of a store is: a hidden file or object beside it.
+
+    A request of an object store is not tried again there: what comes too late is worth nothing.
+    """
     url = os.path.realpath(place.url) if isinstance(place, LocalPlace) else place.url
     folder, _, name = url.rpartition("/")
-    return (LocalPlace(folder or "/") if isinstance(place, LocalPlace) else ObjectPlace(folder)), f".{name}.lock"
+    lock = LocalPlace(folder or "/") if isinstance(place, LocalPlace) else ObjectPlace(folder, patience=0.0)
+    return lock, f".{name}.lock"
 
 
 def _flock(path: Path, store: str) -> int:
@@ -258,13 +294,20 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
         content = read_or_none(place, name)
         if content is None:
             continue
+        if content == held.holder.encoded():
+            # Of an earlier request, whose answer was lost.
+            return
         found = _decoded(content)
         if found is not None and not found.gone and not found.stale:
             raise _refusal(store, found)
         watched = found is not None and not found.gone
         if watched:
-            # By its clock or by this one it is stale: a holder that is alive shows it now.
-            time.sleep(1.5 * refresh)
+            # By its clock or by this one it is stale: a holder that is alive shows it now. Where the store cannot be
+            # reached from here meanwhile, all of this begins anew.
+            for _ in range(_LOOKS):
+                time.sleep(1.5 * refresh / _LOOKS)
+                if read_or_none(place, name) != content:
+                    break
         if place.exchange(name, content, held.holder.encoded()):
             return
         if watched:
@@ -273,15 +316,20 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
 
 
 def _refresh_lease(place: Place, name: str, held: Held) -> None:
-    before = held.holder.encoded()
-    if held.lost or place.exchange(name, before, _now(held)):
-        return
-    found = _decoded(read_or_none(place, name))
-    if found is None or replace(found, alive=0.0) != replace(held.holder, alive=0.0):
-        held.lose()
-    else:
-        # The answer to an earlier request was lost, so that it is not known here which was the last that was done.
-        held.holder = found
+    while not held.lost:
+        now = replace(held.holder, alive=time.time())
+        if place.exchange(name, held.holder.encoded(), now.encoded()):
+            held.holder = now
+            return
+        found = _decoded(read_or_none(place, name))
+        if found is None or replace(found, alive=0.0) != replace(held.holder, alive=0.0):
+            held.lose()
+        elif found == held.holder:
+            # Taken for a moment by somebody who looks on: not now, but soon.
+            return
+        else:
+            # The answer to an earlier request was lost, so that it was not known here which was the last that was done.
+            held.holder = found
 
 
 def _now(held: Held) -> bytes:
@@ -290,15 +338,14 @@ def _now(held: Held) -> bytes:
 
 
 @contextmanager
-def _refreshing(show: Callable[[], object], seconds: float) -> Iterator[None]:
-    """Call `show` again and again in a thread."""
+def _refreshing(held: Held, seconds: float) -> Iterator[None]:
+    """Show again and again, in a thread, that this process is alive."""
     over = threading.Event()
 
     def loop() -> None:
-        while not over.wait(seconds):
-            # What cannot be reached now may be in a moment.
-            with suppress(OSError):
-                show()
+        pause = seconds
+        while not over.wait(pause):
+            pause = seconds if held.showing() else min(seconds, _AGAIN_SECONDS)
 
     thread = threading.Thread(target=loop, name="pbdist-hold", daemon=True)
     thread.start()

@@ -2,92 +2,133 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import zarr.abc.store
 import zarr.storage
 
+from pbdist.errors import StoreRefusedError, StoreUnreachableError
 from pbdist.store.descriptors import Entry
 from pbdist.store.irregular import MOST_DOCUMENT, OversizeError, check_document
+from pbdist.store.outages import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS, patiently
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
+    from zarr.abc.store import ByteRequest
+    from zarr.core.buffer import Buffer, BufferPrototype
 
 __all__ = ["SCHEME", "ObjectPlace"]
 
+Result = TypeVar("Result")
+
 SCHEME = "s3://"
+#: How long a request may take; one that is not tried again is a small one, whose answer is waited for.
+_REQUEST_SECONDS, _ONE_REQUEST_SECONDS = 300.0, 10.0
+#: How often a reader of zarr's tries a request again: as often as the time allows.
+_MOST_RETRIES = 10_000
+#: What an answer says that does not come from the object store, or says that the same request may do later.
+_PASSING = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
 
 
 @dataclass(frozen=True)
 class ObjectPlace:
     """A prefix in a bucket of an object store that speaks S3. Its settings are those of the environment (``AWS_..``).
 
+    What cannot be reached is tried again, after longer and longer pauses, for as long as `patience` says; then it is a
+    `StoreUnreachableError`. What the object store refuses is a `StoreRefusedError` at once.
+
     Attributes
     ----------
     url
         ``s3://BUCKET/PREFIX``.
+    patience
+        For how many seconds a request is tried again; with 0 it is made once, and its answer is not waited for long.
     """
 
     url: str
+    patience: float = field(default=PATIENCE_SECONDS, compare=False)
 
     def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
         """Return the content of an object."""
-        with _told(self.url, name):
+
+        def request(_: bool) -> bytes:
             found = self._objects.get(name)
             if found.meta["size"] > most:
                 raise OversizeError(f"{self.url}/{name}", found.meta["size"], most)
             return bytes(found.bytes())
 
+        return self._tried(name, request)
+
     def write(self, name: str, data: bytes) -> None:
         """Write an object."""
         check_document(name, data)
-        with _told(self.url, name):
-            self._objects.put(name, data)
+        self._tried(name, lambda _: self._objects.put(name, data))
 
     def create(self, name: str, data: bytes) -> bool:
         """Write an object that does not exist yet, by a conditional request."""
         check_document(name, data)
-        try:
-            with _told(self.url, name):
-                self._objects.put(name, data, mode="create")
-        except FileExistsError:
-            return False
-        return True
+
+        def request(again: bool) -> bool:
+            try:
+                with _told(self.url, name):
+                    self._objects.put(name, data, mode="create")
+            except FileExistsError:
+                # Done by the request before, whose answer was lost; or somebody else's.
+                return again and bytes(self._objects.get(name).bytes()) == data
+            return True
+
+        return self._tried(name, request)
 
     def exchange(self, name: str, old: bytes, new: bytes) -> bool:
         """Write an object whose content is `old`, by a conditional request."""
         from obstore.exceptions import PreconditionError  # noqa: PLC0415 -- an optional package
 
+        def request(again: bool) -> bool:
+            found = self._objects.get(name)
+            version, size = found.meta["e_tag"], found.meta["size"]
+            # What has another size is not read.
+            content = bytes(found.bytes()) if size in (len(old), len(new)) else None
+            if again and content == new:
+                return True  # Done by the request before, whose answer was lost.
+            if version is None or content != old:
+                return False
+            try:
+                self._objects.put(name, new, mode={"e_tag": version})
+            except PreconditionError:
+                return False
+            return True
+
         try:
-            with _told(self.url, name):
-                found = self._objects.get(name)
-                version = found.meta["e_tag"]
-                if version is None or found.meta["size"] != len(old) or bytes(found.bytes()) != old:
-                    return False
-                try:
-                    self._objects.put(name, new, mode={"e_tag": version})
-                except PreconditionError:
-                    return False
+            return self._tried(name, request)
         except FileNotFoundError:
             return False
-        return True
 
     def remove(self, name: str) -> None:
         """Remove an object, if it is there."""
-        with suppress(FileNotFoundError), _told(self.url, name):
-            self._objects.delete(name)
+        with suppress(FileNotFoundError):
+            self._tried(name, lambda _: self._objects.delete(name))
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield names and sizes in alphabetical order."""
-        with _told(self.url, under):
-            for found in self._objects.list(f"{under}/" if under else None):
-                for item in found:
-                    yield item["path"], item["size"]
+        pages: Iterator[list[tuple[str, int]]] | None = None
+        last: str | None = None
+
+        def request(again: bool) -> list[tuple[str, int]] | None:
+            nonlocal pages
+            if pages is None or again:
+                # From the last name on.
+                pages = self._pages(under, last)
+            return next(pages, None)
+
+        while (page := self._tried(under, request)) is not None:
+            for name, size in page:
+                last = name
+                yield name, size
 
     def walk(self, under: str = "") -> Iterator[Entry]:
         """Yield all objects."""
@@ -96,22 +137,60 @@ class ObjectPlace:
 
     def inner(self, name: str) -> "ObjectPlace":
         """Return the place of a folder inside this one."""
-        return ObjectPlace(f"{self.url}/{name}")
+        return replace(self, url=f"{self.url}/{name}")
 
     def zarr_store(self, most: Callable[[str], int]) -> zarr.abc.store.Store:  # noqa: ARG002 -- zarr's own client reads
-        """Return a zarr store that reads the same objects, of any size."""
-        return zarr.storage.ObjectStore(self._objects, read_only=True)
+        """Return a zarr store that reads the same objects, of any size, and tries again by itself."""
+        return _Reader(_objects(self.url, self.patience, retried=True), read_only=True)
 
     @property
     def _objects(self) -> "S3Store":
-        return _objects(self.url)
+        return _objects(self.url, self.patience)
+
+    def _tried(self, name: str, request: Callable[[bool], Result]) -> Result:
+        """Return what a request returns, which is told whether it was made before."""
+        made = 0
+
+        def once() -> Result:
+            nonlocal made
+            made += 1
+            with _told(self.url, name):
+                return request(made > 1)
+
+        return patiently(self.patience, once)
+
+    def _pages(self, under: str, after: str | None) -> Iterator[list[tuple[str, int]]]:
+        for page in self._objects.list(f"{under}/" if under else None, offset=after):
+            yield [(item["path"], item["size"]) for item in page]
+
+
+class _Reader(zarr.storage.ObjectStore["S3Store"]):
+    """A zarr store whose failures are those of an `ObjectPlace`."""
+
+    async def get(
+        self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
+    ) -> "Buffer | None":
+        with self._told(key):
+            return await super().get(key, prototype, byte_range)
+
+    async def _listed(self, prefix: str) -> AsyncGenerator[str, None]:
+        with self._told(prefix):
+            async for name in super().list_dir(prefix):
+                yield name
+
+    def list_dir(self, prefix: str) -> AsyncGenerator[str, None]:
+        return self._listed(prefix)
+
+    def _told(self, name: str) -> AbstractContextManager[None]:
+        return _told(f"{SCHEME}{self.store.config['bucket']}/{self.store.prefix or ''}", name)
 
 
 @cache
-def _objects(url: str) -> "S3Store":
-    """Return the client of a prefix, one in each process."""
+def _objects(url: str, patience: float, *, retried: bool = False) -> "S3Store":
+    """Return the client of a prefix, one in each process; it tries again by itself only if it is `retried`."""
     from obstore.store import S3Store  # noqa: PLC0415 -- an optional package
 
+    seconds = timedelta(seconds=_REQUEST_SECONDS if patience else _ONE_REQUEST_SECONDS)
     bucket, _, prefix = url.removeprefix(SCHEME).partition("/")
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     return S3Store(
@@ -119,20 +198,42 @@ def _objects(url: str) -> "S3Store":
         prefix=prefix or None,
         region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
         # Only where the endpoint itself says so.
-        client_options={"allow_http": endpoint.startswith("http://"), "connect_timeout": "20s", "timeout": "300s"},
-        retry_config={"max_retries": 5, "retry_timeout": timedelta(seconds=60)},
+        client_options={
+            "allow_http": endpoint.startswith("http://"),
+            "connect_timeout": min(seconds, timedelta(seconds=20)),
+            "timeout": seconds,
+        },
+        retry_config={
+            "max_retries": _MOST_RETRIES if retried else 0,
+            "retry_timeout": timedelta(seconds=patience),
+            "backoff": {
+                "init_backoff": timedelta(seconds=FIRST_PAUSE),
+                "max_backoff": timedelta(seconds=LONGEST_PAUSE),
+                "base": 2,
+            },
+        },
     )
 
 
 @contextmanager
 def _told(url: str, name: str) -> Iterator[None]:
-    """Turn what the client of an object store raises into an `OSError` of one line."""
+    """Turn what the client of an object store raises into an `OSError` of one line.
+
+    Raises
+    ------
+    FileExistsError, FileNotFoundError
+        What it answers of an object.
+    StoreUnreachableError
+        It does not answer, or says that it cannot now.
+    StoreRefusedError
+        It does, and refuses.
+    """
     from obstore import exceptions  # noqa: PLC0415 -- an optional package
 
     where = f"{url}/{name}".rstrip("/")
     try:
         yield
-    except OversizeError:
+    except (OversizeError, StoreUnreachableError, StoreRefusedError):
         raise
     except (exceptions.BaseError, OSError, ValueError) as error:
         text = str(error)
@@ -140,7 +241,10 @@ def _told(url: str, name: str) -> Iterator[None]:
             raise FileExistsError(f"{where}: expected no object, got one") from error
         if isinstance(error, FileNotFoundError | exceptions.NotFoundError) and "NoSuchBucket" not in text:
             raise FileNotFoundError(f"{where}: expected an object, got none") from error
-        raise OSError(f"{where}: expected to reach the object store, got: {_cause(text)}") from error
+        told = f"{where}: expected to reach the object store, got: {_cause(text)}"
+        if _PASSING.search(text):
+            raise StoreUnreachableError(told) from error
+        raise StoreRefusedError(told) from error
 
 
 def _cause(text: str) -> str:

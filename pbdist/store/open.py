@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -155,7 +155,9 @@ class StoredStudy:
             study.keep_states,
         )
         digest = str(self.root["study_digest"])
-        return PartHead(self.place, self.part, self.format, digest, len(study.cells), self.cells_per_batch, settings)
+        # Who computes makes no store where there is none any more.
+        place = replace(self.place, kept=True) if isinstance(self.place, LocalPlace) else self.place
+        return PartHead(place, self.part, self.format, digest, len(study.cells), self.cells_per_batch, settings)
 
 
 def open_store(where: str | Path | Place) -> StoredStudy:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +15,7 @@ from pbdist.store.folder_store import FolderStore
 from pbdist.store.irregular import MOST_DOCUMENT, IrregularError, check_document
 from pbdist.store.objects import SCHEME, ObjectPlace
 
-__all__ = ["PARTIAL", "LocalPlace", "ObjectPlace", "Place", "place_at"]
+__all__ = ["PARTIAL", "LocalPlace", "ObjectPlace", "Place", "place_at", "with_patience"]
 
 
 class Place(Protocol):
@@ -86,11 +86,15 @@ class LocalPlace:
     lenient
         Whether a link, or whatever is no regular file, counts as missing when it is read, and is no error: for a check,
         which tells of all of them.
+    kept
+        Whether the top is never made: where it is gone, so is what was to be written to. Else every folder that is
+        missing is made.
     """
 
     url: str
     top: str = ""
     lenient: bool = False
+    kept: bool = field(default=False, compare=False)
 
     def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
         """Return the content of a file."""
@@ -145,7 +149,7 @@ class LocalPlace:
 
     @property
     def _folder(self) -> Folder:
-        return Folder(self.top or self.url)
+        return Folder(self.top or self.url, self.kept)
 
     def _below(self, name: str) -> str:
         """Return the name of a file in the whole store."""
@@ -177,3 +181,8 @@ def place_at(where: "str | Path | Place") -> Place:
     if find_spec("obstore") is None:
         raise MissingDependencyError("a store at s3:// needs obstore: pip install 'pbdist[s3]'")
     return ObjectPlace("/".join([f"{SCHEME}{bucket}", *parts]))
+
+
+def with_patience(place: Place, seconds: float) -> Place:
+    """Return the same place, which is waited for that long where it cannot be reached; a folder never is."""
+    return replace(place, patience=seconds) if isinstance(place, ObjectPlace) else place

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from pbdist.errors import StoreDamagedError
+from pbdist.errors import StoreDamagedError, StoreUnreachableError
 from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.commit import changed_file
 from pbdist.store.heads import read_or_none
@@ -42,7 +42,7 @@ def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
     try:
         array = zarr.open_array(stored.place.zarr_store(stored.most_bytes), path=name, mode="r")
         return np.asarray(array[selection], dtype=np.float64)
-    except IrregularError:
+    except (IrregularError, StoreUnreachableError):
         raise
     except (OSError, ValueError, RuntimeError, KeyError, IndexError) as error:
         text = " ".join(str(error).split())[:200]
@@ -128,6 +128,8 @@ def _decisive(data: bytes | None) -> list[JsonValue]:
 def _equal(store: Any, name: str, expected: Any) -> bool:
     try:
         found = np.asarray(zarr.open_array(store, path=name, mode="r")[...])
+    except StoreUnreachableError:
+        raise
     except (OSError, ValueError, RuntimeError, KeyError):
         return False
     return np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")
