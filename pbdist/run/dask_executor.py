@@ -13,10 +13,10 @@ from distributed import Client, performance_report
 
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.clusters import ClusterHandle, start_cluster, workers_of
+from pbdist.run.dask_gate import Gate
 from pbdist.run.dask_tasks import DaskTasks, NotRun
 from pbdist.run.executor import Done, one_line
 from pbdist.run.profile import LocalProfile, Profile
-from pbdist.run.versions import difference, inquiry, own_versions
 
 __all__ = ["DaskExecutor"]
 
@@ -91,7 +91,7 @@ class DaskExecutor:
         self._handle: ClusterHandle | None = None
         self._client: Any = None
         self._stack = ExitStack()
-        self._refused: list[str] = []
+        self._gate: Gate | None = None
         self._threads, self._counted = 1, -_COUNT_SECONDS
 
     @property
@@ -138,8 +138,10 @@ class DaskExecutor:
             _check_writable(self._report)
         with ExitStack() as stack:
             self._connect(stack)
-            for worker, problem in self._unfit_workers().items():
+            self._gate = Gate(self._client)
+            for worker, problem in self._gate.unfit().items():
                 raise InvalidInputError(f"workers: {problem} on {worker}")
+            self._gate.close(until_client_leaves=self._handle is None)
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
             self._stack = stack.pop_all()
@@ -160,8 +162,7 @@ class DaskExecutor:
 
     def refused(self) -> Sequence[str]:
         """Return of the workers that were refused since the last call which and why, one line each."""
-        told, self._refused = self._refused, []
-        return told
+        return () if self._gate is None else self._gate.refused()
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Yield what became of each item as it comes, with a bounded number of them submitted.
@@ -182,7 +183,8 @@ class DaskExecutor:
                 item, result = tasks.next()
                 lost_since.forget()
                 if isinstance(result, NotRun):
-                    if self._refuse_unfit() or result.problem is None:
+                    refused = self._gate is not None and self._gate.refuse()
+                    if refused or result.problem is None:
                         tasks.submit([item])
                         continue
                     result = result.problem
@@ -223,31 +225,6 @@ class DaskExecutor:
         """Return what the scheduler counts of all workers: cheap, however many there are."""
         totals: Mapping[str, Any] = self._client.scheduler_info(n_workers=0)
         return totals
-
-    def _unfit_workers(self) -> Mapping[str, str]:
-        """Return the workers that have other versions than this process, and what differs."""
-        expected = own_versions()
-        found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
-        problems = {}
-        for worker, versions in found.items():
-            if isinstance(versions, OSError):
-                continue  # It has just left.
-            problem = (
-                f"expected an answer, got {one_line(versions)}"
-                if isinstance(versions, Exception)
-                else difference(expected, versions)
-            )
-            if problem is not None:
-                problems[worker] = problem
-        return problems
-
-    def _refuse_unfit(self) -> bool:
-        """Close the workers that have other versions than this process, and take note of each; return whether any."""
-        unfit = self._unfit_workers()
-        self._refused += [f"worker {worker}: {problem}" for worker, problem in unfit.items()]
-        if unfit:
-            self._client.retire_workers(workers=list(unfit), close_workers=True)
-        return bool(unfit)
 
     def _known_workers(self) -> Mapping[str, Mapping[str, Any]]:
         return workers_of(self._client)

@@ -43,7 +43,6 @@ mechanisms:
   - {kind: Laplace, scale: {linspace: [2, 65, 64]}}
 method: buckets
 buckets: 20000
-keep_states: true
 compositions: [1, 3, 64]
 epsilon: {linspace: [0, 1, 5]}
 """

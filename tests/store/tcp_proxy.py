@@ -18,6 +18,8 @@ class TcpProxy:
         self._lock = threading.Lock()
         self._port = 0
         self.passed = 0
+        #: How many answers are not passed on: what asked for them is reset.
+        self.lost_answers = 0
 
     @property
     def address(self) -> str:
@@ -74,13 +76,16 @@ class TcpProxy:
                 self._open |= {near, far}
             self.passed += 1
             for source, sink in ((near, far), (far, near)):
-                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(source, sink, sink is near), daemon=True).start()
 
-    def _pass_on(self, source: socket.socket, sink: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
+                if answers and self.lost_answers:
+                    self.lost_answers -= 1
+                    break
                 sink.sendall(data)
-            sink.shutdown(socket.SHUT_WR)
+            sink.shutdown(socket.SHUT_RDWR if answers else socket.SHUT_WR)
         with self._lock:
             self._open -= {source}
         with suppress(OSError):

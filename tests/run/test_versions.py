@@ -1,0 +1,139 @@
+"""Workers whose software is another one: real processes, for which a package looks like another version of it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from distributed import Client
+
+from pbdist.errors import InvalidInputError
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.executor import Done
+from pbdist.run.versions import difference, inquiry, own_versions
+
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+@contextmanager
+def started(folder: Path, *arguments: str, path: str = "") -> Iterator["subprocess.Popen[bytes]"]:
+    search = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH", "")]))
+    command = [sys.executable, "-m", "dask", *arguments]
+    # Not in the folder of this checkout, from which Python would take pbdist first.
+    with subprocess.Popen(command, cwd=folder, env={**os.environ, "PYTHONPATH": search}, **QUIET) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    found = tmp_path / "scheduler.json"
+    host = ["--host", "127.0.0.1", "--port", "0"]
+    with started(tmp_path, "scheduler", "--scheduler-file", str(found), "--no-dashboard", *host):
+        while not found.exists():
+            time.sleep(0.1)
+        yield found
+
+
+def worker(file: Path, name: str, path: str = "") -> "ExitStack[None]":
+    arguments = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    stack = ExitStack()
+    stack.enter_context(started(file.parent, *arguments, "--name", name, "--local-directory", name, path=path))
+    return stack
+
+
+def other_scipy(folder: Path) -> str:
+    """A folder that makes scipy look like another version of it."""
+    information = folder / "other" / "scipy-0.0.7.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: scipy\nVersion: 0.0.7\n")
+    return str(information.parent)
+
+
+def no_pbdist(folder: Path) -> str:
+    """A folder with a package of that name that has nothing in it."""
+    (folder / "none" / "pbdist").mkdir(parents=True)
+    (folder / "none" / "pbdist" / "__init__.py").write_text("")
+    return str(folder / "none")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("look", "words"),
+    [
+        (other_scipy, r"^workers: expected scipy [1-9]\S*, got scipy 0\.0\.7 on tcp://\S+$"),
+        (no_pbdist, r"^workers: expected pbdist's git revision .*, got .* on tcp://\S+$"),
+    ],
+)
+def test_a_worker_that_is_there_at_the_start_is_an_error(
+    look: Callable[[Path], str], words: str, file: Path, tmp_path: Path
+) -> None:
+    with (
+        worker(file, "unfit", look(tmp_path)),
+        pytest.raises(InvalidInputError, match=words),
+        DaskExecutor(scheduler_file=file),
+    ):
+        pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", [other_scipy, no_pbdist])
+def test_a_worker_that_joins_later_is_refused_and_computes_nothing(
+    look: Callable[[Path], str], file: Path, tmp_path: Path
+) -> None:
+    refused: list[str] = []
+
+    def process_of(item: float) -> int:
+        time.sleep(item)
+        return os.getpid()
+
+    def plugins_of(dask_scheduler: Any) -> list[str]:
+        return [*dask_scheduler.plugins, *dask_scheduler.worker_plugins]
+
+    def items() -> Iterator[float]:
+        deadline = time.monotonic() + 200
+        while not refused and time.monotonic() < deadline:
+            yield 0.1
+        yield from [0.1] * 10
+
+    with worker(file, "fit"):
+        with DaskExecutor(scheduler_file=file) as executor:
+            results = executor.run(process_of, items())
+            first = next(results)
+            assert not executor.refused()
+            with worker(file, "unfit", look(tmp_path)):
+                found = [first]
+                for done in results:
+                    found.append(done)
+                    refused += executor.refused()
+                assert len(refused) == 1
+                assert refused[0].startswith("worker tcp://")
+                assert ": expected " in refused[0]
+                assert executor.workers.startswith("1 worker ")
+        with Client(scheduler_file=str(file)) as client:
+            deadline = time.monotonic() + 60
+            # The next run, and whoever else uses the scheduler, has its own rules.
+            while any(name.startswith("pbdist") for name in client.run_on_scheduler(plugins_of)):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+    # Every item was computed, and every one of them by the worker that was there before.
+    assert found == [Done(0.1, first.result)] * len(found)
+    assert isinstance(first.result, int)
+
+
+def test_what_differs_is_named() -> None:
+    own = own_versions()
+    assert {"python", "numpy", "scipy", "zarr", "pbdist", "revision"} <= set(own)
+    assert difference(own, inquiry()()) is None
+    other = {**own, "numpy": "0.1", "zarr": None, "revision": "abc"}
+    assert difference(own, other) == (
+        f"expected numpy {own['numpy']}, zarr {own['zarr']}, pbdist's git revision {own['revision'] or 'unknown'},"
+        " got numpy 0.1, no zarr, pbdist's git revision abc"
+    )
