@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.dask_executor import DaskExecutor
@@ -71,6 +71,24 @@ def test_items_are_taken_when_there_is_room(cluster: LocalCluster) -> None:
             if position == 50:
                 break
     assert len(taken) < 100
+
+
+def test_no_task_asks_for_all_workers(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a thousand of them the answer takes longer than most tasks."""
+    asked: list[int] = []
+    ask = Client.scheduler_info
+
+    def counted(self: Client, n_workers: int = -1, **rest: object) -> object:
+        asked.append(n_workers)
+        return ask(self, n_workers=n_workers, **rest)
+
+    with DaskExecutor(scheduler=cluster.scheduler_address) as executor:
+        monkeypatch.setattr(Client, "scheduler_info", counted)
+        began = time.monotonic()
+        assert len(list(executor.run(abs, range(300)))) == 300
+        assert set(asked) == {0}
+        # Now and then, whatever is done meanwhile.
+        assert len(asked) <= 2 + (time.monotonic() - began) / 2.0
 
 
 def test_what_is_put_back_while_the_last_items_run_is_computed(cluster: LocalCluster) -> None:
