@@ -25,6 +25,8 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.study import load_study
 from tests.studies import results_of, write_study
 
+pytestmark = pytest.mark.timeout(1200)
+
 STUDY = """\
 format: 1
 name: signals
@@ -48,7 +50,7 @@ TYPICAL = {"import": 0.6, "plan": 2.5, "cluster start": 2.5, "computing": 1.5, "
 TOLD = re.compile(r"computing on |to compute: |[\d,]+ of [\d,]+ cells|\s*$")
 #: Attempts at a moment that lies in the phase.
 ATTEMPTS = 30
-WAIT_SECONDS = 120
+WAIT_SECONDS = 240
 
 
 @dataclass
