@@ -188,7 +188,8 @@ class Histogram(ElementaryPair):
     ----------
     p, q : sequence of int or of float, equal lengths
         A and B. Whole numbers of integer type are counts and are divided by their sum; floats are probabilities, which
-        must sum to 1 within 1e-9 and are then taken as the masses they are. Zeros are allowed on either side.
+        must sum to 1 within 1e-9 and are then taken as the masses they are; δ is at most 1 all the same. Zeros are
+        allowed on either side.
 
     Raises
     ------

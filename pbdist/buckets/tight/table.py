@@ -312,8 +312,8 @@ class TightTable(TableOutline):
         # What is found at ε itself on the way is no worse than what was known.
         self.log_lower[cell] = max(self.log_lower[cell], near.log_lower[cell[0], 0, 1])
         self.log_upper[cell] = min(self.log_upper[cell], near.log_upper[cell[0], 0, 1])
-        if self._bracket(cell) <= self.tolerance:
-            return True
+        if self._judged_lower(cell) > -math.inf:
+            return self._bracket(cell) <= self.tolerance
         return float(near.log_lower[cell[0], 0, 0]) >= log_upper - math.log1p(self.tolerance)
 
     def _refuse(self, worst: tuple[int, int, int]) -> None:
