@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.cli.entry import main
+from pbdist.cli import main
 from pbdist.errors import StoreDamagedError
 from pbdist.run.scratch import scratch_at, scratch_of
 from pbdist.store import check_store, hold, open_store, place_at

@@ -123,12 +123,14 @@ def test_a_lease_that_looks_stale_but_is_refreshed_is_left_alone(
     slept: list[float] = []
 
     def sleep(seconds: float) -> None:
-        # Of the other machine's refreshes, one comes while this one looks on.
+        # Of the other machine's refreshes, one comes while this one looks on: as late as one may.
         slept.append(seconds)
-        place.write(name, replace(other, alive=time.time() - 3000.0).encoded())
+        if sum(slept) > 1.0:
+            place.write(name, replace(other, alive=time.time() - 3000.0).encoded())
 
     monkeypatch.setattr(lock_module, "time", SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=sleep))
     with pytest.raises(InvalidInputError, match="process 17 on elsewhere"), hold(where, refresh=1.0):
         pass
     assert slept
-    assert all(seconds > 1.0 for seconds in slept)
+    # It looks on for longer than a holder takes to show that it is alive.
+    assert sum(slept) > 1.0
