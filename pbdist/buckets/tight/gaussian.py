@@ -65,9 +65,12 @@ def gaussian_bounds(ratio: float, rounds: IntArray, epsilon: FloatArray) -> tupl
     shift = (8.0 * np.abs(epsilon) + 2.0 * larger**2) * UNIT_ROUNDOFF
     lower = _log_difference(smaller, epsilon + np.zeros_like(smaller), np.zeros_like(smaller), upper=False)
     upper = _log_difference(larger, epsilon - shift, shift, upper=True)
-    if float(np.min(whole)) < _NARROW and float(np.min(epsilon)) < _NARROW:
-        lower = np.maximum(lower, _log_narrow(smaller, epsilon, np.zeros_like(shift), upper=False))
-        upper = np.minimum(upper, _log_narrow(larger, epsilon, shift, upper=True))
+    narrow: BoolArray = (whole < _NARROW) & (epsilon < _NARROW)
+    if narrow.any():
+        better = _log_narrow(smaller, epsilon, np.zeros_like(shift), upper=False)
+        lower = np.where(narrow, np.maximum(lower, better), lower)
+        better = _log_narrow(larger, epsilon, shift, upper=True)
+        upper = np.where(narrow, np.minimum(upper, better), upper)
     return lower, upper
 
 

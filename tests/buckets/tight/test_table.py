@@ -413,16 +413,18 @@ def test_order_and_repeats_of_a_table() -> None:
 
 
 def test_no_more_than_everything() -> None:
-    """δ is 1 at most; more for masses that sum to more."""
+    """δ is 1 at most, also for masses that sum to more."""
     found = tight_bounds({Gaussian(0.01): 1}, np.array([1, 50]), np.array([0.0]), tolerance=1e-3)
     assert np.all(found.log_upper <= 0.0)
     over = Histogram([0.5, 0.5 + 5e-10], [0.5 + 5e-10, 0.5])
     limit = tight_bounds({over: 1}, np.array([1]), np.array([0.0]), tolerance=1e-3)
-    assert np.all(limit.log_upper <= 1e-9)
+    assert np.all(limit.log_upper <= 0.0)
     revealed = tight_bounds(
         {Histogram([1.0 + 5e-10, 0.0], [0.0, 1.0]): 1}, np.array([3]), np.array([2.0]), tolerance=1e-3
     )
-    assert float(revealed.log_upper[0, 0, 0]) >= 3.0 * math.log1p(5e-10) > float(revealed.log_upper[1, 0, 0])
+    assert np.all(revealed.log_upper == 0.0)
+    assert np.all(revealed.log_lower <= 0.0)
+    assert np.all(revealed.log_lower >= -1e-3)
 
 
 REFUSAL = re.compile(
@@ -461,7 +463,7 @@ def test_what_is_refused_names_what_was_reached() -> None:
     [
         (Laplace(2.0), 0.3, 1e-15, 1e-11),
         (Histogram([7, 5, 3], [3, 4, 8]), 0.2, 1e-15, 1e-11),
-        (Gaussian(1e12), 1e-12, 1e-3, 0.2),
+        (Laplace(1e12), 1e-13, 1e-3, 0.2),
     ],
     ids=str,
 )
