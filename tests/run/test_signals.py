@@ -260,6 +260,9 @@ def to_all(run: Run) -> None:
 
 
 IMPATIENT = "Ctrl-C again and again"
+#: Of each phase and sender: 20 take more than an hour in all, and are asked for by PBDIST_MOMENTS=20.
+MOMENTS = int(os.environ.get("PBDIST_MOMENTS", "3"))
+
 SENDERS = {
     "Ctrl-C": (to_the_group, signal.SIGINT),
     IMPATIENT: (to_the_group, signal.SIGINT),
@@ -307,7 +310,7 @@ def test_who_presses_it_again_and_again_gets_the_same_end(tmp_path: Path, expect
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("name", PHASES)
-def test_a_signal_at_twenty_moments_of_each_phase(
+def test_a_signal_at_many_moments_of_each_phase(
     tmp_path: Path, durations: dict[str, float], expected: dict[str, str], name: str, sender: str
 ) -> None:
-    interrupt_often(tmp_path, name, sender, 20, durations[name], expected)
+    interrupt_often(tmp_path, name, sender, MOMENTS, durations[name], expected)
