@@ -92,7 +92,7 @@ def told_apart(
         lower,
         upper,
         known=far_known & (min(firsts) < math.inf),
-        settled=(nearer <= next_to_nothing) & (far_known | (far_upper <= next_to_nothing)) & sums.uncertain,
+        settled=(nearer <= next_to_nothing) & (far_known | (far_upper <= next_to_nothing)) & sums.nothing_below,
         uncertain=sums.uncertain,
     )
 

@@ -75,7 +75,12 @@ class FarLosses:
     @property
     def uncertain(self) -> bool:
         """Whether nothing is known from below of a mass at infinity that is counted from above."""
-        return self.infinite_upper > 0.0 and self.infinite_lower == 0.0 and self.faint < _RESOLVED
+        return self.infinite_upper > 0.0 and self.infinite_lower == 0.0
+
+    @property
+    def nothing_below(self) -> bool:
+        """Whether nothing is known from below of that mass, nor of what B has too little of for a known loss."""
+        return self.uncertain and self.faint < _RESOLVED
 
     def log_infinite_upper(self, rounds: IntArray) -> FloatArray:
         """Upper value of the logarithm of the P_A mass of infinite losses, shape (R,)."""
