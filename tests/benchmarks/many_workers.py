@@ -41,7 +41,8 @@ async def main(file, count, working):
                 workers.append(worker)
                 if number >= working:
                     worker.status = Status.paused
-                    worker.periodic_callbacks["heartbeat"].stop()
+                    for callback in worker.periodic_callbacks.values():
+                        callback.stop()
         for number in range(count):
             group.create_task(start(number))
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
