@@ -2,11 +2,12 @@
 
 import importlib
 import os
+import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
@@ -172,7 +173,8 @@ def start_cluster(profile: Profile) -> ClusterHandle:
         The package that talks to this kind of cluster is not installed; the text names the extra.
     """
     try:
-        started = start_sheltered(lambda given_up: _start(profile, given_up), lambda started: started.stop())
+        # Imported in this thread: one of the packages may be imported only in the main one.
+        started = start_sheltered(_starter(profile), lambda started: started.stop())
         return ClusterHandle(started, profile)
     except PbdistError:
         raise
@@ -249,28 +251,49 @@ def _told(problems: Sequence[str]) -> str:
     return f": {' | '.join(problems[:_MOST_PROBLEMS])}{more}"
 
 
-def _start(profile: Profile, given_up: threading.Event) -> Started:
-    started: Started
+def _starter(profile: Profile) -> Callable[[threading.Event], Started]:
+    """Return what starts the workers, and gives up when the event is set."""
     match profile:
         case LocalProfile():
-            started = importlib.import_module("pbdist.run.clusters_local").start_local(profile, given_up)
+            module = importlib.import_module("pbdist.run.clusters_local")
+            return lambda given_up: module.start_local(profile, given_up)
         case SshProfile():
-            started = _optional("pbdist.run.clusters_ssh", "ssh", "asyncssh").start_ssh(profile)
+            module = _optional("pbdist.run.clusters_ssh", "ssh", "asyncssh")
+            return lambda _: module.start_ssh(profile)
         case KubernetesProfile():
-            kubernetes = _optional("pbdist.run.clusters_kubernetes", "kubernetes", "dask_kubernetes")
-            started = kubernetes.start_kubernetes(profile, given_up)
+            module = _optional("pbdist.run.clusters_kubernetes", "kubernetes", "dask_kubernetes")
+            return lambda given_up: module.start_kubernetes(profile, given_up)
         case JobQueueProfile():
-            started = _optional("pbdist.run.clusters_jobqueue", "jobqueue", "dask_jobqueue").start_job_queue(profile)
-    return started
+            module = _optional("pbdist.run.clusters_jobqueue", "jobqueue", "dask_jobqueue")
+            return lambda _: module.start_job_queue(profile)
+    raise TypeError(type(profile))
 
 
 def _optional(module: str, extra: str, package: str) -> Any:
     """Import the module that talks to one kind of cluster, which needs a package of its own."""
     try:
-        return importlib.import_module(module)
+        with _own_interrupts():
+            return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] != package:
             raise
         raise MissingDependencyError(
             f"cluster: expected {package}, got nothing: pip install 'pbdist[{extra}]'"
         ) from error
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep what this process does on Ctrl-C: the import of dask-jobqueue makes it an end with exit code 0."""
+    before = signal.getsignal(signal.SIGINT)
+    interrupted = False
+    try:
+        yield
+    except SystemExit:
+        interrupted = True
+    finally:
+        if signal.getsignal(signal.SIGINT) is not before:
+            signal.signal(signal.SIGINT, before)
+    if interrupted:
+        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt

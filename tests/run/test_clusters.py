@@ -5,6 +5,8 @@ import logging
 import multiprocessing
 import os
 import re
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from dask_kubernetes import operator
 from distributed import Client
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
+from pbdist.run import clusters
 from pbdist.run.clusters import WORKER_ENVIRONMENT, start_cluster
 from pbdist.run.clusters_jobqueue import job_class, job_queue_cluster
 from pbdist.run.clusters_kubernetes import cluster_specification
@@ -81,6 +84,44 @@ def test_the_end_of_workers_is_neither_waited_for_nor_told(caplog: pytest.LogCap
         handle.__exit__(None if error is None else type(error), error, None)
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING or one.exc_info]
     assert not [child for child in multiprocessing.active_children() if child.is_alive()]
+
+
+HANDLER = """
+import signal
+from pbdist.errors import InvalidInputError
+from pbdist.run.clusters import start_cluster
+from pbdist.run.profile import SlurmProfile
+
+before = signal.getsignal(signal.SIGINT)
+try:
+    start_cluster(SlurmProfile.model_validate({"workers": 1, "memory": "1GiB", "interface": "none0"}))
+except InvalidInputError:
+    import dask_jobqueue.runner
+    print(signal.getsignal(signal.SIGINT) is before)
+"""
+
+
+def test_a_package_does_not_decide_what_ctrl_c_does() -> None:
+    """The import of dask-jobqueue, which a new process does, makes it an end with exit code 0."""
+    done = subprocess.run([sys.executable, "-c", HANDLER], capture_output=True, text=True, timeout=240, check=True)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_an_interrupt_that_a_package_takes_while_it_is_imported_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        "import signal, sys\nsignal.signal(signal.SIGINT, lambda *_: sys.exit())\nsignal.raise_signal(signal.SIGINT)"
+    )
+    (tmp_path / "taking_interrupts.py").write_text(program)
+    monkeypatch.syspath_prepend(tmp_path)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            clusters._optional("taking_interrupts", "none", "none")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 QUEUES = {"slurm": "#SBATCH ", "pbs": "#PBS ", "sge": "#$ ", "lsf": "#BSUB "}
