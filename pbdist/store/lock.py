@@ -278,7 +278,8 @@ def _flock(path: Path, store: str) -> int:
 
 def _check_regular(path: Path) -> None:
     """Refuse what is no lock: looked at before it is opened, which a named pipe or a device would notice."""
-    with suppress(FileNotFoundError):
+    # Where the folder around it is none, there is no lock; that it cannot be made is told by who makes it.
+    with suppress(FileNotFoundError, NotADirectoryError):
         found = os.lstat(path)
         kind = kind_of(found.st_mode)
         if kind != "file":
