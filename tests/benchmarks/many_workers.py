@@ -125,7 +125,7 @@ def _cluster(workers: int, working: int) -> Iterator[tuple[Path, list["subproces
         finally:
             for process in processes:
                 process.kill()
-                process.wait()
+                process.communicate()
 
 
 def _share(count: int, number: int) -> int:

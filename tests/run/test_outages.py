@@ -122,13 +122,13 @@ def test_a_run_outlives_an_outage(seconds: int, proxy: TcpProxy, tmp_path: Path)
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_an_outage_without_an_end_ends_the_run_with_one_line(proxy: TcpProxy, tmp_path: Path) -> None:
     path, url = write_study(tmp_path, LONG), "s3://studies/endless/s.zarr"
     with run_command(path, url, proxy, "--patience", "4") as driver:
         until_committed(driver, url, 3)
         proxy.cut()
-        _, errors = driver.communicate(timeout=300)
+        _, errors = driver.communicate(timeout=500)
     assert driver.returncode == 1, errors
     last = errors.splitlines()[-1]
     assert last.startswith("pbdist: error: the store could not be reached for ")
@@ -137,7 +137,7 @@ def test_an_outage_without_an_end_ends_the_run_with_one_line(proxy: TcpProxy, tm
     assert sum("64 cells are in the store, " in line for line in errors.splitlines()) == 1
     proxy.mend()
     with run_command(path, url, proxy) as driver:
-        _, errors = driver.communicate(timeout=300)
+        _, errors = driver.communicate(timeout=500)
     assert driver.returncode == 0, errors
     serial = run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
     assert contents(place_at(url)) == contents(serial.place)
