@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,23 @@ def commits_of(place: Place) -> int:
     return sum(b'"commit"' in place.read(name) for name in names)
 
 
+class Singles(Iterator[Any]):
+    """Tasks of one batch each, so that none goes on while its worker is held."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self._items = iter(items)
+        self._next: list[Any] = []
+
+    def __next__(self) -> Any:
+        if not self._next:
+            item = next(self._items)
+            self._next = [item]
+            if isinstance(item, Task):
+                pairs = zip(item.batches, item.cells, strict=True)
+                self._next = [replace(item, batches=(batch,), cells=(cells,)) for batch, cells in pairs]
+        return self._next.pop(0)
+
+
 class Held(dask_executor.DaskExecutor):
     """Workers that compute no further batch while they are held."""
 
@@ -43,7 +61,7 @@ class Held(dask_executor.DaskExecutor):
                 sleep(0.2)
             return task(item)
 
-        return super().run(waiting, items)
+        return super().run(waiting, Singles(items))
 
 
 if __name__ == "__main__":

@@ -109,12 +109,12 @@ def test_all_jobs_are_cancelled_and_the_driver_is_killed(
 ) -> None:
     path, expected = study
     store = tmp_path / "s.zarr"
-    with started_held(slurm, path, store, 20) as driver:
+    with started_held(slurm, path, store, 8) as driver:
         wait_until(lambda: commits(store) > 0, driver)
         for job in slurm.jobs():
             slurm.tell("scancel", job)
         # Jobs that came after them have gone on.
-        wait_until(lambda: commits(store) >= 20, driver)
+        wait_until(lambda: commits(store) >= 8, driver)
         driver.send_signal(signal.SIGKILL)
         driver.wait()
     assert results_of(store) != expected
