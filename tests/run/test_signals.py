@@ -173,9 +173,12 @@ def started(folder: Path, text: str) -> Iterator[Run]:
     try:
         yield Run(process, study, log, text)
     finally:
-        for left in [process, *others_of(process.pid)]:
-            left.kill()
+        others = others_of(process.pid)
+        process.kill()
         process.communicate()
+        # They end by themselves, Python's tracker last: it removes what the others leave behind.
+        for left in psutil.wait_procs(others, timeout=WAIT_SECONDS)[1]:
+            left.kill()
 
 
 @pytest.fixture(scope="module")
