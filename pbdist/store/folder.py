@@ -188,19 +188,22 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def walk(self, under: str = "") -> Iterator[Entry]:
-        """Yield all that lies in a folder, and after each folder what lies in that; as `entries`."""
+    def walk(self, under: str = "", *, open_only: bool = False) -> Iterator[Entry]:
+        """Yield all that lies in a folder, and after each folder what lies in that; as `entries`.
+
+        A folder that this user may not list is an error, or with `open_only` one in which nothing is found.
+        """
         try:
             with self._naming(under):
                 folder = self._descriptor(_parts(under) if under else [], flags=LISTED)
         except (FileNotFoundError, NotADirectoryError):
             return
         try:
-            yield from self._walked(folder, f"{under}/" if under else "")
+            yield from self._walked(folder, f"{under}/" if under else "", open_only=open_only)
         finally:
             os.close(folder)
 
-    def _walked(self, folder: int, prefix: str) -> Iterator[Entry]:
+    def _walked(self, folder: int, prefix: str, *, open_only: bool) -> Iterator[Entry]:
         with self._naming(prefix):
             found = entries(folder, prefix)
         for entry in found:
@@ -212,8 +215,12 @@ class Folder:
                     inner = os.open(entry.name[len(prefix) :], LISTED | os.O_NOFOLLOW, dir_fd=folder)
             except (FileNotFoundError, NotADirectoryError):  # another thing meanwhile
                 continue
+            except PermissionError:
+                if open_only:
+                    continue
+                raise
             try:
-                yield from self._walked(inner, f"{entry.name}/")
+                yield from self._walked(inner, f"{entry.name}/", open_only=open_only)
             finally:
                 os.close(inner)
 

@@ -39,7 +39,8 @@ def refuse_links(place: Place, under: str = "") -> None:
     if not isinstance(place, LocalPlace):
         return
     check_lock(place)
-    for name, kind, _ in place.walk(under):
+    # What this user may not list, nothing is reached by way of.
+    for name, kind, _ in place.walk(under, open_only=True):
         if kind not in {"file", "folder"} and is_of_store(name):
             path = f"{place.url}/{name}"
             raise refusal(path, "file or folder", kind, os.readlink(path) if kind == "link" else None)

@@ -129,11 +129,11 @@ class LocalPlace:
             if entry.kind == "file":
                 yield entry.name, entry.size
 
-    def walk(self, under: str = "") -> Iterator[Entry]:
-        """Yield all that there is, folder by folder, and follow no link."""
+    def walk(self, under: str = "", *, open_only: bool = False) -> Iterator[Entry]:
+        """Yield all that there is, folder by folder, and follow no link; `open_only` as in `Folder.walk`."""
         start = len(self._below("x")) - 1
         try:
-            for entry in self._folder.walk(self._below(under)):
+            for entry in self._folder.walk(self._below(under), open_only=open_only):
                 yield entry._replace(name=entry.name[start:]) if start else entry
         except IrregularError:
             if not self.lenient:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def test_what_cannot_be_started_is_raised_here() -> None:
         start_sheltered(start, lambda _: None)
 
 
+@pytest.fixture
+def interrupts_of_python() -> Iterator[None]:
+    """Ctrl-C as Python has it: a package that another test imports may have changed it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts_of_python")
 def test_an_interrupt_ends_the_waiting_and_what_was_started() -> None:
     stopped: list[str] = []
 

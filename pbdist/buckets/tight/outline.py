@@ -24,6 +24,8 @@ LONGEST, LONGEST_GIVEN = 1 << 22, 1 << 25
 TRIVIAL_WIDTH = 1e-6
 #: So many cells from 0, a position is still told from its neighbours with some bits to spare.
 _FARTHEST_CELL = 2.0**48
+#: By how many nats the other direction's δ is larger where it decides how well this one need be known.
+_CLEARLY_LARGER = 5.0
 
 
 class TableOutline:
@@ -126,13 +128,14 @@ class TableOutline:
     def _floor(self, axis: int) -> FloatArray | None:
         """Logarithms of what δ need not be known better than, shape (R, E): that of infinite and far losses alone.
 
-        Where the larger direction alone is to be met, that of the other one as well.
+        Where the larger direction alone is to be met, that of the other one as well, if it is clearly the larger one.
         """
         apart = self.apart.get(self.directions[axis])
         floor = None if apart is None else apart.lower
         if not self.together or self.symmetric:
             return floor
-        other: FloatArray = self.log_lower[1 - axis]
+        own, other = self.log_lower[axis], self.log_lower[1 - axis]
+        other = np.where(other - _CLEARLY_LARGER > own, other, -np.inf)
         return other if floor is None else np.maximum(floor, other)
 
     def groups(self, points: Sequence[Point]) -> list[Group]:
