@@ -269,7 +269,9 @@ def check(draw: random.Random) -> tuple[int, list[str]]:
     return 2 * len(rounds) * len(epsilon), wrong
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=[pytest.mark.cluster, pytest.mark.timeout(1800)]) for part in (1, 2, 3))]
+)
 def test_random_compositions_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
     draw = random.Random(f"{SEED} {part}")  # noqa: S311
     compared = 0

@@ -218,7 +218,7 @@ def test_a_failing_batch_and_a_running_scheduler(tiny: StudySpec, tmp_path: Path
     assert results_of(stored.path) == results_of(tmp_path / "serial.zarr")
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.parametrize("first", [1, 12])
 def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], tmp_path: Path, first: int) -> None:
     path, expected = longer
@@ -236,7 +236,7 @@ def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], t
     assert results_of(store) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"
@@ -258,7 +258,7 @@ def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[s
     assert results_of(store) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_killed_worker_loses_nothing(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"
@@ -311,7 +311,7 @@ def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, precision
     assert size <= plan.store_bytes
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 def test_a_lost_scheduler_ends_the_run_with_an_error(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"

@@ -74,7 +74,8 @@ def remove_deleted(place: MemoryPlace) -> None:
 
 
 @pytest.mark.slow
-def test_every_one_of_ten_thousand_damages_is_found(whole: tuple[dict[str, bytes], StudySpec]) -> None:
+@pytest.mark.parametrize("damages", [DAMAGES // 5, pytest.param(DAMAGES, marks=pytest.mark.cluster)])
+def test_every_one_of_many_damages_is_found(whole: tuple[dict[str, bytes], StudySpec], damages: int) -> None:
     files, _ = whole
     place = MemoryPlace(dict(files))
     check = check_store(place)
@@ -82,7 +83,7 @@ def test_every_one_of_ten_thousand_damages_is_found(whole: tuple[dict[str, bytes
     assert (check.strays, check.committed, check.cells) == ((), check.batches, 5)
     generator = random.Random(2026)  # noqa: S311 -- no secret
     undetected = []
-    for _ in range(DAMAGES):
+    for _ in range(damages):
         change = damaged(files, generator)
         place.files.update(change)
         remove_deleted(place)
