@@ -86,7 +86,9 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         yield f"stray, no harm: {name}"
     yield from _more(found.check.strays, "strays")
     if found.check.damaged:
-        yield f"checked: {len(found.check.damaged):,} files are damaged: run the study again to compute them anew"
+        count, irregular = len(found.check.damaged), found.check.irregular
+        advice = f"remove or put back the {irregular:,} that are no files, and " if irregular else ""
+        yield f"checked: {count:,} files are damaged: {advice}run the study again to compute them anew"
     else:
         yield "checked: every file that was written is what it was then"
 

@@ -41,6 +41,8 @@ class StoreCheck:
     strays
         Files that belong to nothing: left behind by killed processes, or put there by somebody else. No harm. Of what
         is no file the kind follows the name.
+    irregular
+        How many of the damaged are links, or else no regular files: a run refuses them.
     """
 
     batches: int
@@ -50,6 +52,7 @@ class StoreCheck:
     damaged: tuple[tuple[str, str], ...]
     failed: tuple[tuple[str, int, str], ...]
     strays: tuple[str, ...]
+    irregular: int = 0
 
     @property
     def healthy(self) -> bool:
@@ -115,6 +118,7 @@ def check_store(where: str | Path | Place) -> StoreCheck:
         damaged=tuple(sorted(damaged.items())),
         failed=tuple(item for check in checks for item in check.failed),
         strays=tuple(strays),
+        irregular=len(foreign),
     )
 
 

@@ -174,6 +174,8 @@ def hold(
         The lock cannot be written.
     """
     store = place_at(where)
+    if isinstance(store, LocalPlace) and os.path.islink(store.url) and not os.path.exists(store.url):
+        raise refusal(store.url, "store", "link", os.readlink(store.url))
     place, name = _lock_of(store)
     held = Held(_myself(), patience)
     if isinstance(place, LocalPlace):
@@ -285,7 +287,7 @@ def _check_regular(path: Path) -> None:
         if kind != "file":
             raise refusal(str(path), "file", kind, os.readlink(path) if kind == "link" else None)
         if found.st_nlink > 1:
-            raise refusal(str(path), "file", "file that has another name too")
+            raise refusal(str(path), "file", "file that has another name too, and this name of it is in the way")
 
 
 def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float) -> None:

@@ -22,7 +22,7 @@ from pbdist.store import check_store, hold, open_store, place_at
 from pbdist.store.commit import record_document, record_file
 from pbdist.store.irregular import IrregularError, OversizeError
 from pbdist.store.skeleton import write_extensions
-from tests.studies import files_of, write_study
+from tests.studies import TINY, files_of, write_study
 
 STUDY = """\
 format: 1
@@ -481,3 +481,22 @@ def test_a_file_is_not_read_beyond_what_belongs_there(tmp_path: Path) -> None:
     with pytest.raises(OversizeError, match="at most 4 bytes, got 5 bytes"):
         place.read("a", 4)
     assert place.zarr_store(lambda _: 5) == place.zarr_store(lambda _: 4)
+
+
+def test_a_store_that_is_a_link_to_nothing_is_refused_and_nothing_is_made(tmp_path: Path, asked: Asked) -> None:
+    store = tmp_path / "s.zarr"
+    store.symlink_to(tmp_path / "nowhere" / "x")
+    path = write_study(tmp_path, TINY)
+    code, told = asked("run", path, "--store", store, "--serial")
+    assert code == 2
+    assert f"{store}: expected a store or nothing, got a link to '{tmp_path / 'nowhere' / 'x'}'" in told
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_check_tells_what_is_to_be_removed_before_a_run(store: Path, outside: Path, asked: Asked) -> None:
+    chunk = next(path for path in sorted(store.rglob("0")) if path.is_file())
+    chunk.unlink()
+    chunk.symlink_to(outside / "thesis.tex")
+    code, told = asked("status", store, "--check")
+    assert code == 1
+    assert "remove or put back the 1 that are no files, and run the study again" in told
