@@ -91,7 +91,7 @@ def checked_precision(tolerance: Any, buckets: Any, width: float | None) -> Prec
             raise InvalidInputError("buckets: expected none beside factor with method tight, got both")
     if tolerance is not None:
         number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-        if not number or not SMALLEST_TOLERANCE <= float(tolerance) <= 1.0:
+        if not number or not SMALLEST_TOLERANCE <= tolerance <= 1:
             raise InvalidInputError(
                 f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
             )
@@ -159,11 +159,13 @@ def checked_compositions(compositions: Any) -> IntArray:
         values = np.atleast_1d(np.asarray(compositions))
     except ValueError:
         raise InvalidInputError(
-            f"compositions: expected whole numbers of at least 1, got {shown(compositions)}"
+            f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(compositions)}"
         ) from None
     whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool(np.all(values == np.floor(values))))
     if values.ndim != 1 or values.size == 0 or not whole:
-        raise InvalidInputError(f"compositions: expected whole numbers of at least 1, got {shown(compositions)}")
+        raise InvalidInputError(
+            f"compositions: expected whole numbers of at least 1 and at most 2^62, got {shown(compositions)}"
+        )
     for value in values.tolist():
         if not 1 <= value <= MAX_COMPOSITIONS:
             raise InvalidInputError(
