@@ -233,3 +233,25 @@ def test_that_no_epsilon_does_is_no_miss() -> None:
         warnings.simplefilter("error")
         found = epsilon_bounds(ApproximateDP(1.0, 1e-3), compositions=2, delta=[1e-4, 0.5])
     assert found.epsilon_upper.values.ravel().tolist() == [math.inf, 0.0]
+
+
+def test_a_tolerance_of_very_many_digits_is_refused_in_words() -> None:
+    for ask in (
+        lambda: privacy_bounds(Gaussian(1.0), compositions=1, epsilon=1.0, tolerance=10**400),
+        lambda: epsilon_bounds(Gaussian(1.0), compositions=1, delta=1e-5, tolerance=10**400),
+    ):
+        with pytest.raises(InvalidInputError, match="tolerance: expected a number from"):
+            ask()
+
+
+@pytest.mark.parametrize("tolerance", [1.0, 0.75, 0.3])
+def test_a_large_tolerance_is_met_on_the_second_pass(tolerance: float) -> None:
+    """The direction that is a little larger no longer makes the other one's grid coarser."""
+    bounds = privacy_bounds(
+        SubsampledGaussian(4.0, 0.01), compositions=65_536, epsilon=[1.0, 2.0, 3.0], tolerance=tolerance
+    )
+    lower, upper = bounds.delta_lower.values, bounds.delta_upper.values
+    assert (upper <= (1.0 + tolerance) * lower).all()
+    # At ε = 3 it is 1.141893e-06, within a part in a million.
+    assert lower[0, 2] <= 1.141895e-06
+    assert upper[0, 2] >= 1.141891e-06

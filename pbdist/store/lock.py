@@ -287,7 +287,7 @@ def _check_regular(path: Path) -> None:
         if kind != "file":
             raise refusal(str(path), "file", kind, os.readlink(path) if kind == "link" else None)
         if found.st_nlink > 1:
-            raise refusal(str(path), "file", "file that has another name too, and this name of it is in the way")
+            raise refusal(str(path), "file", "file that has another name too")
 
 
 def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float) -> None:
