@@ -36,6 +36,7 @@ def privacy_bounds(
     buckets: int | None = None,
     factor: float | None = None,
     direction: str = "both",
+    floor: float | None = None,
 ) -> xr.Dataset:
     """Bound δ(ε) after r compositions from both sides.
 
@@ -64,6 +65,9 @@ def privacy_bounds(
     direction : {"both", "each"}, optional
         ``"both"``: δ as in approximate differential privacy, the larger of the two directions. ``"each"``: both, along
         a leading dimension ``direction``: "A||B" is the divergence of A from B, "B||A" that of B from A.
+    floor : float, optional
+        With ``"tight"``: where the upper bound on δ is at most that, the tolerance need not be met; 1e-40 by default,
+        which is below 2^-128. 0 asks for it at any δ, and takes longer.
 
     Returns
     -------
@@ -106,6 +110,7 @@ def privacy_bounds(
         buckets=buckets,
         factor=factor,
         together=direction == "both",
+        floor=floor,
     )
     values = {name: getattr(table, name) for name in _LONG_NAMES}
     dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, EPSILON)

@@ -15,13 +15,18 @@ from pbdist.buckets.tight.plan import Group
 from pbdist.buckets.tight.points import Means, Point
 from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.errors import PrecisionError
-from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
+from pbdist.pld import ladder_bounds
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["LONGEST", "LONGEST_GIVEN", "TightBounds", "TightTable", "factor_counts", "tight_bounds"]
 
-#: Passes at most.
-_PASSES = 8
+#: Passes at most, and where a ladder follows.
+_PASSES, _QUICK_PASSES = 8, 2
+#: For so many points at most the ladder comes second.
+_FEW_POINTS = 12
+#: No ladder looks deeper.
+LEAST_FLOOR = 1e-130
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
 _UNRESOLVED = -600.0
 #: How much wider the next attempt is where a width does not do.
@@ -43,12 +48,15 @@ class TightBounds:
         The smallest loss width used, nats.
     states : dict of (Direction, int) to TiltedMasses
         The last state of every direction and r.
+    slow : bool
+        Whether some points were not known by few frequencies.
     """
 
     log_lower: FloatArray
     log_upper: FloatArray
     width: float
     states: dict[tuple[Direction, int], TiltedMasses]
+    slow: bool = False
 
 
 def tight_bounds(
@@ -62,6 +70,8 @@ def tight_bounds(
     strict: bool = True,
     keep_states: bool = False,
     together: bool = False,
+    floor: float = 0.0,
+    climbs: bool = True,
 ) -> TightBounds:
     """Bound δ for every r and ε.
 
@@ -85,6 +95,10 @@ def tight_bounds(
     together : bool, optional
         Whether the larger of the two directions alone is to meet the tolerance: the other one's bounds then only need
         to show that it is the smaller one.
+    floor : float, optional
+        Where an upper bound is at most that, no tolerance is to be met.
+    climbs : bool, optional
+        Whether a ladder may be asked where this method does not do; if not, it does not try for long either.
 
     Raises
     ------
@@ -102,33 +116,80 @@ def tight_bounds(
         buckets=buckets,
         keep_states=keep_states,
         together=together,
+        floor=floor,
     )
+    table.may_climb = climbs
     table.solve(strict=strict)
     if table.symmetric:
         table.log_lower[1], table.log_upper[1] = table.log_lower[0], table.log_upper[0]
-    return TightBounds(np.minimum(table.log_lower, 0.0), table.log_upper, min(table.widths), table.states)
+    return TightBounds(np.minimum(table.log_lower, 0.0), table.log_upper, min(table.widths), table.states, table.slow)
 
 
 class TightTable(TableOutline):
     """The bounds, pass by pass."""
+
+    #: Whether the ladder may be asked, and whether points were not known by few frequencies.
+    may_climb, slow = True, False
 
     def solve(self, *, strict: bool) -> None:
         """Fill the table."""
         every = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
         if not self.fixed and not self.keep_states and self.solved_in_closed_form():
             return
+        laddered = self._climbs and self.may_climb and len(every) > _FEW_POINTS and self._by_ladder()
         wanted = self._wanted_first()
         if any(wanted.values()):
-            self._passes(wanted)
-        else:
+            self._passes(wanted, _PASSES if laddered or not self._climbs else _QUICK_PASSES)
+        elif not laddered:
             self.widths.append(self.lattice or TRIVIAL_WIDTH)
+        if not self.may_climb and not self.fixed:
+            return
+        if self._climbs and not laddered and any((wanted := self._wanted_first()).values()) and self._by_ladder():
+            wanted = self._wanted_first()
+        if self._climbs and not laddered and any(wanted.values()):
+            self._passes(wanted, _PASSES)
         if strict and not self.fixed:
             self._check(every)
 
-    def _passes(self, wanted: dict[Direction, dict[tuple[int, int], Means]]) -> None:
+    @property
+    def _climbs(self) -> bool:
+        """Whether the ladder may serve: nothing is fixed, and no tilted states are asked for."""
+        return not self.fixed and not self.keep_states
+
+    def _by_ladder(self) -> bool:
+        """Take over what a ladder of lattices tells of all points; whether there is one."""
+        found = ladder_bounds(
+            self.counts,
+            self.rounds,
+            self.epsilon,
+            tolerance=self.tolerance,
+            floor=max(self.floor, LEAST_FLOOR),
+            together=self.together,
+        )
+        if found is None:
+            return False
+        with np.errstate(divide="ignore"):
+            log_lower, log_upper = np.log(found.lower), np.log(found.upper)
+        slack = 4.0 * UNIT_ROUNDOFF
+        for axis in range(len(self.directions)):
+            lower, upper = log_lower[axis], log_upper[axis]
+            np.maximum(
+                self.log_lower[axis],
+                lower - slack * (1.0 + np.abs(np.where(lower > -np.inf, lower, 0.0))),
+                out=self.log_lower[axis],
+            )
+            np.minimum(
+                self.log_upper[axis],
+                upper + slack * (1.0 + np.abs(np.where(upper > -np.inf, upper, 0.0))),
+                out=self.log_upper[axis],
+            )
+        self.widths.append(found.spacing)
+        return True
+
+    def _passes(self, wanted: dict[Direction, dict[tuple[int, int], Means]], passes: int) -> None:
         """Compute what is wanted, again and again where it misses the tolerance and another pass may help."""
         before: dict[tuple[int, int, int], float] = {}
-        for attempt in range(_PASSES):
+        for attempt in range(passes):
             errors: dict[tuple[int, int, int], float] = {}
             used: dict[tuple[int, int, int], Means] = {}
             groups = deque(self.groups(self.points(wanted, self._found())))
@@ -137,6 +198,7 @@ class TightTable(TableOutline):
                 results = self._pass(group)
                 if group.few:
                     done = {found.point for found in results}
+                    self.slow |= any(point not in done for point in group.points)
                     left = [point.without_few(self.tolerance) for point in group.points if point not in done]
                     groups.extend(self.groups(left))
                 for found in results:
@@ -246,7 +308,7 @@ class TightTable(TableOutline):
 
     def _bracket(self, cell: tuple[int, int, int]) -> float:
         lower, upper = min(self._judged_lower(cell), 0.0), float(self.log_upper[cell])
-        if upper == -math.inf or upper <= lower:
+        if upper == -math.inf or upper <= lower or upper <= self._log_floor:
             return 0.0
         return math.expm1(min(upper - lower, 700.0)) if lower > -math.inf else math.inf
 
@@ -291,7 +353,7 @@ class TightTable(TableOutline):
         So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
         """
         log_upper = float(self.log_upper[cell])
-        if log_upper < _UNRESOLVED:
+        if log_upper < _UNRESOLVED or log_upper <= self._log_floor:
             return True
         if self._judged_lower(cell) > -math.inf:
             return False

@@ -1,0 +1,241 @@
+"""Which lattices: spacing, far part and window of a leaf, from a rough picture of its losses. Nothing here is a bound.
+
+A lattice of spacing h adds h²/6 to the variance of every leaf's loss above, and takes h²/12 from it below; so does
+every coarsening, relative to the variance then reached. Adding a variance v moves ln δ by at most about v (θ(θ+1) +
+1/V + 1/√V) / 2 at an ε whose saddle point is θ, with the variance V there.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.pld.ladder import Limits
+from pbdist.pld.leaf import Lattice
+from pbdist.pld.profile import LossProfile
+from pbdist.types import FloatArray, IntArray
+
+__all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
+
+#: Places of a leaf, at most.
+MOST_PLACES = 1 << 21
+#: Part of the tolerance that the spacing, and that the far part may take.
+_OF_SPACING, _OF_FAR = 0.6, 0.25
+#: Saddle points are looked for at these.
+_TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 129)))
+#: By so much what lies above the largest ε may be cut, nats: hardly anything comes down from there.
+_MARGIN = 25.0
+#: By how much rounding may add to all masses, relative to the tolerance, before it is computed with more care.
+_ADDED = 1e-2
+#: Spacings up to here, nats, keep half of the farthest loss of a product within what e^x may be taken of.
+_WIDEST = 50.0
+#: Numbers of places that are as quickly computed with as fewer.
+_FEW = 2048
+#: Cores of fewer places than this are not made coarser, in general and where all losses are multiples of one number.
+_FEWEST, _LATTICE = 512, 1 << 15
+#: Largest ratio of the spacings.
+_COARSEST = 512
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A leaf's lattices, one for each pair, and what the ladder may lose."""
+
+    lattices: tuple[Lattice, ...]
+    limits: Limits
+
+
+def chosen_spacings(
+    profiles: Sequence[tuple[LossProfile, int]], rounds: IntArray, epsilon: FloatArray, tolerance: float, floor: float
+) -> FloatArray:
+    """About the largest spacings with which the bounds meet: of the state of 1, 2, 4, .. rounds.
+
+    A state of 2^j rounds occurs r / 2^j times in one of r.
+    """
+    tilts = _TILTS
+    cumulants = [np.zeros(tilts.size) for _ in range(3)]
+    for profile, count in profiles:
+        if profile.loss.size:
+            values = profile.cumulants(tilts)
+            cumulants = [total + count * value for total, value in zip(cumulants, values, strict=True)]
+    k, mean, variance = cumulants
+    leaves = sum(count for _, count in profiles)
+    doublings = int(np.max(rounds)).bit_length()
+    allowed = np.full(doublings, np.inf)
+    stages = 1.0 + 0.5 * math.log2(int(np.max(rounds)) * leaves)
+    for r in rounds.tolist():
+        tilt = np.interp(epsilon / r, mean, tilts)
+        v = np.maximum(r * np.interp(tilt, tilts, variance), 1e-300)
+        exponent = r * np.interp(tilt, tilts, k) - tilt * epsilon
+        log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * v))
+        told = (log_delta > math.log(floor)) & (tilt < tilts[-1])
+        if not told.any():
+            continue
+        sharpness = float(np.max(0.5 * (tilt * (tilt + 1.0) + 1.0 / v + 1.0 / np.sqrt(v))[told]))
+        parts = 2.0 ** np.arange(doublings)
+        each = _OF_SPACING * tolerance * parts / (0.25 * r * leaves * sharpness * stages)
+        allowed = np.where(parts <= r, np.minimum(allowed, each), allowed)
+    result: FloatArray = np.sqrt(allowed)
+    return result
+
+
+def chosen_lattices(
+    profiles: Sequence[tuple[LossProfile, int]],
+    top: int,
+    largest: float,
+    spacings: FloatArray,
+    *,
+    tolerance: float,
+    floor: float,
+) -> Chosen | None:
+    """Choose the lattices of a spacing, None where they would be too large.
+
+    Parameters
+    ----------
+    profiles : sequence of (LossProfile, int)
+        The pairs of a round, and how often each occurs in it.
+    top : int
+        The largest number of rounds.
+    largest : float
+        The largest ε, nats.
+    spacings : ndarray
+        Of the state of 1, 2, 4, .. rounds, nats.
+    tolerance, floor : float
+    """
+    spacing = float(spacings[0])
+    leaves = top * sum(count for _, count in profiles)
+    lost = 0.1 * tolerance * max(floor, 1e-290)
+    largest += _MARGIN
+    lattices = {profile.lattice for profile, _ in profiles}
+    lattice = lattices.pop() if len(lattices) == 1 else 0.0
+    if lattice > _WIDEST:
+        # Of such losses one alone reveals the input.
+        lattice = 0.0
+    step = math.sqrt(12.0 * _OF_FAR * tolerance / max(math.log2(leaves), 1.0))
+    pictures = [_Picture(profile, lost / leaves, largest) for profile, _ in profiles]
+    if lattice > 0.0:
+        spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)
+        spacings = np.maximum(spacings, lattice)
+    else:
+        atom = max(profile.heaviest_atom for profile, _ in profiles)
+        if 0.1 * spacing < atom <= largest:
+            spacing = atom / math.ceil(atom / spacing)
+        coarse, cores = _far_part(pictures, spacing, step)
+        places = max(
+            2.0 * core / spacing + (p.above + p.below) / (coarse * spacing)
+            for p, core in zip(pictures, cores, strict=True)
+        )
+        if coarse == 1:
+            places = max(picture.above + picture.below for picture in pictures) / spacing
+        if places > 0.5 * MOST_PLACES:
+            # As fine as can be, whatever that tells.
+            spacing *= 4.0 * places / MOST_PLACES
+            coarse, cores = _far_part(pictures, spacing, step)
+    result = []
+    for picture, core in zip(pictures, cores, strict=True):
+        wide = coarse * spacing
+        low, high = -coarse * math.ceil(picture.below / wide), coarse * math.ceil(picture.above / wide)
+        low, high = min(low, -coarse), max(high, coarse)
+        inner = (
+            (low, high)
+            if coarse == 1
+            else (
+                max(low, -coarse * math.ceil(core / wide)),
+                min(high, coarse * math.ceil(core / wide)),
+            )
+        )
+        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_PLACES:
+            return None
+        result.append(Lattice(spacing, coarse, inner, low, high))
+    limits = Limits(
+        lost,
+        step,
+        _RARE,
+        _ADDED * tolerance,
+        largest,
+        tuple((spacings * (1.0 + 1e-9)).tolist()),
+        _LATTICE if lattice > 0.0 else _FEWEST,
+    )
+    return Chosen(tuple(result), limits)
+
+
+#: Product of the spacing of the far part with the root of its mass, relative to the core's deviation and `step`.
+_RARE = 0.2
+
+
+class _Picture:
+    """Losses of one pair as points: where they end, how steep their masses are, and how rare."""
+
+    def __init__(self, profile: LossProfile, lost: float, largest: float) -> None:
+        loss, log_a = profile.loss, profile.log_a
+        self.above = self.below = 0.0
+        if loss.size == 0:
+            self.loss = self.slope = self.rarity = np.zeros(0)
+            self.deviation = 0.0
+            return
+        with np.errstate(over="ignore", under="ignore"):
+            a, b = np.exp(log_a), np.exp(np.minimum(log_a - loss, 700.0))
+        seen_above = np.flatnonzero(np.cumsum(a[::-1])[::-1] > lost)
+        seen_below = np.flatnonzero(np.cumsum(b) > lost)
+        if seen_above.size:
+            self.above = min(max(float(profile.upper[seen_above[-1]]), 0.0), largest)
+        if seen_below.size:
+            self.below = min(max(-float(profile.lower[seen_below[0]]), 0.0), largest)
+        log_u = log_a - 0.5 * loss
+        kept = (loss <= self.above) & (loss >= -self.below)
+        if not kept.any():
+            self.loss = self.slope = self.rarity = np.zeros(0)
+            return
+        u = np.where(kept, np.exp(np.minimum(log_u - log_u[kept].max(), 0.0)), 0.0)
+        u /= u.sum()
+        mean = float(u @ loss)
+        size = np.abs(loss)
+        order = np.argsort(size)
+        self.loss = size[order]
+        self.rarity = np.maximum(1.0 - np.cumsum(u[order]), 0.0)
+        self.rarity = np.concatenate(([1.0], self.rarity[:-1]))
+        # Slopes of the density between neighbours.
+        gaps = np.maximum(profile.upper - profile.lower, 1e-300)
+        density = log_u - np.log(gaps)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            between = np.abs(np.diff(density)) / np.maximum(np.diff(loss), 1e-300)
+        slope = np.zeros(loss.size)
+        slope[1:], slope[:-1] = between, np.maximum(slope[:-1], between)
+        slope = np.where(kept & (gaps > 0.0), slope, 0.0) + 0.5
+        # From each size on, the steepest.
+        self.slope = np.maximum.accumulate(slope[order][::-1])[::-1]
+        self.u, self.mean, self.places = u[order], mean, loss[order]
+
+    def core(self, wide: float, step: float) -> float:
+        """Return the loss from which on a spacing will do."""
+        if self.loss.size == 0:
+            return 0.0
+        steep = self.slope * wide > step
+        last_steep = float(self.loss[np.flatnonzero(steep)[-1]]) if steep.any() else 0.0
+        # The deviation of what lies within each size.
+        weights = np.cumsum(self.u)
+        mean = np.cumsum(self.u * self.places) / np.maximum(weights, 1e-300)
+        variance = np.cumsum(self.u * self.places**2) / np.maximum(weights, 1e-300) - mean**2
+        usual = self.rarity > (_RARE * step) ** 2 * np.maximum(variance, 0.0) / wide**2
+        last_usual = float(self.loss[np.flatnonzero(usual)[-1]]) if usual.any() else 0.0
+        return max(last_steep, last_usual)
+
+
+def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tuple[int, list[float]]:
+    """Choose how much coarser the far part is, and the core of each pair."""
+    best: tuple[float, int, list[float]] | None = None
+    coarse = 1
+    while coarse <= _COARSEST:
+        wide = coarse * spacing
+        cores = [min(picture.core(wide, step), max(picture.above, picture.below)) for picture in pictures]
+        places = 0.0
+        for picture, core in zip(pictures, cores, strict=True):
+            whole = picture.above + picture.below
+            places += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FEW
+        if best is None or places < best[0]:
+            best = (places, coarse, cores)
+        coarse *= 2
+    if best is None:
+        return 1, [0.0] * len(pictures)
+    return best[1], best[2]
