@@ -7,15 +7,21 @@ bits of its largest element. With A and B the tilted rows, L the length of the t
 
     |computed - exact| <= (3 ε + 41 u) 1.001 ‖A‖₂ ‖B‖₂ 2^(-τ j).
 
-Underflow moves a tilted element by less than 2^-1074 times 8 n L log2 L, that is nothing beside a term of at least
-2^-53, as A and B have an element of at least 1/2 each; the factor 1.002 pays for it. Vectors that need too many
-tilts, or whose range no tilt covers, are left to the chunks.
+Underflow moves a result by less than 2^-800: tilted elements are at most 2^201, so that 8 n L log2 L elements that are
+wrong by 2^-1074 each cannot add more. No element exceeds the number of its terms times the largest product that meets in
+it: where that is less than its bound, it is told to be 0 within that.
+
+Vectors that are not nearly as high as their hull are parted, and the products of the parts summed. Those that no few
+tilts of few parts serve are left to the chunks.
 """
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from pbdist.fourier.tilts import BESIDE, LONGEST, Level, Needs, Run, cells_of, max_plus, needed, parts_of, planned
 from pbdist.fourier.transform import forward, good_length, inverse, transform_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
@@ -24,27 +30,14 @@ __all__ = ["convolve_by_tilts"]
 
 #: Vectors of no more elements above 0 are left to direct sums.
 _SPARSE = 48
-#: Cells of the longer vector that a plan looks at.
-_CELLS = 48
-#: Tilts that are tried, and runs at most.
-_TRIED, _MOST = 40, 10
-#: Tilts are whole multiples of this many bits an element, so that exponents are exact.
-_UNIT = 2.0**-34
-#: Positions up to here times a multiple of the unit are exact, ..
-_LONGEST = 1 << 18
-#: .. as long as an exponent stays below this.
-_LARGEST_EXPONENT = 900.0
-#: A tilt will do where it loses at most so many bits: near the largest element, and elsewhere; or so many more than the
-#: best one.
-_BULK, _IN_BULK, _ELSEWHERE, _MORE = 40.0, 4.0, 10.0, 3.0
-#: What is so many bits below the largest element is not looked at, and elsewhere no more than so many may be lost.
-_IRRELEVANT, _LOST = 250.0, 20.0
-#: So many bits below what lies beside it an element need not be known.
-_BESIDE = 60.0
+#: Cells of the longer vector that a plan looks at, twice and four times as many of results longer than these.
+_CELLS, _LONG = 48, (1 << 12, 1 << 15)
+#: What underflow adds to a tilted result, at most.
+_UNDERFLOW = 2.0**-800
 
 
 def convolve_by_tilts(
-    x: FloatArray, y: FloatArray, beside: tuple[FloatArray, FloatArray] | None = None
+    x: FloatArray, y: FloatArray, needs: Needs, beside: tuple[FloatArray, FloatArray] | None = None
 ) -> tuple[FloatArray, FloatArray] | None:
     """Convolve rows of non-negative vectors, or tell by None that tilts do not serve.
 
@@ -52,8 +45,10 @@ def convolve_by_tilts(
     ----------
     x, y : ndarray, shapes (k, n) and (k, m)
         Finite, no element above 2^300. The same object for squares.
+    needs : Needs
+        What must be known: the bounds hold whatever that is.
     beside : (ndarray, ndarray), optional
-        Shapes (n,) and (m,): where their convolution is far larger the result need not be known well.
+        Shapes (n,) and (m,): the result is to be added to their convolution, and need be known as part of that only.
 
     Returns
     -------
@@ -61,125 +56,123 @@ def convolve_by_tilts(
         Elementwise ``|values - exact| <= bound``.
     """
     same = x is y
-    size_x, size_y = x.shape[1], y.shape[1]
-    size = size_x + size_y - 1
-    cell = -(-max(size_x, size_y) // _CELLS)
+    size = x.shape[1] + y.shape[1] - 1
+    cell = -(-max(x.shape[1], y.shape[1]) // (_CELLS << sum(size > long for long in _LONG)))
     sparser = min(int(np.count_nonzero(x.max(axis=0))), int(np.count_nonzero(y.max(axis=0))))
-    if size > _LONGEST or sparser <= _SPARSE:
+    if size > LONGEST or sparser <= _SPARSE:
         return None
-    cells_x = _cells(x, cell)
-    cells_y = cells_x if same else _cells(y, cell)
-    larger = None if beside is None else _max_plus(*(_cells(each[None], cell) for each in beside))
-    runs = _planned(cells_x, cells_y, cell, larger)
-    if runs is None:
+    first = _Stack(x, cells_of(x, cell), cell)
+    second = first if same else _Stack(y, cells_of(y, cell), cell)
+    larger = None if beside is None else max_plus(*(cells_of(each[None], cell) for each in beside))
+    level = needed(max_plus(first.cells, second.cells), larger, needs, cell)
+    found = _convolved(first, second, level)
+    return _by_parts(first, second, level) if found is None else found
+
+
+@dataclass(frozen=True, eq=False)
+class _Stack:
+    """Rows, and the coarse picture of all of them."""
+
+    rows: FloatArray
+    cells: FloatArray
+    cell: int
+
+    def part(self, start: int, stop: int) -> "_Stack":
+        """Some cells of it."""
+        return _Stack(self.rows[:, start * self.cell : stop * self.cell], self.cells[start:stop], self.cell)
+
+    def tilted(self, tilt: float, top: float) -> FloatArray:
+        """Return all rows times 2^(tilt · place - top)."""
+        result: FloatArray = self.rows * np.exp2(tilt * np.arange(float(self.rows.shape[1])) - top)
+        return result
+
+
+def _by_parts(x: _Stack, y: _Stack, level: Level) -> tuple[FloatArray, FloatArray] | None:
+    """Convolve part by part: a tilt can only serve what is nearly as high as its hull, which parts may be."""
+    same = x is y
+    parts_x = parts_of(x.cells, y.cells, level)
+    parts_y = parts_x if same else parts_of(y.cells, x.cells, level)
+    outside_x, outside_y = _outside(x.cells, parts_x), _outside(y.cells, parts_y)
+    if max(len(parts_x), len(parts_y)) == 1 and not (outside_x.any() or outside_y.any()):
         return None
+    shape = x.rows.shape[0], x.rows.shape[1] + y.rows.shape[1] - 1
+    values, bound = np.zeros(shape), np.zeros(shape)
+    for i, (start_x, stop_x) in enumerate(parts_x):
+        part_x = x.part(start_x, stop_x)
+        for j, (start_y, stop_y) in enumerate(parts_y[: i + 1] if same else parts_y):
+            alone = same and i == j
+            part_y = part_x if alone else y.part(start_y, stop_y)
+            found = _convolved(part_x, part_y, level.part(start_x + start_y, stop_x + stop_y - 1))
+            if found is None:
+                return None
+            twice = 2.0 if same and not alone else 1.0
+            begin = (start_x + start_y) * x.cell
+            out = slice(begin, begin + found[0].shape[1])
+            values[:, out] += twice * found[0]
+            bound[:, out] += twice * found[1]
+    # What no part has.
+    terms = min(x.rows.shape[1], y.rows.shape[1])
+    left_x, left_y = np.where(outside_x, x.cells, -math.inf), np.where(outside_y, y.cells, -math.inf)
+    for one, other in ((left_x, y.cells), (x.cells, left_y)):
+        bound += _most(max_plus(one, other), x.cell, terms, shape[1])
+    # Sums of several parts are rounded.
+    return values, bound * (1.0 + 2.0**-40) + 2.0**-46 * np.abs(values)
+
+
+def _convolved(x: _Stack, y: _Stack, level: Level) -> tuple[FloatArray, FloatArray] | None:
+    """Convolve two stacks of rows where a plan serves all that is needed; with bounds of the errors."""
+    highest = max_plus(x.cells, y.cells)
+    size_x, size_y = x.rows.shape[1], y.rows.shape[1]
+    values = np.zeros((x.rows.shape[0], size_x + size_y - 1))
+    bound = np.full(values.shape, np.inf)
+    # Far below what lies beside it, or in another part, nothing need be known.
+    telling = level.relevant & (highest >= level.want - BESIDE)
+    if telling.any():
+        plan = planned(x.cells, y.cells, x.cell, Level(level.want, telling, level.spare))
+        if plan is None:
+            return None
+        _run(x, y, plan, (values, bound))
+    # An element is at most this; where that is less than the bound, 0 is nearer for certain.
+    most = _most(highest, x.cell, min(size_x, size_y), values.shape[1])
+    nothing = ~(bound <= most)
+    return np.where(nothing, 0.0, values), np.where(nothing, most, bound)
+
+
+def _run(x: _Stack, y: _Stack, plan: Sequence[Run], out: tuple[FloatArray, FloatArray]) -> None:
+    """Fill in what the runs of a plan serve."""
+    values, bound = out
+    size = values.shape[1]
     length = good_length(size)
     error = (3.0 * transform_error(length) + 45.0 * UNIT_ROUNDOFF) * 1.002
-    values, bound = np.empty((x.shape[0], size)), np.empty((x.shape[0], size))
-    places = np.arange(float(max(size_x, size_y)))
-    for tilt, top_x, top_y, start, stop in runs:
-        tilted_x = x * np.exp2(tilt * places[:size_x] - top_x)
-        spectrum = forward(tilted_x, length)
-        norms = np.einsum("ki,ki->k", tilted_x, tilted_x)
-        if same:
+    for run in plan:
+        tilted = x.tilted(run.tilt, run.top_x)
+        spectrum = forward(tilted, length)
+        norms = np.einsum("ki,ki->k", tilted, tilted)
+        if x is y:
             spectrum *= spectrum
         else:
-            tilted_y = y * np.exp2(tilt * places[:size_y] - top_y)
-            spectrum *= forward(tilted_y, length)
-            norms = np.sqrt(norms) * np.sqrt(np.einsum("ki,ki->k", tilted_y, tilted_y))
-        part = slice(start * cell, min(stop * cell, size))
-        back = np.exp2((top_x + top_y) - tilt * np.arange(float(part.start), float(part.stop)))
+            other = y.tilted(run.tilt, run.top_y)
+            spectrum *= forward(other, length)
+            norms = np.sqrt(norms) * np.sqrt(np.einsum("ki,ki->k", other, other))
+        part = slice(run.start * x.cell, min(run.stop * x.cell, size))
+        back = np.exp2((run.top_x + run.top_y) - run.tilt * np.arange(float(part.start), float(part.stop)))
         np.multiply(inverse(spectrum, length)[:, part], back, out=values[:, part])
-        np.multiply((error * norms)[:, None], back, out=bound[:, part])
-    return values, bound
+        errors = np.where(norms > 0.0, error * norms + _UNDERFLOW, 0.0)
+        np.multiply(errors[:, None], back, out=bound[:, part])
 
 
-def _cells(rows: FloatArray, cell: int) -> FloatArray:
-    """Log2 of the largest element of each cell, in all rows."""
-    largest = rows.max(axis=0)
-    padded = np.zeros(-(-largest.size // cell) * cell)
-    padded[: largest.size] = largest
-    with np.errstate(divide="ignore"):
-        result: FloatArray = np.log2(padded.reshape(-1, cell).max(axis=1))
-    return result
+def _outside(cells: FloatArray, parts: Sequence[tuple[int, int]]) -> BoolArray:
+    """Whether a cell is in no part."""
+    outside = np.ones(cells.size, bool)
+    for start, stop in parts:
+        outside[start:stop] = False
+    return outside
 
 
-def _planned(
-    cells_x: FloatArray, cells_y: FloatArray, cell: int, larger: FloatArray | None = None
-) -> list[tuple[float, float, float, int, int]] | None:
-    """Choose tilts and the ranges of output cells that they serve, with the exponents of the largest elements."""
-    output = _max_plus(cells_x, cells_y)
-    relevant = output >= output.max() - _IRRELEVANT
-    if larger is not None:
-        relevant &= output >= larger - _BESIDE
-    if not relevant.any():
-        return None
-    tilts = _candidates(output, relevant) / cell
-    tilts = np.round(tilts / _UNIT) * _UNIT
-    middle = (np.arange(max(cells_x.size, cells_y.size)) + 0.5) * cell
-    level_x = (cells_x + tilts[:, None] * middle[: cells_x.size]).max(axis=1)
-    level_y = level_x if cells_x is cells_y else (cells_y + tilts[:, None] * middle[: cells_y.size]).max(axis=1)
-    # Cells i and j meet around (i + j + 1) cells; a cell of the output has elements of two such sums.
-    places = (np.arange(output.size) + 1.0) * cell
-    loss = (level_x + level_y)[:, None] - output - tilts[:, None] * places
-    best = loss.min(axis=0)
-    if float(np.max(np.where(relevant, best, 0.0))) > _LOST:
-        return None
-    allowed = np.where(output >= output.max() - _BULK, _IN_BULK, _ELSEWHERE)
-    enough = loss <= np.maximum(best + _MORE, allowed)
-    enough[:, ~relevant] = True
-    runs: list[tuple[float, float, float, int, int]] = []
-    start, common = 0, enough[:, 0]
-    for place in range(1, output.size + 1):
-        narrowed = common & enough[:, place] if place < output.size else np.zeros_like(common)
-        if narrowed.any():
-            common = narrowed
-            continue
-        chosen = _best(common, loss[:, start:place], relevant[start:place])
-        top_x, top_y = math.ceil(level_x[chosen]), math.ceil(level_y[chosen])
-        tilt = float(tilts[chosen])
-        ends = tilt * cell * np.array([start, place + 1.0])
-        exponents = (-top_x, -top_y, tilt * cell * cells_x.size - top_x, tilt * cell * cells_y.size - top_y)
-        back = np.max(top_x + top_y - ends)
-        if max(*exponents, back) > _LARGEST_EXPONENT or len(runs) == _MOST:
-            return None
-        # The last cell of the output may have elements beyond its place.
-        runs.append((tilt, float(top_x), float(top_y), start, place if place < output.size else place + 1))
-        if place < output.size:
-            start, common = place, enough[:, place]
-    return runs
-
-
-def _best(common: BoolArray, loss: FloatArray, relevant: BoolArray) -> int:
-    """Return the tilt, of those that serve all cells of a run, that loses least at the worst of them."""
-    worst = np.where(relevant, loss, -math.inf).max(axis=1)
-    return int(np.argmin(np.where(common, worst, math.inf)))
-
-
-def _candidates(output: FloatArray, relevant: BoolArray) -> FloatArray:
-    """Tilts, in bits a cell, that level the upper hull of what is relevant, place by place."""
-    places = np.flatnonzero(relevant)
-    heights = output[places]
-    hull = [0]
-    for i in range(1, places.size):
-        while len(hull) > 1 and (heights[i] - heights[hull[-1]]) * (places[hull[-1]] - places[hull[-2]]) >= (
-            heights[hull[-1]] - heights[hull[-2]]
-        ) * (places[i] - places[hull[-1]]):
-            hull.pop()
-        hull.append(i)
-    if len(hull) < 2:
-        return np.zeros(1)
-    slopes = -np.diff(heights[hull]) / np.diff(places[hull])
-    chosen = np.unique(np.append(slopes, 0.0))
-    if chosen.size > _TRIED:
-        chosen = chosen[np.unique(np.linspace(0, chosen.size - 1, _TRIED).astype(int))]
-    return chosen
-
-
-def _max_plus(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Largest sums of cells that meet."""
-    padded = np.full((x.size, y.size + x.size), -math.inf)
-    padded[:, : y.size] = x[:, None] + y
-    # Each row moves one place further than the one before.
-    result: FloatArray = padded.reshape(-1)[: x.size * (y.size + x.size - 1)].reshape(x.size, -1).max(axis=0)
-    return result
+def _most(highest: FloatArray, cell: int, terms: int, size: int) -> FloatArray:
+    """Return what each element is at most: it has so many terms, each of two cells that meet in it."""
+    # They meet in its own cell of the output or in the one before.
+    both = np.maximum(np.append(highest, -math.inf), np.append(-math.inf, highest))
+    with np.errstate(under="ignore"):
+        most = np.where(both > -math.inf, np.exp2(np.clip(both, -1000.0, 1000.0)) * (1.0 + 1e-9) * terms, 0.0)
+    return np.asarray(np.repeat(most, cell)[:size])

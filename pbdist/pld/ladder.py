@@ -82,7 +82,8 @@ def product_of(states: Sequence[PairState], limits: Limits) -> PairState:
 
 
 def _next(rung: PairState, doubling: int, top: int, limits: Limits) -> PairState:
-    squared = product(rung, rung, limits.added * (1 << doubling) / top)
+    part = (1 << doubling) / top
+    squared = product(rung, rung, limits.added * part, limits.floor * part)
     while (
         squared.dominating.far is not None or squared.dominating.core.size >= 2 * limits.coarsens
     ) and 2.0 * squared.dominating.core.spacing <= limits.spacings[min(doubling, len(limits.spacings) - 1)]:
@@ -96,7 +97,8 @@ def _multiplied(state: PairState, rung: PairState, reached: int, top: int, limit
         rung = coarser_core(rung)
     while state.dominating.core.spacing < rung.dominating.core.spacing:
         state = coarser_core(state)
-    return _confined(product(state, rung, limits.added * reached / top), reached, top, limits)
+    part = reached / top
+    return _confined(product(state, rung, limits.added * part, limits.floor * part), reached, top, limits)
 
 
 def _confined(state: PairState, reached: int, top: int, limits: Limits) -> PairState:

@@ -24,8 +24,6 @@ __all__ = ["Window", "coarser_core", "confined", "product", "within"]
 
 _U = UNIT_ROUNDOFF
 Row = TypeVar("Row", Dominating, Exact)
-#: The same for the far part, whose masses are added up, not multiplied, over many products.
-_ADDED_TO_FAR = 1e-6
 #: By how much the window of exact masses is wider.
 _WIDER = 1.05
 
@@ -46,7 +44,7 @@ class Window:
         return Window(-self.high, -self.low)
 
 
-def product(first: PairState, second: PairState, added: float) -> PairState:
+def product(first: PairState, second: PairState, added: float, floor: float) -> PairState:
     """Compose two states on the same lattices; the same object for a square.
 
     Parameters
@@ -54,6 +52,8 @@ def product(first: PairState, second: PairState, added: float) -> PairState:
     first, second : PairState
     added : float
         By how much rounding may add to the mass of the core, before more care is taken.
+    floor : float
+        Mass of A or B that may be added to what is infinite.
 
     Raises
     ------
@@ -76,8 +76,8 @@ def product(first: PairState, second: PairState, added: float) -> PairState:
         for direction, masses in first.exact.items()
     ]
     factors = [Factor(one.core, one.core if same else two.core, mirrored) for one, two, mirrored, _ in kinds]
-    cores = convolved(factors, added)
-    fars = _far_parts([(one, one if same else two, mirrored) for one, two, mirrored, _ in kinds])
+    cores = convolved(factors, added, floor)
+    fars = _far_parts([(one, one if same else two, mirrored) for one, two, mirrored, _ in kinds], added, floor)
     results: list[Masses[Any]] = [
         Masses(core, far, _infinite(one, two, rounding))
         for core, far, (one, two, _, rounding) in zip(cores, fars, kinds, strict=True)
@@ -97,7 +97,7 @@ def _outwards(lowest: float, highest: float, step: float) -> tuple[float, float]
     return lowest - near, highest + near
 
 
-def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]]) -> list[Any]:
+def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]], added: float, floor: float) -> list[Any]:
     """Return f₁ * (f₂ + c₂') + c₁' * f₂ of each kind, None where no state has a far part."""
     spacings = [masses.far.spacing for one, two, _ in kinds for masses in (one, two) if masses.far is not None]
     if not spacings:
@@ -116,12 +116,12 @@ def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]]) -> list[A
         factors = [
             Factor(far, whole, mirrored) for far, whole, (_, _, mirrored) in zip(firsts, wholes, kinds, strict=True)
         ]
-        results = list(convolved(factors, _ADDED_TO_FAR, beside))
+        results = list(convolved(factors, added, floor, beside))
     if seconds:
         factors = [
             Factor(core, far, mirrored) for far, (core, _), (_, _, mirrored) in zip(seconds, coarse, kinds, strict=True)
         ]
-        more = convolved(factors, _ADDED_TO_FAR, beside)
+        more = convolved(factors, added, floor, beside)
         results = [new if old is None else old.joined(new) for old, new in zip(results, more, strict=True)]
     return results
 
