@@ -17,7 +17,7 @@ tilts of few parts serve are left to the chunks.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,7 +31,11 @@ __all__ = ["convolve_by_tilts"]
 #: Vectors of no more elements above 0 are left to direct sums.
 _SPARSE = 48
 #: Cells of the longer vector that a plan looks at, twice and four times as many of results longer than these.
-_CELLS, _LONG = 48, (1 << 12, 1 << 15)
+_CELLS, _LONG = 48, (1 << 12, 1 << 13, 1 << 14)
+#: Bounds may add so many times as much as is wanted: to all masses, and to rare ones.
+_ENOUGH, _RARE_ENOUGH = 4.0, 64.0
+#: So many bits less may be lost where a result is not known well.
+_CARE = 10.0
 #: What underflow adds to a tilted result, at most.
 _UNDERFLOW = 2.0**-800
 
@@ -65,8 +69,26 @@ def convolve_by_tilts(
     second = first if same else _Stack(y, cells_of(y, cell), cell)
     larger = None if beside is None else max_plus(*(cells_of(each[None], cell) for each in beside))
     level = needed(max_plus(first.cells, second.cells), larger, needs, cell)
-    found = _convolved(first, second, level)
-    return _by_parts(first, second, level) if found is None else found
+    careful = replace(level, spare=max(level.spare - _CARE, 0.0))
+    for attempt, how in ((_convolved, level), (_convolved, careful), (_by_parts, careful)):
+        found = attempt(first, second, how)
+        if found is not None and _known_well(*found, needs, level, cell):
+            return found
+    return None
+
+
+def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, cell: int) -> bool:
+    """Whether the bounds add little to the masses beyond each element, in both directions."""
+    error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
+    half = np.clip((0.5 * needs.spacing) * (needs.first + np.arange(float(error.size))), -300.0, 300.0)
+    for weights, beyond, way in ((np.exp(half), level.above, -1), (np.exp(-half), level.below, 1)):
+        known = np.exp2(np.clip(np.append(beyond, beyond[-1]), -1000.0, 1000.0))
+        masses = np.cumsum((mass * weights)[::way])[::way] + np.repeat(known, cell)[: error.size]
+        errors = np.cumsum((error * weights)[::way])[::way]
+        most = np.minimum(_RARE_ENOUGH * allowance.rare * masses, _ENOUGH * allowance.added * np.max(masses))
+        if np.any(errors > most + allowance.floor):
+            return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +150,7 @@ def _convolved(x: _Stack, y: _Stack, level: Level) -> tuple[FloatArray, FloatArr
     # Far below what lies beside it, or in another part, nothing need be known.
     telling = level.relevant & (highest >= level.want - BESIDE)
     if telling.any():
-        plan = planned(x.cells, y.cells, x.cell, Level(level.want, telling, level.spare))
+        plan = planned(x.cells, y.cells, x.cell, replace(level, relevant=telling))
         if plan is None:
             return None
         _run(x, y, plan, (values, bound))

@@ -4,13 +4,25 @@ Nothing here is a bound: a bad plan costs precision, which the bounds of `rows` 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["BESIDE", "LONGEST", "Level", "Needs", "Run", "cells_of", "max_plus", "needed", "parts_of", "planned"]
+__all__ = [
+    "BESIDE",
+    "LONGEST",
+    "Allowance",
+    "Level",
+    "Needs",
+    "Run",
+    "cells_of",
+    "max_plus",
+    "needed",
+    "parts_of",
+    "planned",
+]
 
 #: Tilts that are tried, and runs at most.
 _TRIED, _MOST = 40, 10
@@ -22,17 +34,35 @@ LONGEST = 1 << 18
 _LARGEST_EXPONENT = 900.0
 #: Bits a cell of a tilt at most: so no tilted element is above 2^201.
 _STEEPEST = 400.0
-#: A tilt will do where it loses at most so many bits: near the largest element, and elsewhere; or so many more than the
-#: best one.
-_BULK, _IN_BULK, _ELSEWHERE, _MORE = 40.0, 4.0, 10.0, 3.0
-#: Bits that a result has, about.
-_PRECISION = 48.0
-#: No more bits than that may be lost.
-_LOST = 20.0
+#: A tilt will do where it loses so many bits more than the best one.
+_MORE = 3.0
+#: Bits that a sum of errors has below the sum of masses, about.
+_PRECISION = 42.0
+#: Bits that may be lost: no fewer and no more.
+_LEAST, _LOST = 4.0, 20.0
 #: So many bits below what lies beside it an element need not be known.
 BESIDE = 60.0
 #: Parts of a vector at most, and cells between two that are parted at once.
 _PARTS, _HOLE = 8, 3
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What rounding may add to masses.
+
+    Attributes
+    ----------
+    floor : float
+        Mass that may be added to one side's sum.
+    added : float
+        What may be added to all masses together, relative to them.
+    rare : float
+        What may be added to the masses beyond a loss, relative to them, where they are rare.
+    """
+
+    floor: float
+    added: float
+    rare: float
 
 
 @dataclass(frozen=True)
@@ -47,16 +77,12 @@ class Needs:
         Nats from element to element.
     first : int
         Place of the first element: its loss is first · spacing.
-    floor : float
-        Mass that may be added to one side's sum.
-    added : float
-        About how much the bounds may add, relative to what is to be known.
+    allowance : Allowance
     """
 
     spacing: float
     first: int
-    floor: float
-    added: float
+    allowance: Allowance
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,17 +95,24 @@ class Level:
         Log2 of what an error is measured by.
     relevant : ndarray of bool
         Where anything is to be known.
+    above, below : ndarray
+        Log2 of what lies beyond each cell for certain: of masses times e^{loss/2}, and of masses times e^{-loss/2}.
     spare : float
         Bits that may be lost.
     """
 
     want: FloatArray
     relevant: BoolArray
+    above: FloatArray
+    below: FloatArray
     spare: float
 
     def part(self, start: int, stop: int) -> "Level":
         """The same of some cells."""
-        return Level(self.want[start:stop], self.relevant[start:stop], self.spare)
+        part = slice(start, stop)
+        return replace(
+            self, want=self.want[part], relevant=self.relevant[part], above=self.above[part], below=self.below[part]
+        )
 
 
 @dataclass(frozen=True)
@@ -116,22 +149,33 @@ def cells_of(rows: FloatArray, cell: int) -> FloatArray:
 def needed(highest: FloatArray, larger: FloatArray | None, needs: Needs, cell: int) -> Level:
     """How well each output cell must be known."""
     total = highest if larger is None else np.maximum(highest, larger)
-    size = cell * total.size
-    spare = min(max(_PRECISION + math.log2(needs.added / size), _ELSEWHERE), _LOST)
+    size, allowance = cell * total.size, needs.allowance
+    spare = min(max(_PRECISION + math.log2(allowance.rare), _LEAST), _LOST)
     # With a = u e^{l/2}, an error at a loss l reaches δ of A||B for every ε < l, as all mass beyond l does, and more of
     # it: a mass beyond l of as large an a hides the error. For B||A likewise with e^{-l/2} and what lies below l.
     rise = (0.5 * needs.spacing / math.log(2.0)) * (needs.first + cell * (np.arange(total.size) + 1.0))
     above = np.maximum.accumulate((total + rise)[::-1])[::-1]
     below = np.maximum.accumulate(total - rise)
-    # What lies in the cell itself or in the next one need not lie beyond.
-    nothing = np.full(2, -math.inf)
-    hidden = np.minimum(np.append(above, nothing)[2:] - rise, np.append(nothing, below)[:-2] + rise)
-    want = np.maximum(highest, hidden)
-    if needs.floor <= 0.0:
-        return Level(want, np.ones(total.size, bool), spare)
-    least = math.log2(needs.floor) - math.log2(size)
+    least = math.log2(max(allowance.floor, 1e-290)) - math.log2(size)
     relevant = np.minimum(above, below) >= least - math.log2(size)
-    return Level(np.maximum(want, least + _PRECISION - spare - np.abs(rise)), relevant, spare)
+    # In all, errors may add a part; where little lies beyond, a part of that.
+    cap = math.log2(allowance.added / allowance.rare)
+    cap_above, cap_below = above[0] + cap, below[-1] + cap
+    # What lies in the cell itself or in the next one need not lie beyond; of two directions the larger one counts.
+    nothing = np.full(2, -math.inf)
+    above, below = np.append(above, nothing)[2:], np.append(nothing, below)[:-2]
+    farther_up, farther_down = np.searchsorted(rise, -rise, "left"), np.searchsorted(rise, -rise, "right") - 1
+    above, below = np.maximum(above, _taken(below, farther_down)), np.maximum(below, _taken(above, farther_up))
+    want = np.maximum(highest, np.minimum(above - rise, below + rise))
+    want = np.minimum(want, np.minimum(cap_above - rise, cap_below + rise))
+    want = np.maximum(want, least + _PRECISION - spare - np.abs(rise))
+    return Level(want, relevant, above, below, spare)
+
+
+def _taken(values: FloatArray, places: IntArray) -> FloatArray:
+    """Values at places, -inf outside."""
+    inside = (places >= 0) & (places < values.size)
+    return np.where(inside, values[np.clip(places, 0, values.size - 1)], -math.inf)
 
 
 def planned(cells_x: FloatArray, cells_y: FloatArray, cell: int, level: Level) -> list[Run] | None:
@@ -148,29 +192,25 @@ def planned(cells_x: FloatArray, cells_y: FloatArray, cell: int, level: Level) -
     best = loss.min(axis=0)
     if float(np.max(np.where(relevant, best, 0.0))) > _LOST:
         return None
-    allowed = np.where(want >= want.max() - _BULK, max(_IN_BULK, spare - _ELSEWHERE), spare)
-    enough = loss <= np.maximum(best + _MORE, allowed)
+    enough = loss <= np.maximum(best + _MORE, spare)
     enough[:, ~relevant] = True
     runs: list[Run] = []
-    begin, end = np.flatnonzero(relevant)[[0, -1]] + (0, 1)
-    start, common = int(begin), enough[:, begin]
-    for place in range(start + 1, int(end) + 1):
-        narrowed = common & enough[:, place] if place < end else np.zeros_like(common)
-        if narrowed.any():
-            common = narrowed
-            continue
-        chosen = _best(common, loss[:, start:place], relevant[start:place])
+    begin, end = (int(place) for place in np.flatnonzero(relevant)[[0, -1]] + (0, 1))
+    start = begin
+    while start < end:
+        served = np.logical_and.accumulate(enough[:, start:end], axis=1)
+        stop = start + int(np.max(np.sum(served, axis=1)))
+        chosen = _best(served[:, stop - start - 1], loss[:, start:stop], relevant[start:stop])
         top_x, top_y = math.ceil(level_x[chosen]), math.ceil(level_y[chosen])
         tilt = float(tilts[chosen])
-        ends = tilt * cell * np.array([start, place + 1.0])
+        ends = tilt * cell * np.array([start, stop + 1.0])
         exponents = (-top_x, -top_y, tilt * cell * cells_x.size - top_x, tilt * cell * cells_y.size - top_y)
         back = np.max(top_x + top_y - ends)
         if max(*exponents, back) > _LARGEST_EXPONENT or len(runs) == _MOST:
             return None
         # The last cell has elements beyond its place.
-        runs.append(Run(tilt, float(top_x), float(top_y), start, place if place < end else place + 1))
-        if place < end:
-            start, common = place, enough[:, place]
+        runs.append(Run(tilt, float(top_x), float(top_y), start, stop if stop < end else stop + 1))
+        start = stop
     return runs
 
 

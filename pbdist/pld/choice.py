@@ -24,16 +24,19 @@ MOST_PLACES = 1 << 21
 _OF_SPACING, _OF_FAR = 0.6, 0.25
 #: Saddle points are looked for at these.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 129)))
-#: By so much what lies above the largest ε may be cut, nats: hardly anything comes down from there.
-_MARGIN = 25.0
+#: What is cut so many nats above the largest ε, besides -ln of the tolerance, adds hardly anything; and at most. For the
+#: mean of e^{-loss} under A is 1: of mass that becomes infinite at a loss l a part e^{ε-l} comes back, whatever follows.
+_MARGIN, _WIDEST_MARGIN = 4.6, 25.0
 #: By how much rounding may add to all masses, relative to the tolerance, before it is computed with more care.
-_ADDED = 1e-2
+_ADDED = 2e-3
 #: Spacings up to here, nats, keep half of the farthest loss of a product within what e^x may be taken of.
 _WIDEST = 50.0
 #: Numbers of places that are as quickly computed with as fewer.
 _FEW = 2048
 #: Cores of fewer places than this are not made coarser, in general and where all losses are multiples of one number.
 _FEWEST, _LATTICE = 512, 1 << 15
+#: What is expected as often as this occurs many times.
+_OFTEN = 0.3
 #: Largest ratio of the spacings.
 _COARSEST = 512
 
@@ -106,14 +109,14 @@ def chosen_lattices(
     spacing = float(spacings[0])
     leaves = top * sum(count for _, count in profiles)
     lost = 0.1 * tolerance * max(floor, 1e-290)
-    largest += _MARGIN
+    largest += min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
     lattices = {profile.lattice for profile, _ in profiles}
     lattice = lattices.pop() if len(lattices) == 1 else 0.0
     if lattice > _WIDEST:
         # Of such losses one alone reveals the input.
         lattice = 0.0
     step = math.sqrt(12.0 * _OF_FAR * tolerance / max(math.log2(leaves), 1.0))
-    pictures = [_Picture(profile, lost / leaves, largest) for profile, _ in profiles]
+    pictures = [_Picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
     if lattice > 0.0:
         spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)
         spacings = np.maximum(spacings, lattice)
@@ -167,12 +170,11 @@ _RARE = 0.2
 class _Picture:
     """Losses of one pair as points: where they end, how steep their masses are, and how rare."""
 
-    def __init__(self, profile: LossProfile, lost: float, largest: float) -> None:
+    def __init__(self, profile: LossProfile, lost: float, leaves: int, largest: float) -> None:
         loss, log_a = profile.loss, profile.log_a
-        self.above = self.below = 0.0
+        self.above = self.below = self.reach = 0.0
         if loss.size == 0:
-            self.loss = self.slope = self.rarity = np.zeros(0)
-            self.deviation = 0.0
+            self.loss = self.rarity = np.zeros(0)
             return
         with np.errstate(over="ignore", under="ignore"):
             a, b = np.exp(log_a), np.exp(np.minimum(log_a - loss, 700.0))
@@ -182,10 +184,13 @@ class _Picture:
             self.above = min(max(float(profile.upper[seen_above[-1]]), 0.0), largest)
         if seen_below.size:
             self.below = min(max(-float(profile.lower[seen_below[0]]), 0.0), largest)
+        above = loss > 0.0
+        self.reach = max(self.above, _reach(loss[above], np.cumsum(a[above][::-1])[::-1], lost, leaves, largest))
+        self.reach += max(self.below, _reach(-loss[~above], np.cumsum(b[~above]), lost, leaves, largest))
         log_u = log_a - 0.5 * loss
         kept = (loss <= self.above) & (loss >= -self.below)
         if not kept.any():
-            self.loss = self.slope = self.rarity = np.zeros(0)
+            self.loss = self.rarity = np.zeros(0)
             return
         u = np.where(kept, np.exp(np.minimum(log_u - log_u[kept].max(), 0.0)), 0.0)
         u /= u.sum()
@@ -195,23 +200,28 @@ class _Picture:
         self.loss = size[order]
         self.rarity = np.maximum(1.0 - np.cumsum(u[order]), 0.0)
         self.rarity = np.concatenate(([1.0], self.rarity[:-1]))
-        # Slopes of the density between neighbours.
-        gaps = np.maximum(profile.upper - profile.lower, 1e-300)
-        density = log_u - np.log(gaps)
+        # Slopes of the density between neighbours, of the mass where one of them is an atom.
+        gaps = profile.upper - profile.lower
+        atom = gaps <= 0.0
+        mixed = atom[1:] | atom[:-1]
+        density = log_u - np.log(np.where(atom, 1.0, gaps))
+        distance = np.maximum(np.diff(loss), 1e-300)
         with np.errstate(invalid="ignore", divide="ignore"):
-            between = np.abs(np.diff(density)) / np.maximum(np.diff(loss), 1e-300)
-        slope = np.zeros(loss.size)
-        slope[1:], slope[:-1] = between, np.maximum(slope[:-1], between)
-        slope = np.where(kept & (gaps > 0.0), slope, 0.0) + 0.5
-        # From each size on, the steepest.
-        self.slope = np.maximum.accumulate(slope[order][::-1])[::-1]
+            between = np.abs(np.where(mixed, np.diff(log_u), np.diff(density))) / distance
+        between = np.where(np.isfinite(between), between, 0.0)
+        apart = np.where(mixed, distance, 0.0)
+        beside = np.array([np.append(0.0, between), np.append(between, 0.0)])
+        self._slopes = np.where(kept, beside, 0.0)[:, order]
+        self._apart = np.array([np.append(0.0, apart), np.append(apart, 0.0)])[:, order]
         self.u, self.mean, self.places = u[order], mean, loss[order]
 
     def core(self, wide: float, step: float) -> float:
         """Return the loss from which on a spacing will do."""
         if self.loss.size == 0:
             return 0.0
-        steep = self.slope * wide > step
+        # Atoms that are farther apart than the spacing tell nothing of the slope.
+        slope = 0.5 + np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
+        steep = slope * wide > step
         last_steep = float(self.loss[np.flatnonzero(steep)[-1]]) if steep.any() else 0.0
         # The deviation of what lies within each size.
         weights = np.cumsum(self.u)
@@ -220,6 +230,16 @@ class _Picture:
         usual = self.rarity > (_RARE * step) ** 2 * np.maximum(variance, 0.0) / wide**2
         last_usual = float(self.loss[np.flatnonzero(usual)[-1]]) if usual.any() else 0.0
         return max(last_steep, last_usual)
+
+
+def _reach(sizes: FloatArray, beyond: FloatArray, lost: float, leaves: int, largest: float) -> float:
+    """How far losses of so many leaves together reach: several that are rare, as long as that is not too rare."""
+    if sizes.size == 0:
+        return 0.0
+    expected = np.clip(leaves * beyond, 1e-300, _OFTEN)
+    times = np.floor(np.maximum(math.log(max(lost * leaves, 1e-300)) / np.log(expected), 1.0))
+    times = np.where(expected >= lost * leaves, times, 0.0)
+    return min(float(np.max(times * sizes)), largest)
 
 
 def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tuple[int, list[float]]:
@@ -231,7 +251,7 @@ def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tupl
         cores = [min(picture.core(wide, step), max(picture.above, picture.below)) for picture in pictures]
         places = 0.0
         for picture, core in zip(pictures, cores, strict=True):
-            whole = picture.above + picture.below
+            whole = picture.reach
             places += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FEW
         if best is None or places < best[0]:
             best = (places, coarse, cores)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pbdist.fourier import Allowance
 from pbdist.pld.lattice import Dominating
 from pbdist.pld.product import Window, coarser_core, confined, product, within
 from pbdist.pld.state import PairState
@@ -22,6 +23,8 @@ __all__ = ["Limits", "powers", "product_of"]
 
 #: Where the core is less than this part of what lies at a loss, it need not be finer than the far part.
 _FAINT = 1e-7
+#: Rare outcomes that tell of any δ occur about so often at most.
+_OCCURS = 8.0
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,7 @@ def product_of(states: Sequence[PairState], limits: Limits) -> PairState:
 
 
 def _next(rung: PairState, doubling: int, top: int, limits: Limits) -> PairState:
-    part = (1 << doubling) / top
-    squared = product(rung, rung, limits.added * part, limits.floor * part)
+    squared = product(rung, rung, _allowance((1 << doubling) / top, limits))
     while (
         squared.dominating.far is not None or squared.dominating.core.size >= 2 * limits.coarsens
     ) and 2.0 * squared.dominating.core.spacing <= limits.spacings[min(doubling, len(limits.spacings) - 1)]:
@@ -97,8 +99,13 @@ def _multiplied(state: PairState, rung: PairState, reached: int, top: int, limit
         rung = coarser_core(rung)
     while state.dominating.core.spacing < rung.dominating.core.spacing:
         state = coarser_core(state)
-    part = reached / top
-    return _confined(product(state, rung, limits.added * part, limits.floor * part), reached, top, limits)
+    return _confined(product(state, rung, _allowance(reached / top, limits)), reached, top, limits)
+
+
+def _allowance(part: float, limits: Limits) -> Allowance:
+    """What rounding may add to a product that is so small a part of all compositions."""
+    # What is common occurs 1 / part times in all of them, what is rare a few times.
+    return Allowance(limits.floor * part, limits.added * part, limits.added / _OCCURS)
 
 
 def _confined(state: PairState, reached: int, top: int, limits: Limits) -> PairState:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbdist.fourier import Needs, Rounding, convolve_by_tilts, rounded, rounded_convolution
+from pbdist.fourier import Allowance, Needs, Rounding, convolve_by_tilts, rounded, rounded_convolution
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
@@ -281,17 +281,15 @@ class Factor:
 
 
 def convolved(
-    factors: Sequence[Factor], added: float, floor: float, beside: tuple[Dominating, Dominating] | None = None
+    factors: Sequence[Factor], allowance: Allowance, beside: tuple[Dominating, Dominating] | None = None
 ) -> list[Dominating | Exact]:
     """Convolve rows that look alike, all at once; from either side rounded as they are.
 
     Parameters
     ----------
     factors : sequence of Factor
-    added : float
-        By how much rounding may add to all masses together, relative to them, before more care is taken.
-    floor : float
-        Mass of A or B that may be added to what is infinite.
+    allowance : Allowance
+        What rounding may add before more care is taken.
     beside : (Dominating, Dominating), optional
         Where the product of these is far larger, the result need not be known well.
     """
@@ -300,21 +298,15 @@ def convolved(
         [(factor.second, factor.mirrored) for factor in factors],
     ]
     if len(factors) > 1 and not all(_alike(side) for side in sides):
-        return [row for factor in factors for row in convolved([factor], added, floor, beside)]
+        return [row for factor in factors for row in convolved([factor], allowance, beside)]
     same = all(factor.first is factor.second for factor in factors)
     x, begin_x = _together(sides[0])
     y, begin_y = (x, begin_x) if same else _together(sides[1])
     larger = None
     if beside is not None:
         larger = _part(beside[0], begin_x, x.shape[1]), _part(beside[1], begin_y, y.shape[1])
-    needs = Needs(factors[0].first.spacing, begin_x + begin_y, floor, added)
+    needs = Needs(factors[0].first.spacing, begin_x + begin_y, allowance)
     found = convolve_by_tilts(x, y, needs, larger)
-    if found is not None:
-        total = np.sum(found[0], axis=1)
-        if larger is not None:
-            total += float(np.sum(larger[0])) * float(np.sum(larger[1]))
-        if np.any(np.sum(found[1], axis=1) > added * total):
-            found = None
     results: list[Dominating | Exact] = []
     row = 0
     for factor in factors:

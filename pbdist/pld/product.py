@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pbdist.errors import InvalidInputError
+from pbdist.fourier import Allowance
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.lattice import Dominating, Exact, Factor, convolved
 from pbdist.pld.state import Masses, PairState
@@ -44,16 +45,14 @@ class Window:
         return Window(-self.high, -self.low)
 
 
-def product(first: PairState, second: PairState, added: float, floor: float) -> PairState:
+def product(first: PairState, second: PairState, allowance: Allowance) -> PairState:
     """Compose two states on the same lattices; the same object for a square.
 
     Parameters
     ----------
     first, second : PairState
-    added : float
-        By how much rounding may add to the mass of the core, before more care is taken.
-    floor : float
-        Mass of A or B that may be added to what is infinite.
+    allowance : Allowance
+        What rounding may add before more care is taken.
 
     Raises
     ------
@@ -76,8 +75,8 @@ def product(first: PairState, second: PairState, added: float, floor: float) -> 
         for direction, masses in first.exact.items()
     ]
     factors = [Factor(one.core, one.core if same else two.core, mirrored) for one, two, mirrored, _ in kinds]
-    cores = convolved(factors, added, floor)
-    fars = _far_parts([(one, one if same else two, mirrored) for one, two, mirrored, _ in kinds], added, floor)
+    cores = convolved(factors, allowance)
+    fars = _far_parts([(one, one if same else two, mirrored) for one, two, mirrored, _ in kinds], allowance)
     results: list[Masses[Any]] = [
         Masses(core, far, _infinite(one, two, rounding))
         for core, far, (one, two, _, rounding) in zip(cores, fars, kinds, strict=True)
@@ -97,7 +96,7 @@ def _outwards(lowest: float, highest: float, step: float) -> tuple[float, float]
     return lowest - near, highest + near
 
 
-def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]], added: float, floor: float) -> list[Any]:
+def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]], allowance: Allowance) -> list[Any]:
     """Return f₁ * (f₂ + c₂') + c₁' * f₂ of each kind, None where no state has a far part."""
     spacings = [masses.far.spacing for one, two, _ in kinds for masses in (one, two) if masses.far is not None]
     if not spacings:
@@ -116,12 +115,12 @@ def _far_parts(kinds: Sequence[tuple[Masses[Any], Masses[Any], bool]], added: fl
         factors = [
             Factor(far, whole, mirrored) for far, whole, (_, _, mirrored) in zip(firsts, wholes, kinds, strict=True)
         ]
-        results = list(convolved(factors, added, floor, beside))
+        results = list(convolved(factors, allowance, beside))
     if seconds:
         factors = [
             Factor(core, far, mirrored) for far, (core, _), (_, _, mirrored) in zip(seconds, coarse, kinds, strict=True)
         ]
-        more = convolved(factors, added, floor, beside)
+        more = convolved(factors, allowance, beside)
         results = [new if old is None else old.joined(new) for old, new in zip(results, more, strict=True)]
     return results
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbdist.fourier import Allowance
 from pbdist.pld.lattice import Dominating, Exact, Factor, convolved
 from tests.strategies import examples
 
@@ -135,7 +136,7 @@ def test_exact_masses_stay_on_their_sides(data: st.DataObject, low: int, high: i
 @given(data=st.data(), mirrored=st.booleans())
 def test_products_are_rounded_to_their_sides(data: st.DataObject, mirrored: bool) -> None:
     first, second = events(data), events(data)
-    (found,) = convolved([Factor(first, second, mirrored)], 1e-6, 0.0)
+    (found,) = convolved([Factor(first, second, mirrored)], Allowance(0.0, 1e-6, 1e-6))
     assert isinstance(found, Exact)
     shift = first.first + second.first - found.first
     for vector, one, two, sign in ((found.own, first.own, second.own, -1), (found.other, first.other, second.other, 1)):
@@ -155,7 +156,9 @@ def test_products_are_rounded_to_their_sides(data: st.DataObject, mirrored: bool
 
 def test_rows_that_lie_apart_are_convolved_one_by_one() -> None:
     near, far = Dominating(SPACING, 0, np.ones(100)), Exact(SPACING, 10**9, 0.0, np.ones(100), np.ones(100))
-    found = convolved([Factor(near, near, mirrored=False), Factor(far, far, mirrored=False)], 1e-6, 0.0)
+    found = convolved(
+        [Factor(near, near, mirrored=False), Factor(far, far, mirrored=False)], Allowance(0.0, 1e-6, 1e-6)
+    )
     assert [row.size for row in found] == [199, 199]
     assert [row.first for row in found] == [0, 2 * 10**9]
 
