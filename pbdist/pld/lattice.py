@@ -249,8 +249,9 @@ class Exact:
 
     def _part(self, start: int, stop: int) -> "Exact":
         own, other = self.own[start:stop], self.other[start:stop]
-        if own.size == 0:
-            own = other = np.zeros(1)
+        if not (own.any() or other.any()):
+            # Nothing lies nowhere in particular: not where its exponentials overflow.
+            return replace(self, first=0, own=np.zeros(1), other=np.zeros(1))
         return replace(self, first=self.first + start, own=own, other=other)
 
     def _named_shortly(self) -> "Exact":
