@@ -8,8 +8,8 @@ bits of its largest element. With A and B the tilted rows, L the length of the t
     |computed - exact| <= (3 ε + 41 u) 1.001 ‖A‖₂ ‖B‖₂ 2^(-τ j).
 
 Underflow moves a result by less than 2^-800: tilted elements are at most 2^201, so that 8 n L log2 L elements that are
-wrong by 2^-1074 each cannot add more. No element exceeds the number of its terms times the largest product that meets in
-it: where that is less than its bound, it is told to be 0 within that.
+wrong by 2^-1074 each cannot add more. No element exceeds the number of its terms times the largest product that meets
+in it: where that is less than its bound, it is told to be 0 within that.
 
 Vectors that are not nearly as high as their hull are parted, and the products of the parts summed. Those that no few
 tilts of few parts serve are left to the chunks.

@@ -24,8 +24,8 @@ MOST_PLACES = 1 << 21
 _OF_SPACING, _OF_FAR = 0.6, 0.25
 #: Saddle points are looked for at these.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 129)))
-#: What is cut so many nats above the largest ε, besides -ln of the tolerance, adds hardly anything; and at most. For the
-#: mean of e^{-loss} under A is 1: of mass that becomes infinite at a loss l a part e^{ε-l} comes back, whatever follows.
+#: What is cut so many nats above the largest ε, besides -ln of the tolerance, adds hardly anything; and at most. For
+#: the mean of e^{-loss} under A is 1: of mass that becomes infinite at a loss l only a part e^{ε-l} would come back.
 _MARGIN, _WIDEST_MARGIN = 4.6, 25.0
 #: By how much rounding may add to all masses, relative to the tolerance, before it is computed with more care.
 _ADDED = 2e-3
