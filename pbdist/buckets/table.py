@@ -57,6 +57,7 @@ def bounds_table(
     strict: bool = True,
     together: bool = False,
     floor: Any = None,
+    excuses: bool = False,
     rule: SquaringRule = SHARP_RULE,
 ) -> BoundsTable:
     """Compute bounds for every r and ε asked for.
@@ -87,6 +88,8 @@ def bounds_table(
         With "tight": whether the larger of the two directions alone is to meet the tolerance.
     floor : float, optional
         With "tight": where an upper bound is at most that, no tolerance is to be met; `DEFAULT_FLOOR` by default.
+    excuses : bool, optional
+        With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
     rule : SquaringRule, optional
         With "buckets": when to square; ``SquaringRule()`` is the paper's.
 
@@ -114,7 +117,15 @@ def bounds_table(
     if method == "tight":
         precision = checked_precision(tolerance, buckets, width)
         return _tight_table(
-            parts, rounds, losses, precision, keep_states=keep_states, strict=strict, together=together, floor=lowest
+            parts,
+            rounds,
+            losses,
+            precision,
+            keep_states=keep_states,
+            strict=strict,
+            together=together,
+            floor=lowest,
+            excuses=excuses,
         )
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
@@ -175,6 +186,7 @@ def _tight_table(
     strict: bool,
     together: bool,
     floor: float,
+    excuses: bool,
 ) -> BoundsTable:
     if reveals_nothing(parts) and not keep_states:
         width = TRIVIAL_WIDTH if precision.width is None else precision.width
@@ -190,6 +202,7 @@ def _tight_table(
         keep_states=keep_states,
         together=together,
         floor=floor,
+        excuses=excuses,
     )
     if reveals_nothing(parts):
         return without_loss(
@@ -206,4 +219,5 @@ def _tight_table(
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
         states=found.states,
+        within=found.within,
     )

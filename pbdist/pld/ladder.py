@@ -150,11 +150,13 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
     the core's deviation s, that is little where p (W/s)² is.
     """
     ratio = round(far.spacing / core.spacing)
-    first = -(-core.first // ratio)
+    first = core.first // ratio
     places = np.arange(first, (core.first + core.size - 1) // ratio + 1)
     if places.size < 3:
         return Window(core.spacing * core.first, core.spacing * (core.first + core.size))
-    u = core.u[places * ratio - core.first] * ratio
+    # Whole cells of the far lattice: single places may miss atoms, or be some.
+    starts = np.maximum(ratio * places - core.first, 0)
+    u = np.add.reduceat(core.u, starts)
     beside = np.zeros(places.size)
     low, high = max(far.first, first), min(far.first + far.size, first + places.size)
     if low < high:
@@ -178,5 +180,5 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
     stop = core.spacing * (core.first + max(usual_high, 0))
     if found.size:
         start = min(start, far.spacing * (first + int(found[0])))
-        stop = max(stop, far.spacing * (first + int(found[-1]) + 1))
+        stop = max(stop, far.spacing * (first + int(found[-1]) + 2))
     return Window(far.spacing * math.floor(start / far.spacing), far.spacing * math.ceil(stop / far.spacing))

@@ -44,11 +44,14 @@ class LadderBounds:
         First axis: A||B, B||A. Lower bounds of a direction that was not asked for are 0.
     spacing : float
         The smallest spacing that was used, nats.
+    finer : float
+        By what factor spacings would have to be smaller for what is left, about; 0 where that is hopeless.
     """
 
     lower: FloatArray
     upper: FloatArray
     spacing: float
+    finer: float
 
 
 def ladder_bounds(
@@ -59,6 +62,8 @@ def ladder_bounds(
     tolerance: float,
     floor: float,
     together: bool,
+    enough: int = 0,
+    finer: float = 1.0,
 ) -> LadderBounds | None:
     """Bound δ for every r and ε, or tell by None that the ladder does not serve.
 
@@ -75,6 +80,10 @@ def ladder_bounds(
         Where an upper bound is at most that, nothing more is aimed at.
     together : bool
         Whether the larger direction alone is to meet the tolerance.
+    enough : int, optional
+        With no more points than that missed no further ladder is climbed.
+    finer : float, optional
+        By what factor spacings are smaller than they seem to have to be.
     """
     leaves = int(np.max(rounds)) * sum(counts.values())
     if len(counts) > MOST_PAIRS or leaves > MOST_LEAVES or float(np.max(epsilon)) > LARGEST_EPSILON:
@@ -90,9 +99,9 @@ def ladder_bounds(
     symmetric = all(pair.symmetric for pair in counts)
     table = _Table(counts, rounds, epsilon, symmetric=symmetric)
     spacings = chosen_spacings(usual, rounds, epsilon, tolerance, max(floor, 1e-250))
-    spacings = np.where(np.isfinite(spacings), spacings, _ANY_SPACING)
+    spacings = finer * np.where(np.isfinite(spacings), spacings, _ANY_SPACING)
     directions = tuple(Direction) if not (together or symmetric) else (Direction.A_TO_B,)
-    used = math.inf
+    used, scale = math.inf, finer
     before: FloatArray | float = math.inf
     for _ in range(_CLIMBS):
         chosen = chosen_lattices(
@@ -108,16 +117,21 @@ def ladder_bounds(
             directions = tuple(Direction)
             before = math.inf
         elif len({profile.lattice for profile, _ in profiles}) == 1 and profiles[0][0].lattice > 0.0:
+            scale = 0.0
             break
         # What has not become better will not.
         hopeful = brackets[(brackets > tolerance) & (brackets < _HOPELESS * before)]
-        if hopeful.size == 0:
+        factor = 0.0
+        if hopeful.size:
+            factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(hopeful))), _MOST), _LEAST)
+        scale *= factor
+        if hopeful.size <= enough:
             break
         before = brackets
-        spacings = spacings * min(max(math.sqrt(_AIM * tolerance / float(np.max(hopeful))), _MOST), _LEAST)
+        spacings = spacings * factor
     if math.isinf(used):
         return None
-    return LadderBounds(table.lower, table.upper, used)
+    return LadderBounds(table.lower, table.upper, used, scale)
 
 
 class _Table:
