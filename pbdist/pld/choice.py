@@ -22,6 +22,8 @@ __all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
 MOST_PLACES = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
 _OF_SPACING, _OF_FAR = 0.6, 0.25
+#: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
+_OF_FLOOR = 0.2
 #: Saddle points are looked for at these.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 129)))
 #: What is cut so many nats above the largest ε, besides -ln of the tolerance, adds hardly anything; and at most. For
@@ -72,12 +74,15 @@ def chosen_spacings(
         v = np.maximum(r * np.interp(tilt, tilts, variance), 1e-300)
         exponent = r * np.interp(tilt, tilts, k) - tilt * epsilon
         log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * v))
-        told = (log_delta > math.log(floor)) & (tilt < tilts[-1])
+        told = tilt < tilts[-1]
         if not told.any():
             continue
-        sharpness = float(np.max(0.5 * (tilt * (tilt + 1.0) + 1.0 / v + 1.0 / np.sqrt(v))[told]))
+        # Of what lies below the floor, it need only be proved.
+        allowed_error = np.maximum(tolerance, _OF_FLOOR * (math.log(floor) - log_delta))
+        sharpness = 0.5 * (tilt * (tilt + 1.0) + 1.0 / v + 1.0 / np.sqrt(v)) / allowed_error
+        sharpest = float(np.max(sharpness[told]))
         parts = 2.0 ** np.arange(doublings)
-        each = _OF_SPACING * tolerance * parts / (0.25 * r * leaves * sharpness * stages)
+        each = _OF_SPACING * parts / (0.25 * r * leaves * sharpest * stages)
         allowed = np.where(parts <= r, np.minimum(allowed, each), allowed)
     result: FloatArray = np.sqrt(allowed)
     return result

@@ -88,13 +88,13 @@ def ladder_bounds(
     leaves = int(np.max(rounds)) * sum(counts.values())
     if len(counts) > MOST_PAIRS or leaves > MOST_LEAVES or float(np.max(epsilon)) > LARGEST_EPSILON:
         return None
-    # Of many rounds it shows what is usual, of few what is rare.
+    # Of many rounds it shows what is usual, of one what is rare.
     usual, profiles = (
         [
-            (loss_profile(pair, float(np.max(epsilon)) / (float(r) * sum(counts.values()))), count)
+            (loss_profile(pair, float(np.max(epsilon)) / (r * sum(counts.values()))), count)
             for pair, count in counts.items()
         ]
-        for r in (np.max(rounds), np.min(rounds))
+        for r in (int(np.max(rounds)), 1)
     )
     symmetric = all(pair.symmetric for pair in counts)
     table = _Table(counts, rounds, epsilon, symmetric=symmetric)
