@@ -10,9 +10,9 @@ import xarray as xr
 from pbdist.buckets import METHODS, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
 from pbdist.buckets.tight.inversion import LARGEST_EPSILON
-from pbdist.errors import InvalidInputError, PrecisionWarning, shown
+from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning, shown
 from pbdist.mechanisms import Pair
-from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, Direction
+from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction
 
 __all__ = ["epsilon_bounds", "privacy_bounds"]
 
@@ -36,6 +36,8 @@ def privacy_bounds(
     buckets: int | None = None,
     factor: float | None = None,
     direction: str = "both",
+    floor: float | None = None,
+    strict: bool = False,
 ) -> xr.Dataset:
     """Bound δ(ε) after r compositions from both sides.
 
@@ -64,20 +66,32 @@ def privacy_bounds(
     direction : {"both", "each"}, optional
         ``"both"``: δ as in approximate differential privacy, the larger of the two directions. ``"each"``: both, along
         a leading dimension ``direction``: "A||B" is the divergence of A from B, "B||A" that of B from A.
+    floor : float, optional
+        With ``"tight"``: where the upper bound on δ is at most that, the tolerance need not be met; 1e-40 by default,
+        which is below 2^-128. 0 asks for it at any δ, and takes longer.
+    strict : bool, optional
+        Whether a tolerance that is missed is an error. By default the bounds are returned, with a warning.
 
     Returns
     -------
     xarray.Dataset
         ``delta_lower <= δ <= delta_upper`` and their natural logarithms ``log_delta_lower``, ``log_delta_upper`` over
         (``compositions``, ``epsilon``), rounded outwards. A bound of 0 has the logarithm -inf. No upper bound is above
-        1, and equal distributions have δ = 0, exactly.
+        1, and equal distributions have δ = 0, exactly. Where a tolerance is aimed at, ``within_tolerance`` tells for
+        each point whether it is met, or the upper bound is at most `floor`, or no better is to be had, as at the
+        largest loss, where δ is 0 and an ε lower by a part in 10^6 has a δ beyond the upper bound.
 
     Raises
     ------
     InvalidInputError
         If a parameter is out of its range; before any computation.
     PrecisionError
-        If the tolerance cannot be reached; the text says what was, and what it would take.
+        If `strict`, and the tolerance is missed; the text says what was reached, and what it would take.
+
+    Warns
+    -----
+    PrecisionWarning
+        If the tolerance is missed; the text names the worst point. The bounds hold.
 
     Notes
     -----
@@ -97,6 +111,7 @@ def privacy_bounds(
     """
     check_choice("method", method, METHODS)
     check_choice("direction", direction, DIRECTIONS)
+    _check_strict(strict)
     table = bounds_table(
         components_of(mechanism),
         compositions=compositions,
@@ -106,6 +121,9 @@ def privacy_bounds(
         buckets=buckets,
         factor=factor,
         together=direction == "both",
+        floor=floor,
+        strict=strict,
+        excuses=True,
     )
     values = {name: getattr(table, name) for name in _LONG_NAMES}
     dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, EPSILON)
@@ -122,8 +140,15 @@ def privacy_bounds(
             [item.value for item in Direction],
             {"long_name": "direction of the divergence"},
         )
+    variables = {name: (dims, values[name], {"long_name": _LONG_NAMES[name], "units": "1"}) for name in _LONG_NAMES}
+    if method == "tight" and buckets is None and factor is None:
+        within = np.ones(table.log_delta_lower.shape, bool) if table.within is None else table.within
+        # Of both directions together each says the same.
+        within = within if direction == "each" else np.asarray(within.all(axis=0))
+        variables["within_tolerance"] = (dims, within, {"long_name": "whether the bounds meet within the tolerance"})
+        _warn_of_missed(values, within, coords, DEFAULT_TOLERANCE if tolerance is None else float(tolerance))
     return xr.Dataset(
-        {name: (dims, values[name], {"long_name": _LONG_NAMES[name], "units": "1"}) for name in _LONG_NAMES},
+        variables,
         coords=coords,
         attrs={
             "method": method,
@@ -141,6 +166,7 @@ def epsilon_bounds(
     delta: Any,
     tolerance: float | None = None,
     direction: str = "both",
+    strict: bool = False,
 ) -> xr.Dataset:
     """Bound ε(δ) after r compositions from both sides: the smallest ε with which (ε, δ) is met.
 
@@ -158,26 +184,29 @@ def epsilon_bounds(
     direction : {"both", "each"}, optional
         ``"both"``: ε with which both directions are met, the larger of the two. ``"each"``: both, along a leading
         dimension ``direction``.
+    strict : bool, optional
+        Whether a tolerance that is missed is an error.
 
     Returns
     -------
     xarray.Dataset
         ``epsilon_lower <= ε <= epsilon_upper``, nats, over (``compositions``, ``delta``). At ``epsilon_upper`` the
-        upper
-        bound on δ is at most the δ asked for; just below ``epsilon_lower`` no proof can succeed, for there the lower
-        bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass of the
-        events that reveal the input.
+        upper bound on δ is at most the δ asked for; just below ``epsilon_lower`` no proof can succeed, for there the
+        lower bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass
+        of the events that reveal the input. ``within_tolerance`` tells for each point whether the tolerance is met.
+        That no ε meets δ is not a miss, where it is proved up to ε = 1e9.
 
     Raises
     ------
     InvalidInputError
         If a parameter is out of its range; before any computation.
+    PrecisionError
+        If `strict`, and the tolerance is missed.
 
     Warns
     -----
     PrecisionWarning
-        If the tolerance is missed; the text names the worst point. That no ε meets δ is not a miss, where it is proved
-        up to ε = 1e9.
+        If the tolerance is missed; the text names the worst point. The bounds hold.
 
     Examples
     --------
@@ -187,6 +216,7 @@ def epsilon_bounds(
     True
     """
     check_choice("direction", direction, DIRECTIONS)
+    _check_strict(strict)
     found = epsilon_table_of(
         components_of(mechanism),
         compositions=compositions,
@@ -194,11 +224,12 @@ def epsilon_bounds(
         tolerance=tolerance,
         together=direction == "both",
     )
-    _warn_of_wide(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance))
-    values = {"epsilon_lower": found.lower, "epsilon_upper": found.upper}
+    within = _judged(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance), strict=strict)
+    values: dict[str, Any] = {"epsilon_lower": found.lower, "epsilon_upper": found.upper, "within_tolerance": within}
     long_names = {
         "epsilon_lower": "certified lower bound on ε in nats",
         "epsilon_upper": "certified upper bound on ε in nats",
+        "within_tolerance": "whether the bounds meet within the tolerance",
     }
     dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, DELTA)
     coords: dict[str, Any] = {
@@ -207,7 +238,10 @@ def epsilon_bounds(
     }
     if direction == "both":
         dims = dims[1:]
-        values = {name: np.max(array, axis=0) for name, array in values.items()}
+        values = {
+            name: np.max(array, axis=0) if name != "within_tolerance" else array.all(axis=0)
+            for name, array in values.items()
+        }
     else:
         coords[DIRECTION] = (
             DIRECTION,
@@ -221,23 +255,49 @@ def epsilon_bounds(
     )
 
 
-def _warn_of_wide(found: EpsilonTable, tolerance: float) -> None:
-    """Tell of the widest bracket, if one misses the tolerance."""
+def _warn_of_missed(values: dict[str, Any], within: Any, coords: dict[str, Any], tolerance: float) -> None:
+    """Tell of the widest bracket of those that miss the tolerance, if there are any."""
+    if within.all():
+        return
+    lower, upper = values["log_delta_lower"], values["log_delta_upper"]
+    with np.errstate(invalid="ignore"):
+        gap = np.where(within, -1.0, np.where(lower > -np.inf, upper - lower, np.inf))
+    worst = np.unravel_index(int(np.argmax(gap)), gap.shape)
+    r, epsilon = int(coords[COMPOSITIONS][1][worst[-2]]), float(coords[EPSILON][1][worst[-1]])
+    count = int(np.count_nonzero(~within))
+    warnings.warn(
+        f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at {count} of {within.size}"
+        f" points, most at r = {r}, ε = {epsilon:g}: δ is between {values['delta_lower'][worst]:.6g} and"
+        f" {values['delta_upper'][worst]:.6g}",
+        PrecisionWarning,
+        stacklevel=3,
+    )
+
+
+def _judged(found: EpsilonTable, tolerance: float, *, strict: bool) -> BoolArray:
+    """Where brackets of ε are within the tolerance; tell of the widest one, if one misses it."""
     lower, upper = found.lower, found.upper
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(upper > lower, upper / lower - 1.0, 0.0)
     # No ε up to the largest one meets δ: nothing is left to be told.
     ratio[lower >= LARGEST_EPSILON] = 0.0
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-    if ratio[worst] <= tolerance:
-        return
-    warnings.warn(
-        f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
-        f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
-        f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}",
-        PrecisionWarning,
-        stacklevel=3,
-    )
+    if ratio[worst] > tolerance:
+        text = (
+            f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
+            f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
+            f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}"
+        )
+        if strict:
+            raise PrecisionError(text)
+        # Of who called `epsilon_bounds`.
+        warnings.warn(text, PrecisionWarning, stacklevel=3)
+    return np.asarray(ratio <= tolerance)
+
+
+def _check_strict(strict: Any) -> None:
+    if not isinstance(strict, bool):
+        raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")
 
 
 def check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,7 +13,7 @@ import mpmath
 import pytest
 
 import pbdist
-from pbdist.errors import PrecisionError
+from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, NoisyCount, Pair, Product, RandomizedResponse
 from pbdist.types import Direction
 from tests.truth import ProductTruth, assert_bracketed, at_most_one, brackets_log
@@ -45,6 +46,13 @@ class Known:
     outcomes: tuple[tuple[int, int], ...]
     totals: tuple[int, int]
     slack: Fraction = Fraction(0)
+
+
+def wide_or_not(mechanism: Any, **arguments: Any) -> Any:
+    """Bounds, which hold whether a tolerance is met or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        return pbdist.privacy_bounds(mechanism, **arguments)
 
 
 def counts(p: Iterable[int], q: Iterable[int]) -> Known:
@@ -241,9 +249,9 @@ def check(draw: random.Random) -> tuple[int, list[str]]:
     arguments = settings(draw)
     what = f"privacy_bounds({mechanism!r}, compositions={rounds}, epsilon={epsilon}, {arguments})"
     try:
-        bounds = pbdist.privacy_bounds(mechanism, compositions=rounds, epsilon=epsilon, direction="each", **arguments)
+        bounds = wide_or_not(mechanism, compositions=rounds, epsilon=epsilon, direction="each", **arguments)
     except PrecisionError as error:
-        return (0, []) if str(error).startswith("tolerance: expected") else (0, [f"{what}: {error}"])
+        return 0, [f"{what}: {error}"]
     except pbdist.InvalidInputError as error:
         # Only the masses of floats that fall short of 1 by too much, and grids that are far too fine, are refused.
         return (0, []) if "buckets" in str(error) else (0, [f"{what}: {error}"])
@@ -270,7 +278,7 @@ def check(draw: random.Random) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=[pytest.mark.cluster, pytest.mark.timeout(1800)]) for part in (1, 2, 3))]
+    "part", [pytest.param(part, marks=[pytest.mark.cluster, pytest.mark.timeout(1800)]) for part in range(4)]
 )
 def test_random_compositions_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
     draw = random.Random(f"{SEED} {part}")  # noqa: S311
@@ -308,7 +316,7 @@ def check_gaussians(draw: random.Random) -> tuple[int, list[str]]:
         arguments = settings(draw)
         what = f"{pairs!r}, compositions={rounds}, epsilon={epsilon}, {arguments}"
         try:
-            bounds = pbdist.privacy_bounds(pairs, compositions=rounds, epsilon=epsilon, **arguments)
+            bounds = wide_or_not(pairs, compositions=rounds, epsilon=epsilon, **arguments)
         except (PrecisionError, pbdist.InvalidInputError) as error:
             return (0, []) if "buckets" in str(error) else (0, [f"{what}: {error}"])
         wrong = []

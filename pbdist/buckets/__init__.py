@@ -14,11 +14,11 @@ from pbdist.buckets.composition import (
     powers,
     square,
 )
-from pbdist.buckets.convolution import convolve
 from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.buckets.table import METHODS, BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.buckets.tight import TiltedMasses
+from pbdist.fourier import convolve
 
 __all__ = [
     "DEFAULT_BUCKETS",

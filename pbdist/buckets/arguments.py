@@ -26,6 +26,7 @@ __all__ = [
     "checked_delta",
     "checked_epsilon",
     "checked_factor",
+    "checked_floor",
     "checked_precision",
     "half_width_of",
 ]
@@ -96,6 +97,22 @@ def checked_precision(tolerance: Any, buckets: Any, width: float | None) -> Prec
                 f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
             )
     return Precision(DEFAULT_TOLERANCE if tolerance is None else float(tolerance), width, buckets)
+
+
+def checked_floor(floor: Any, default: float) -> float:
+    """Return δ from which on bounds are to meet a tolerance.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no number from 0 to below 1.
+    """
+    if floor is None:
+        return default
+    number = isinstance(floor, Real) and not isinstance(floor, bool)
+    if not number or not 0.0 <= float(floor) < 1.0:
+        raise InvalidInputError(f"floor: expected a number from 0 to below 1, got {shown(floor)}")
+    return float(floor)
 
 
 def checked_components(components: Any) -> list[tuple[Pair, int]]:

@@ -15,7 +15,7 @@ from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.buckets.tight.table import factor_counts
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Pair
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["BoundsTable", "bucket_table", "reveals_nothing", "without_loss"]
 
@@ -39,6 +39,8 @@ class BoundsTable:
         First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
     states : mapping of (Direction, int) to BucketState or TiltedMasses
         State of each direction and r; empty unless asked for. For a symmetric pair both directions share theirs.
+    within : ndarray of bool, shape (2, R, E), or None
+        Where the bounds meet within the tolerance, or no better is to be had; None where no tolerance is aimed at.
     """
 
     compositions: IntArray
@@ -51,6 +53,7 @@ class BoundsTable:
     log_delta_lower: FloatArray
     log_delta_upper: FloatArray
     states: Mapping[tuple[Direction, int], BucketState | TiltedMasses]
+    within: BoolArray | None = None
 
     @property
     def factor(self) -> float:

@@ -6,14 +6,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pbdist.buckets.convolution import Rounding, rounded_convolution
-from pbdist.buckets.convolution.vectors import Vector, ranges
 from pbdist.buckets.delta import delta_lower, delta_upper
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule, composed_by_rule, powers_by_rule
 from pbdist.buckets.leaf import corner_mass, leaf_state
 from pbdist.buckets.state import VECTORS, BucketList, BucketState, Grid
 from pbdist.buckets.sums import PIECE, piece_sums, summation_error, total
 from pbdist.errors import InvalidInputError
+from pbdist.fourier import Rounding, rounded_convolution
+from pbdist.fourier.vectors import Vector, ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 

@@ -6,9 +6,9 @@ from enum import Enum
 
 import numpy as np
 
-from pbdist.buckets.convolution.vectors import ranges
 from pbdist.buckets.state import BucketList, BucketState
 from pbdist.buckets.sums import PIECE, summation_error, total
+from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 

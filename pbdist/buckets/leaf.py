@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.convolution.vectors import ranges
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.buckets.sums import piece_sums, total
 from pbdist.errors import InvalidInputError, shown
+from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, MassBounds
 from pbdist.types import Direction, FloatArray, IntArray
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pbdist.buckets.convolution.vectors import ranges
+from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 

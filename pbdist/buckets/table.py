@@ -15,6 +15,7 @@ from pbdist.buckets.arguments import (
     checked_delta,
     checked_epsilon,
     checked_factor,
+    checked_floor,
     checked_precision,
 )
 from pbdist.buckets.bucket_table import BoundsTable, bucket_table, reveals_nothing, without_loss
@@ -29,6 +30,7 @@ from pbdist.mechanisms import Pair
 from pbdist.types import FloatArray, IntArray
 
 __all__ = [
+    "DEFAULT_FLOOR",
     "METHODS",
     "BoundsTable",
     "EpsilonTable",
@@ -38,6 +40,8 @@ __all__ = [
 
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
+#: δ from which on bounds are to meet a tolerance, if nobody says otherwise: below 2^-128.
+DEFAULT_FLOOR = 1e-40
 
 
 def bounds_table(
@@ -52,6 +56,8 @@ def bounds_table(
     keep_states: bool = False,
     strict: bool = True,
     together: bool = False,
+    floor: Any = None,
+    excuses: bool = False,
     rule: SquaringRule = SHARP_RULE,
 ) -> BoundsTable:
     """Compute bounds for every r and ε asked for.
@@ -80,6 +86,10 @@ def bounds_table(
         With "tight": whether a tolerance that is not reached is an error.
     together : bool, optional
         With "tight": whether the larger of the two directions alone is to meet the tolerance.
+    floor : float, optional
+        With "tight": where an upper bound is at most that, no tolerance is to be met; `DEFAULT_FLOOR` by default.
+    excuses : bool, optional
+        With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
     rule : SquaringRule, optional
         With "buckets": when to square; ``SquaringRule()`` is the paper's.
 
@@ -100,12 +110,23 @@ def bounds_table(
     losses = checked_epsilon(epsilon)
     parts = checked_components(components)
     check_totals(parts, rounds)
+    lowest = checked_floor(floor, DEFAULT_FLOOR)
     width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
     if method not in METHODS:
         raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
     if method == "tight":
         precision = checked_precision(tolerance, buckets, width)
-        return _tight_table(parts, rounds, losses, precision, keep_states=keep_states, strict=strict, together=together)
+        return _tight_table(
+            parts,
+            rounds,
+            losses,
+            precision,
+            keep_states=keep_states,
+            strict=strict,
+            together=together,
+            floor=lowest,
+            excuses=excuses,
+        )
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
     return bucket_table(
@@ -164,6 +185,8 @@ def _tight_table(
     keep_states: bool,
     strict: bool,
     together: bool,
+    floor: float,
+    excuses: bool,
 ) -> BoundsTable:
     if reveals_nothing(parts) and not keep_states:
         width = TRIVIAL_WIDTH if precision.width is None else precision.width
@@ -178,6 +201,8 @@ def _tight_table(
         strict=strict and not reveals_nothing(parts),
         keep_states=keep_states,
         together=together,
+        floor=floor,
+        excuses=excuses,
     )
     if reveals_nothing(parts):
         return without_loss(
@@ -194,4 +219,5 @@ def _tight_table(
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
         states=found.states,
+        within=found.within,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pbdist.buckets.table import DEFAULT_FLOOR
 from pbdist.query.study import Study
 from pbdist.store import failed_cells, read_values
 from pbdist.study import Cell
@@ -12,8 +13,8 @@ from pbdist.types import FloatArray
 
 __all__ = ["Precision", "WidestBracket", "reached_precision"]
 
-#: A δ of at most this is not told from 0: what single outcomes weigh is not resolved there.
-_LOG_NEGLIGIBLE = math.log(1e-280)
+#: Where an upper bound is at most this, no tolerance is to be met.
+_LOG_NEGLIGIBLE = math.log(DEFAULT_FLOOR)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Precision:
     points
         Number of (noise setting, r, ε) that are computed and are to meet the tolerance.
     missed
-        Those whose bracket is wider in one direction or both, δ of at most 1e-280 apart.
+        Those whose bracket is wider in one direction or both, those with an upper bound of at most 1e-40 apart.
     widest
         The widest of these, or None where none is missed.
     """

@@ -10,7 +10,7 @@ _PROGRAM = """
 import json, math, re, sys, time
 import numpy as np
 import pbdist
-from pbdist.buckets.convolution import convolve
+from pbdist.fourier import convolve
 from pbdist.mechanisms import Gaussian
 
 # Imported late, by the first call.

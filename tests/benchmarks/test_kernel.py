@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.signal import fftconvolve
 
-from pbdist.buckets.convolution import convolve, projected_bytes
+from pbdist.fourier import convolve, projected_bytes
 
 SIZES = [
     1 << 12,

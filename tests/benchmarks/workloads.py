@@ -15,9 +15,9 @@ import numpy as np
 from scipy import fft
 
 from pbdist import Gaussian, Laplace, SubsampledGaussian, privacy_bounds
-from pbdist.buckets.convolution import transform
 from pbdist.buckets.tight import engine
 from pbdist.buckets.tight.frequencies import few_frequencies as engine_few_frequencies
+from pbdist.fourier import transform
 from tests.benchmarks.side_by_side import SideBySide, in_turns
 
 BUCKETS = 100_000

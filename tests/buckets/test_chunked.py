@@ -9,11 +9,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.buckets.convolution import convolve, projected_bytes
-from pbdist.buckets.convolution.cuts import _Cut, chunked_convolution
-from pbdist.buckets.convolution.plan import chunk_length
-from pbdist.buckets.convolution.towers import find_towers
-from pbdist.buckets.convolution.transform import forward, good_length, inverse, transform_error
+from pbdist.fourier import convolve, projected_bytes
+from pbdist.fourier.cuts import _Cut, chunked_convolution
+from pbdist.fourier.plan import chunk_length
+from pbdist.fourier.towers import find_towers
+from pbdist.fourier.transform import forward, good_length, inverse, transform_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from tests.buckets.convolution_truth import SHAPES, assert_within_bound, exact_convolution, shape
 
@@ -167,7 +167,7 @@ def test_memory_stays_below_what_was_projected(name, size_x, size_y):
 
 _PEAK = r"""
 import re, sys, numpy as np
-from pbdist.buckets.convolution import convolve, projected_bytes
+from pbdist.fourier import convolve, projected_bytes
 def resident(field):
     return 1024 * int(re.search(field + r':\s*(\d+)', open('/proc/self/status').read())[1])
 size = int(sys.argv[1])
@@ -189,7 +189,7 @@ def _peak(size, steepness, second):
     return int(above), int(total), float(width)
 
 
-@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_process_of_16_million_elements_stays_below_4_gb():
     above, total, width = _peak(1 << 24, 690.0, "same")

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from pbdist.buckets.convolution import Rounding, convolve, rounded_convolution
 from pbdist.errors import InvalidInputError
+from pbdist.fourier import Rounding, convolve, rounded_convolution
 from tests.buckets.convolution_truth import (
     SHAPES,
     UNIT_BITS,

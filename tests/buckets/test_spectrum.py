@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pbdist.buckets.convolution.spectrum import product_of_powers
-from pbdist.buckets.convolution.transform import good_length
+from pbdist.fourier.spectrum import product_of_powers
+from pbdist.fourier.transform import good_length
 from pbdist.types import FloatArray
 
 flint = pytest.importorskip("flint")

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+import warnings
 from fractions import Fraction
 
 import mpmath
@@ -18,7 +19,7 @@ from pbdist import (
     InvalidInputError,
     Laplace,
     Poisson,
-    PrecisionError,
+    PrecisionWarning,
     Product,
     RandomizedResponse,
     privacy_bounds,
@@ -219,11 +220,10 @@ def assert_encloses(bounds, index, truth, slack=0):
 
 
 def answered(pair, **grid):
-    """Bounds with a tolerance drawn, or None where it is refused."""
-    try:
+    """Bounds, whether a tolerance is met or not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
         return privacy_bounds(pair, **grid)
-    except PrecisionError:
-        return None
 
 
 def response_delta(odds, r, epsilon):

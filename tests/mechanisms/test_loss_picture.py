@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pbdist.buckets.tight import tight_bounds
-from pbdist.buckets.tight.profile import loss_profile, saddle_points
 from pbdist.mechanisms import (
     ApproximateDP,
     ElementaryPair,
@@ -16,6 +15,7 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     SubsampledGaussian,
 )
+from pbdist.pld.profile import loss_profile, saddle_points
 from pbdist.types import FloatArray
 
 Cumulants = tuple[float, float, float]

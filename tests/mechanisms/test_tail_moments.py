@@ -82,13 +82,17 @@ def test_subsampled_moments(pair, direction):
 
 
 def test_subsampled_moments_are_never_below_the_exact_ones():
-    for pair in (SubsampledGaussian(4.0, 0.01), SubsampledGaussian(0.9, 0.4)):
+    # Integrals to many digits take seconds each: every tilt with one pair.
+    for pair, tilts in (
+        (SubsampledGaussian(4.0, 0.01), [(3.0, 1.5)]),
+        (SubsampledGaussian(0.9, 0.4), [(40.0, 9.0)]),
+    ):
         q, s = mpmath.mpf(pair.rate), mpmath.mpf(pair.scale)
 
         def loss_at(x, q=q, s=s):
             return mpmath.log(1 - q + q * mpmath.exp((x - mpmath.mpf(1) / 2) / s**2))
 
-        for tilt, start in ((3.0, 1.5), (40.0, 9.0)):
+        for tilt, start in tilts:
             loss = float(loss_at(mpmath.mpf(start)))
             x0 = s**2 * mpmath.log((mpmath.exp(mpmath.mpf(loss)) - 1 + q) / q) + mpmath.mpf(1) / 2
             points = [x0 + s * k for k in range(0, 40, 2)]

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pbdist import privacy_bounds
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import (
     Gaussian,
@@ -266,8 +267,13 @@ def test_lies_near_a_coin() -> None:
     sized = size(RandomizedResponse, compositions=200, epsilon=1e-6, delta=1e-300)
     check_certificate(sized)
     assert sized.scale > 0.4999
-    with pytest.raises(PrecisionError, match="is only known to lie between 0 and 1"):
-        size(RandomizedResponse, compositions=2**40, epsilon=1.0, delta=1e-5)
+    # As many lies as that are sized too: a loss of 4 (p - 1/2) a round, 2^40 rounds, is Gaussian noise of scale 1 / μ.
+    sized = size(RandomizedResponse, compositions=2**40, epsilon=1.0, delta=1e-5)
+    check_certificate(sized)
+    mean = 2.0 * (1.0 - 2.0 * sized.scale) * 2.0**20
+    gaussian_delta = privacy_bounds(Gaussian(1.0 / mean), compositions=1, epsilon=1.0)
+    assert sized.delta_lower <= 1.001 * gaussian_delta.delta_upper.item()
+    assert sized.delta_upper >= 0.999 * gaussian_delta.delta_lower.item()
 
 
 def gaussian(scale: float) -> Pair:

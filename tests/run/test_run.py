@@ -283,10 +283,10 @@ TWO_CELLS = LONGER.replace("linspace: [2, 21, 12]", "linspace: [2, 3, 2]").repla
     ("precision", "keep"),
     [
         ("method: buckets\nbuckets: 100000", "false"),
-        ("method: buckets\nbuckets: 200000", "false"),
-        ("method: buckets\nbuckets: 100000", "true"),
+        pytest.param("method: buckets\nbuckets: 200000", "false", marks=pytest.mark.cluster),
+        pytest.param("method: buckets\nbuckets: 100000", "true", marks=pytest.mark.cluster),
         ("tolerance: 1e-3", "true"),
-        ("tolerance: 1e-4", "false"),
+        pytest.param("tolerance: 1e-4", "false", marks=pytest.mark.cluster),
         ("buckets: 4000", "false"),
         ("factors: 1.01", "false"),
     ],

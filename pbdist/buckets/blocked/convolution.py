@@ -1,4 +1,4 @@
-"""The convolution of two vectors in blocks, rounded to a side: the steps of `pbdist.buckets.convolution` as tasks.
+"""The convolution of two vectors in blocks, rounded to a side: the steps of `pbdist.fourier` as tasks.
 
 For each run of each cut: spectra of the chunks, written in slices of frequencies; for each slice the sums of products
 of all blocks; and then, for each range of the output, the blocks transformed back, finer cuts, towers, ends and the
@@ -16,10 +16,10 @@ from pbdist.buckets.blocked.layout import Layout
 from pbdist.buckets.blocked.products import RunSums, run_sums
 from pbdist.buckets.blocked.survey import MappedSurvey, nonzero_elements
 from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, Summary, VectorStore
-from pbdist.buckets.convolution import Rounding
-from pbdist.buckets.convolution.blocks import add_blocks, way_back
-from pbdist.buckets.convolution.chunked import check_range, rounded, sums_directly
-from pbdist.buckets.convolution.cuts import (
+from pbdist.fourier import Rounding
+from pbdist.fourier.blocks import add_blocks, way_back
+from pbdist.fourier.chunked import check_range, rounded, sums_directly
+from pbdist.fourier.cuts import (
     ChunkedPlan,
     Ends,
     add_towers,
@@ -29,7 +29,7 @@ from pbdist.buckets.convolution.cuts import (
     put_ends,
     scale_back,
 )
-from pbdist.buckets.convolution.direct import DirectPlan, direct_sums, plan_directly
+from pbdist.fourier.direct import DirectPlan, direct_sums, plan_directly
 from pbdist.types import ComplexArray, FloatArray
 
 __all__ = ["Convolution", "convolution_of"]
@@ -53,7 +53,7 @@ class Convolution:
     sums
         For each cut the sums of its runs.
     rounding, mass_limit
-        As for `pbdist.buckets.convolution.rounded_convolution`.
+        As for `pbdist.fourier.rounded_convolution`.
     """
 
     x: BlockedVector | None
@@ -154,7 +154,7 @@ def convolution_of(
     x, y : (BlockedVector, Summary)
         The vectors and what is known of them; pass the same vector twice to save transforms.
     rounding, mass_limit
-        As for `pbdist.buckets.convolution.rounded_convolution`.
+        As for `pbdist.fourier.rounded_convolution`.
     mapper : Mapper
         Who works.
     layout : Layout

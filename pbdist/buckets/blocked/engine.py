@@ -33,7 +33,6 @@ from pbdist.buckets.composition import (
     rounded_total,
     squared_scalars,
 )
-from pbdist.buckets.convolution.vectors import ranges
 from pbdist.buckets.delta import lower_from_sums, upper_from_sums
 from pbdist.buckets.leaf import (
     check_leaf,
@@ -47,6 +46,7 @@ from pbdist.buckets.leaf import (
 from pbdist.buckets.state import VECTORS, BucketState, Grid
 from pbdist.buckets.sums import PIECE, total
 from pbdist.errors import InvalidInputError
+from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import ElementaryPair
 from pbdist.types import Direction, FloatArray
 

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from pbdist.buckets.convolution.cuts import longest_chunk, most_chunks
 from pbdist.buckets.leaf import LEAF_BLOCK
 from pbdist.buckets.sums import PIECE
 from pbdist.errors import InvalidInputError
+from pbdist.fourier.cuts import longest_chunk, most_chunks
 
 __all__ = ["SMALLEST_LAYOUT", "Layout", "layout_within", "projected_bytes"]
 

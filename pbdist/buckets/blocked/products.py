@@ -10,9 +10,9 @@ import numpy as np
 
 from pbdist.buckets.blocked.layout import Layout
 from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, VectorStore
-from pbdist.buckets.convolution.blocks import Windows, block_sums, chunk_spectra, reach, run_windows, widths
-from pbdist.buckets.convolution.plan import Run
-from pbdist.buckets.convolution.vectors import Chunks
+from pbdist.fourier.blocks import Windows, block_sums, chunk_spectra, reach, run_windows, widths
+from pbdist.fourier.plan import Run
+from pbdist.fourier.vectors import Chunks
 from pbdist.types import ComplexArray, FloatArray
 
 __all__ = ["RunSums", "run_sums"]

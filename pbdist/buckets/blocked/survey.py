@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.buckets.blocked.vectors import BlockedVector, Mapper
-from pbdist.buckets.convolution.plan import cell_maxima
-from pbdist.buckets.convolution.towers import tower_candidates, towers_among
-from pbdist.buckets.convolution.vectors import Chunks, Vector, ranges
+from pbdist.fourier.plan import cell_maxima
+from pbdist.fourier.towers import tower_candidates, towers_among
+from pbdist.fourier.vectors import Chunks, Vector, ranges
 from pbdist.types import FloatArray, IntArray
 
 __all__ = ["MappedSurvey", "nonzero_elements"]

@@ -8,8 +8,8 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pbdist.buckets.convolution.vectors import ranges
 from pbdist.buckets.sums import piece_sums
+from pbdist.fourier.vectors import ranges
 from pbdist.types import FloatArray
 
 __all__ = [

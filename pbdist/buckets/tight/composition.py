@@ -7,8 +7,6 @@ from itertools import chain
 
 import numpy as np
 
-from pbdist.buckets.convolution.spectrum import product_of_powers
-from pbdist.buckets.convolution.transform import good_length
 from pbdist.buckets.tight.state import (
     DOMINATING,
     EXACT_A,
@@ -23,6 +21,8 @@ from pbdist.buckets.tight.state import (
     outwards,
 )
 from pbdist.errors import InvalidInputError, PrecisionError
+from pbdist.fourier.spectrum import product_of_powers
+from pbdist.fourier.transform import good_length
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 

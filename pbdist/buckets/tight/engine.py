@@ -14,12 +14,12 @@ from pbdist.buckets.tight.leaf import tilted_leaf
 from pbdist.buckets.tight.leaf_atoms import LeafTails, LeafWindow
 from pbdist.buckets.tight.plan import Group, leaf_window, loss_range
 from pbdist.buckets.tight.points import Point
-from pbdist.buckets.tight.profile import LossProfile
 from pbdist.buckets.tight.rare import NearOutcomes
 from pbdist.buckets.tight.state import TiltedMasses, joined
 from pbdist.buckets.tight.tail import log_mass_below, log_tail_moment
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, ScaledLossMasses
+from pbdist.pld.profile import LossProfile
 from pbdist.types import Direction, FloatArray
 
 __all__ = [

@@ -9,9 +9,9 @@ import numpy as np
 
 from pbdist.buckets.sums import accurate_sum
 from pbdist.buckets.tight.far_losses import FarLosses
-from pbdist.buckets.tight.profile import LossProfile
 from pbdist.buckets.tight.rare import is_far
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, MassBounds, ScaledLossMasses
+from pbdist.pld.profile import LossProfile
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["far_losses"]

@@ -22,10 +22,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from pbdist.buckets.convolution.spectrum import raised, required
-from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF, forward, good_length, transform_error
 from pbdist.buckets.tight.composition import carried
 from pbdist.buckets.tight.state import ROWS, TiltedMasses
+from pbdist.fourier.spectrum import raised, required
+from pbdist.fourier.transform import EXTENDED_ROUNDOFF, forward, good_length, transform_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray, IntArray
 

@@ -8,6 +8,7 @@ import numpy as np
 from pbdist.buckets.tight.outline import rough_log_delta
 from pbdist.buckets.tight.table import tight_bounds
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.pld import ladder_epsilon
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
@@ -20,6 +21,8 @@ _AIM, _BRACKET, _MARGIN = 0.1, 0.25, 0.2
 _FINEST, _COARSEST, _FINER = 1e-7, 0.02, 4.0
 #: Bracket that does, as a part of the distance to δ: both as differences of logarithms.
 _FAR = 0.01
+#: Difference of logarithms within which a trial is near δ.
+_NEAR = 3.0
 #: Trials at most; by what factor the first of those is farther that look for an end, the next one by its square, ..
 _MOST_TRIALS, _STRIDE = 48, 4.0
 #: .. and trials that miss what they were asked for by more than this factor, at most.
@@ -128,12 +131,18 @@ class _Search:
         self._short, self._high = -1.0, math.inf
         self._rough: tuple[FloatArray, FloatArray] = (np.zeros(1), np.zeros(1))
         self._known: list[_Trial] = []
+        self._climbed, self._guess = False, 0.0
+        #: Whether a trial near δ was no matter of few frequencies.
+        self._slow = False
         self._stride = _STRIDE
         self._gaps: dict[bool, list[float]] = {True: [], False: []}
 
     def bounds(self) -> tuple[float, float]:
         """Return the largest ε that is known not to meet δ, or 0, and the smallest that is known to meet it."""
-        trial = self._look(self._first_guess(), _COARSEST)
+        self._guess = self._first_guess()
+        trial = self._look(self._guess, _COARSEST)
+        if self._slow or not trial.log_upper - max(trial.log_lower, -1e9) <= _MISSED * _COARSEST:
+            self._climb(trial)
         finer, missed = 1.0, 0
         for _ in range(_MOST_TRIALS):
             if self._high == 0.0 or self._high - max(self._low, 0.0) <= self._aim * self._high < math.inf:
@@ -152,10 +161,38 @@ class _Search:
                 bracket = max(bracket, _FAR * abs(trial.log_middle - self._goal))
             asked = min(max(bracket, _FINEST), _COARSEST)
             trial = self._look(epsilon, asked)
-            missed += not trial.log_upper - max(trial.log_lower, -1e9) <= _MISSED * asked
+            if self._slow and self._climb(trial):
+                continue
+            if not trial.log_upper - max(trial.log_lower, -1e9) <= _MISSED * asked:
+                if missed == 0 and self._climb(trial):
+                    continue
+                missed += 1
             if missed == _MOST_MISSED:
                 break
         return max(self._low, 0.0), self._high
+
+    def _climb(self, trial: _Trial) -> bool:
+        """Ask the ladder where trials do not tell enough; whether it told something, and was not asked before."""
+        if self._climbed:
+            return False
+        self._climbed = True
+        guess = trial.epsilon if trial.known else self._guess
+        place = min(max(int(np.searchsorted(self._rough[0], guess)), 1), self._rough[0].size - 1)
+        points, logs = self._rough
+        slope = trial.slope if trial.known else (logs[place] - logs[place - 1]) / (points[place] - points[place - 1])
+        found = ladder_epsilon(
+            self._counts,
+            int(self._rounds[0]),
+            math.exp(self._goal),
+            self._axes,
+            guess=guess,
+            slope=float(slope),
+            aim=self._aim,
+        )
+        if found is None:
+            return False
+        self._low, self._high = max(self._low, found[0]), min(self._high, found[1])
+        return True
 
     def _first_guess(self) -> float:
         """Return about the ε that meets δ, by rough looks ever closer around it."""
@@ -202,7 +239,9 @@ class _Search:
             tolerance=tolerance,
             strict=False,
             together=len(self._axes) > 1,
+            climbs=False,
         )
+        self._slow |= table.slow and abs(self._goal - float(table.log_upper[self._axes[0], 0, 0])) < _NEAR
         log_lower = max(float(table.log_lower[axis, 0, 0]) for axis in self._axes)
         log_upper = max(float(table.log_upper[axis, 0, 0]) for axis in self._axes)
         if log_lower > self._unmet:

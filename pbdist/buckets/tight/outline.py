@@ -11,9 +11,9 @@ from pbdist.buckets.tight.engine import MAX_CELLS, Family, families_of, farthest
 from pbdist.buckets.tight.ladder import stages_of
 from pbdist.buckets.tight.plan import Group, tilt_groups
 from pbdist.buckets.tight.points import Means, Point, points_of
-from pbdist.buckets.tight.profile import LossProfile, loss_profile
 from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.mechanisms import ElementaryPair
+from pbdist.pld.profile import LossProfile, loss_profile
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["LONGEST", "LONGEST_GIVEN", "TRIVIAL_WIDTH", "TableOutline", "rough_log_delta"]
@@ -42,9 +42,12 @@ class TableOutline:
         buckets: int | None = None,
         keep_states: bool = False,
         together: bool = False,
+        floor: float = 0.0,
     ) -> None:
         self.counts, self.rounds, self.epsilon, self.tolerance = counts, rounds, epsilon, tolerance
         self.width, self.buckets, self.keep_states, self.together = width, buckets, keep_states, together
+        self.floor = floor
+        self._log_floor = math.log(floor) if floor > 0.0 else -math.inf
         self.longest = LONGEST_GIVEN if self.fixed else LONGEST
         shape = (2, rounds.size, epsilon.size)
         # No δ of distributions exceeds 1, also where a histogram's masses sum to a little more.

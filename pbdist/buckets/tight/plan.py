@@ -12,7 +12,7 @@ import numpy as np
 
 from pbdist.buckets.tight.leaf_atoms import LeafWindow
 from pbdist.buckets.tight.points import Point
-from pbdist.buckets.tight.profile import LossProfile
+from pbdist.pld.profile import LossProfile
 from pbdist.types import Direction
 
 __all__ = ["Group", "leaf_window", "loss_range", "tilt_groups"]

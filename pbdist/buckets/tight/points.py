@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF
 from pbdist.buckets.tight.ladder import stages_of
-from pbdist.buckets.tight.profile import LossProfile, saddle_points
+from pbdist.fourier.transform import EXTENDED_ROUNDOFF
+from pbdist.pld.profile import LossProfile, saddle_points
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["Means", "Point", "points_of"]

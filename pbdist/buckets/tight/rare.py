@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbdist.buckets.tight.profile import LossProfile
 from pbdist.mechanisms import ElementaryPair, LossMasses, MassBounds, ScaledLossMasses
+from pbdist.pld.profile import LossProfile
 from pbdist.types import BoolArray, Direction, FloatArray
 
 __all__ = ["NearOutcomes", "first_far_loss", "is_far"]

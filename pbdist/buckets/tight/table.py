@@ -15,13 +15,20 @@ from pbdist.buckets.tight.plan import Group
 from pbdist.buckets.tight.points import Means, Point
 from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.errors import PrecisionError
-from pbdist.mechanisms import ElementaryPair, Pair
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
+from pbdist.pld import ladder_bounds
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["LONGEST", "LONGEST_GIVEN", "TightBounds", "TightTable", "factor_counts", "tight_bounds"]
 
-#: Passes at most.
-_PASSES = 8
+#: Passes at most, and of few points where a ladder follows.
+_PASSES, _QUICK_PASSES = 8, 2
+#: How often, at most, it is looked closer whether a lower bound of 0 has an excuse.
+_EXCUSES = 16
+#: For so many points at most the ladder comes second.
+_FEW_POINTS = 12
+#: No ladder looks deeper.
+LEAST_FLOOR = 1e-130
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
 _UNRESOLVED = -600.0
 #: How much wider the next attempt is where a width does not do.
@@ -43,12 +50,19 @@ class TightBounds:
         The smallest loss width used, nats.
     states : dict of (Direction, int) to TiltedMasses
         The last state of every direction and r.
+    slow : bool
+        Whether some points were not known by few frequencies.
+    within : ndarray of bool, shape (2, R, E), or None
+        Where the tolerance is met, or no better is to be had; with `together` both directions alike. None where none
+        was aimed at.
     """
 
     log_lower: FloatArray
     log_upper: FloatArray
     width: float
     states: dict[tuple[Direction, int], TiltedMasses]
+    slow: bool = False
+    within: BoolArray | None = None
 
 
 def tight_bounds(
@@ -62,6 +76,9 @@ def tight_bounds(
     strict: bool = True,
     keep_states: bool = False,
     together: bool = False,
+    floor: float = 0.0,
+    climbs: bool = True,
+    excuses: bool = False,
 ) -> TightBounds:
     """Bound δ for every r and ε.
 
@@ -85,6 +102,12 @@ def tight_bounds(
     together : bool, optional
         Whether the larger of the two directions alone is to meet the tolerance: the other one's bounds then only need
         to show that it is the smaller one.
+    floor : float, optional
+        Where an upper bound is at most that, no tolerance is to be met.
+    climbs : bool, optional
+        Whether a ladder may be asked where this method does not do; if not, it does not try for long either.
+    excuses : bool, optional
+        Whether to look closer where a lower bound is 0: no better may be to be had there, as at the largest loss.
 
     Raises
     ------
@@ -102,33 +125,107 @@ def tight_bounds(
         buckets=buckets,
         keep_states=keep_states,
         together=together,
+        floor=floor,
     )
+    table.may_climb = climbs
     table.solve(strict=strict)
     if table.symmetric:
         table.log_lower[1], table.log_upper[1] = table.log_lower[0], table.log_upper[0]
-    return TightBounds(np.minimum(table.log_lower, 0.0), table.log_upper, min(table.widths), table.states)
+    within = None if table.fixed else table.within(excuses=excuses)
+    return TightBounds(
+        np.minimum(table.log_lower, 0.0), table.log_upper, table.narrowest, table.states, table.slow, within
+    )
 
 
 class TightTable(TableOutline):
     """The bounds, pass by pass."""
+
+    #: Whether the ladder may be asked, and whether points were not known by few frequencies.
+    may_climb, slow = True, False
 
     def solve(self, *, strict: bool) -> None:
         """Fill the table."""
         every = [(row, column) for row in range(self.rounds.size) for column in range(self.epsilon.size)]
         if not self.fixed and not self.keep_states and self.solved_in_closed_form():
             return
-        wanted = self._wanted_first()
-        if any(wanted.values()):
-            self._passes(wanted)
+        if self._climbs:
+            self._by_turns(len(every))
         else:
+            self._passes(self._wanted_first(), _PASSES)
+        if not self.widths:
             self.widths.append(self.lattice or TRIVIAL_WIDTH)
         if strict and not self.fixed:
             self._check(every)
 
-    def _passes(self, wanted: dict[Direction, dict[tuple[int, int], Means]]) -> None:
-        """Compute what is wanted, again and again where it misses the tolerance and another pass may help."""
+    def _by_turns(self, points: int) -> None:
+        """Ask for what is missed first what is quick: a ladder for tables, few frequencies for points."""
+        finer, table = 1.0, points > _FEW_POINTS
+        if table and self.may_climb:
+            finer = self._by_ladder(enough=points // 2)
+        self._passes(self._wanted_first(), _QUICK_PASSES, light=table)
+        if not self.may_climb:
+            return
+        wanted = self._wanted_first()
+        if table:
+            self._passes(wanted, _PASSES)
+            wanted = self._wanted_first()
+        # What few points are left may take long.
+        if _points(wanted) and finer > 0.0:
+            self._by_ladder(finer=finer, wanted=wanted)
+            wanted = self._wanted_first()
+        self._passes(wanted, _PASSES)
+
+    @property
+    def _climbs(self) -> bool:
+        """Whether the ladder may serve: nothing is fixed, and no tilted states are asked for."""
+        return not self.fixed and not self.keep_states
+
+    def _by_ladder(
+        self,
+        *,
+        enough: int = 0,
+        finer: float = 1.0,
+        wanted: dict[Direction, dict[tuple[int, int], Means]] | None = None,
+    ) -> float:
+        """Take over what a ladder of lattices tells of the points; how much finer it should have been, 0 if no use."""
+        rows = list(range(self.rounds.size))
+        if wanted is not None:
+            rows = sorted({row for chosen in wanted.values() for row, _ in chosen})
+        found = ladder_bounds(
+            self.counts,
+            self.rounds[rows],
+            self.epsilon,
+            tolerance=self.tolerance,
+            floor=max(self.floor, LEAST_FLOOR),
+            together=self.together,
+            enough=enough,
+            finer=finer,
+        )
+        if found is None:
+            return 0.0
+        with np.errstate(divide="ignore"):
+            log_lower, log_upper = np.log(found.lower), np.log(found.upper)
+        slack = 4.0 * UNIT_ROUNDOFF
+        for axis in range(len(self.directions)):
+            lower, upper = log_lower[axis], log_upper[axis]
+            lower = lower - slack * (1.0 + np.abs(np.where(lower > -np.inf, lower, 0.0)))
+            upper = upper + slack * (1.0 + np.abs(np.where(upper > -np.inf, upper, 0.0)))
+            self.log_lower[axis, rows] = np.maximum(self.log_lower[axis, rows], lower)
+            self.log_upper[axis, rows] = np.minimum(self.log_upper[axis, rows], upper)
+        self.widths.append(found.spacing)
+        return found.finer
+
+    def _passes(
+        self, wanted: dict[Direction, dict[tuple[int, int], Means]], passes: int, *, light: bool = False
+    ) -> None:
+        """Compute what is wanted, again and again where it misses the tolerance and another pass may help.
+
+        With `light` what few frequencies do not tell is left.
+        """
         before: dict[tuple[int, int, int], float] = {}
-        for attempt in range(_PASSES):
+        for attempt in range(passes):
+            if not _points(wanted):
+                break
             errors: dict[tuple[int, int, int], float] = {}
             used: dict[tuple[int, int, int], Means] = {}
             groups = deque(self.groups(self.points(wanted, self._found())))
@@ -137,8 +234,9 @@ class TightTable(TableOutline):
                 results = self._pass(group)
                 if group.few:
                     done = {found.point for found in results}
+                    self.slow |= any(point not in done for point in group.points)
                     left = [point.without_few(self.tolerance) for point in group.points if point not in done]
-                    groups.extend(self.groups(left))
+                    groups.extend([] if light else self.groups(left))
                 for found in results:
                     cell = (list(Direction).index(found.point.direction), found.point.row, found.point.column)
                     self.log_lower[cell] = max(self.log_lower[cell], found.log_lower)
@@ -155,6 +253,7 @@ class TightTable(TableOutline):
                 cell: bracket
                 for cell, bracket in brackets.items()
                 if not bracket <= self.tolerance
+                and cell in used
                 and self.log_upper[cell] > self._deepest(cell[0])
                 and (attempt < 2 or bracket < 0.8 * before.get(cell, math.inf))
             }
@@ -184,6 +283,25 @@ class TightTable(TableOutline):
         for cell in sorted(missed, key=self._bracket, reverse=True):
             if not self._excused(cell):
                 self._refuse(cell)
+
+    @property
+    def narrowest(self) -> float:
+        """The smallest width that was used, nats."""
+        return min(self.widths, default=TRIVIAL_WIDTH)
+
+    def within(self, *, excuses: bool) -> BoolArray:
+        """Where the tolerance is met, or no better is to be had."""
+        axes = len(self.directions)
+        met = np.zeros((axes, self.rounds.size, self.epsilon.size), bool)
+        looks = _EXCUSES if excuses else 0
+        for cell in np.ndindex(*met.shape):
+            met[cell] = self._bracket(cell) <= self.tolerance
+            if not met[cell] and looks:
+                looks -= self._judged_lower(cell) == -math.inf
+                met[cell] = self._excused(cell)
+        if self.together:
+            met = np.broadcast_to(met.all(axis=0), met.shape)
+        return np.array(np.broadcast_to(met, (2, *met.shape[1:])))
 
     def _found(self) -> list[FloatArray]:
         """Lower bounds that passes have found, -inf where none has found a better one than was known before."""
@@ -246,7 +364,7 @@ class TightTable(TableOutline):
 
     def _bracket(self, cell: tuple[int, int, int]) -> float:
         lower, upper = min(self._judged_lower(cell), 0.0), float(self.log_upper[cell])
-        if upper == -math.inf or upper <= lower:
+        if upper == -math.inf or upper <= lower or upper <= self._log_floor:
             return 0.0
         return math.expm1(min(upper - lower, 700.0)) if lower > -math.inf else math.inf
 
@@ -278,7 +396,8 @@ class TightTable(TableOutline):
                 apart = self.apart[group.directions[0]] if group.apart else None
                 return results if apart is None else [apart.with_far(found) for found in results]
             except PrecisionError:
-                if self.fixed or attempt == _PASSES - 1:
+                # States have to be told; of bounds what is known is told.
+                if self.fixed or (self.keep_states and attempt == _PASSES - 1):
                     raise
                 # Losses too far apart for that width; what a wider one gives is told.
                 self.widths.pop()
@@ -291,7 +410,7 @@ class TightTable(TableOutline):
         So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
         """
         log_upper = float(self.log_upper[cell])
-        if log_upper < _UNRESOLVED:
+        if log_upper < _UNRESOLVED or log_upper <= self._log_floor:
             return True
         if self._judged_lower(cell) > -math.inf:
             return False
@@ -301,7 +420,7 @@ class TightTable(TableOutline):
             self.rounds[cell[1] : cell[1] + 1],
             np.array([asked * (1.0 - 1e-6), asked]),
             tolerance=1e-6 * self.tolerance,
-            width=min(self.widths),
+            width=self.narrowest,
         )
         # No more than a pass of its own takes.
         near.longest = LONGEST
@@ -321,9 +440,14 @@ class TightTable(TableOutline):
             f"tolerance: expected upper / lower - 1 <= {self.tolerance:g} for every r and ε, got"
             f" {self._bracket(worst):.3g} at r = {int(self.rounds[worst[1]])},"
             f" ε = {float(self.epsilon[worst[2]]):g} (ln δ between {self._judged_lower(worst):.6g} and"
-            f" {self.log_upper[worst]:.6g}) with loss buckets of {min(self.widths):.3g} nats; allow a larger tolerance,"
+            f" {self.log_upper[worst]:.6g}) with loss buckets of {self.narrowest:.3g} nats; allow a larger tolerance,"
             " or give `factor`, with which none is asked for"
         )
+
+
+def _points(wanted: dict[Direction, dict[tuple[int, int], Means]]) -> int:
+    """Number of points of both directions."""
+    return sum(len(chosen) for chosen in wanted.values())
 
 
 def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:

@@ -19,15 +19,15 @@ from pbdist.buckets.blocked import (
 )
 from pbdist.buckets.blocked.convolution import convolution_of
 from pbdist.buckets.blocked.vectors import BlockedVector, Summary
-from pbdist.buckets.convolution import Rounding, convolve, rounded_convolution
-from pbdist.buckets.convolution.blocks import block_sums, chunk_spectra, run_windows
-from pbdist.buckets.convolution.cuts import plan_chunks
-from pbdist.buckets.convolution.plan import Run
-from pbdist.buckets.convolution.vectors import Chunks
 from pbdist.buckets.leaf import leaf_blocks, leaf_state
 from pbdist.buckets.state import VECTORS, BucketState, Grid
 from pbdist.buckets.sums import PIECE
 from pbdist.errors import InvalidInputError
+from pbdist.fourier import Rounding, convolve, rounded_convolution
+from pbdist.fourier.blocks import block_sums, chunk_spectra, run_windows
+from pbdist.fourier.cuts import plan_chunks
+from pbdist.fourier.plan import Run
+from pbdist.fourier.vectors import Chunks
 from pbdist.mechanisms import (
     ApproximateDP,
     Gaussian,
@@ -225,7 +225,7 @@ def test_edges_that_rounding_puts_out_of_order_are_not_told_apart_in_blocks(monk
 
 def test_the_longest_vectors_are_mended_by_shorter_chunks(monkeypatch):
     # As for vectors so long that the first two cuts are one.
-    monkeypatch.setattr("pbdist.buckets.convolution.cuts._LONGEST", 300)
+    monkeypatch.setattr("pbdist.fourier.cuts._LONGEST", 300)
     x = shape("two-sided exponential", 40_000, None)
     plan = plan_chunks(x, x)
     assert [level.chunk for level in plan.levels] == sorted({level.chunk for level in plan.levels}, reverse=True)

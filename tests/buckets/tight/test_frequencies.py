@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import fft
 
-from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF
 from pbdist.buckets.tight.frequencies import (
     FewFrequencies,
     _beyond,
@@ -26,6 +25,7 @@ from pbdist.buckets.tight.frequencies import (
     unit_roots,
 )
 from pbdist.buckets.tight.state import ROWS, SCALARS, TiltedMasses
+from pbdist.fourier.transform import EXTENDED_ROUNDOFF
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 from tests.strategies import examples

@@ -14,7 +14,6 @@ import pytest
 from pbdist.buckets.tight import table
 from pbdist.buckets.tight.far_losses import FarLosses
 from pbdist.buckets.tight.far_sums import far_losses
-from pbdist.buckets.tight.profile import loss_profile
 from pbdist.buckets.tight.rare import NearOutcomes, first_far_loss
 from pbdist.buckets.tight.table import TightBounds, tight_bounds
 from pbdist.mechanisms import (
@@ -30,6 +29,7 @@ from pbdist.mechanisms import (
     ScaledLossMasses,
     SubsampledGaussian,
 )
+from pbdist.pld.profile import loss_profile
 from pbdist.types import Direction
 from tests.truth import ProductTruth
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from pbdist.buckets.convolution.plan import CELLS
+from pbdist.fourier.plan import CELLS
 from pbdist.types import FloatArray, IntArray
 
 __all__ = ["find_towers", "tower_candidates", "towers_among"]

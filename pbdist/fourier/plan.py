@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from pbdist.buckets.convolution.transform import good_length
+from pbdist.fourier.transform import good_length
 from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["CELLS", "Plan", "Run", "cell_maxima", "chunk_length", "flat_plan", "plan_blocks"]

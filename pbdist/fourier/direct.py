@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.convolution.vectors import Vector
+from pbdist.fourier.vectors import Vector
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray, IntArray
 

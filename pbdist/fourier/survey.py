@@ -5,9 +5,9 @@ from typing import Protocol
 
 import numpy as np
 
-from pbdist.buckets.convolution.plan import cell_maxima
-from pbdist.buckets.convolution.towers import tower_candidates, towers_among
-from pbdist.buckets.convolution.vectors import Chunks, Vector
+from pbdist.fourier.plan import cell_maxima
+from pbdist.fourier.towers import tower_candidates, towers_among
+from pbdist.fourier.vectors import Chunks, Vector
 from pbdist.types import FloatArray, IntArray
 
 __all__ = ["IN_MEMORY", "Survey"]

@@ -15,9 +15,9 @@ from enum import Enum
 
 import numpy as np
 
-from pbdist.buckets.convolution.cuts import chunked_bytes, chunked_convolution
-from pbdist.buckets.convolution.direct import direct_convolution
 from pbdist.errors import InvalidInputError, shown
+from pbdist.fourier.cuts import chunked_bytes, chunked_convolution
+from pbdist.fourier.direct import direct_convolution
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 

@@ -14,11 +14,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.buckets.convolution.blocks import convolve_blocks
-from pbdist.buckets.convolution.direct import direct_convolution
-from pbdist.buckets.convolution.plan import CELLS, Plan, chunk_length, flat_plan, plan_blocks
-from pbdist.buckets.convolution.survey import IN_MEMORY, Survey
-from pbdist.buckets.convolution.vectors import Chunks, Vector, exponent_of, scale
+from pbdist.fourier.blocks import convolve_blocks
+from pbdist.fourier.direct import direct_convolution
+from pbdist.fourier.plan import CELLS, Plan, chunk_length, flat_plan, plan_blocks
+from pbdist.fourier.survey import IN_MEMORY, Survey
+from pbdist.fourier.vectors import Chunks, Vector, exponent_of, scale
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray, IntArray
 

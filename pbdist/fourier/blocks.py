@@ -29,9 +29,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.buckets.convolution.plan import Plan, Run
-from pbdist.buckets.convolution.transform import forward, inverse, transform_error
-from pbdist.buckets.convolution.vectors import HEADROOM_BITS, Chunks
+from pbdist.fourier.plan import Plan, Run
+from pbdist.fourier.transform import forward, inverse, transform_error
+from pbdist.fourier.vectors import HEADROOM_BITS, Chunks
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pbdist.buckets.convolution.transform import EXTENDED_ROUNDOFF, forward, inverse, transform_error
+from pbdist.fourier.transform import EXTENDED_ROUNDOFF, forward, inverse, transform_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray
 

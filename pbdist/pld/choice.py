@@ -1,0 +1,266 @@
+"""Which lattices: spacing, far part and window of a leaf, from a rough picture of its losses. Nothing here is a bound.
+
+A lattice of spacing h adds h²/6 to the variance of every leaf's loss above, and takes h²/12 from it below; so does
+every coarsening, relative to the variance then reached. Adding a variance v moves ln δ by at most about v (θ(θ+1) +
+1/V + 1/√V) / 2 at an ε whose saddle point is θ, with the variance V there.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.pld.ladder import Limits
+from pbdist.pld.leaf import Lattice
+from pbdist.pld.profile import LossProfile
+from pbdist.types import FloatArray, IntArray
+
+__all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
+
+#: Places of a leaf, at most.
+MOST_PLACES = 1 << 21
+#: Part of the tolerance that the spacing, and that the far part may take.
+_OF_SPACING, _OF_FAR = 0.6, 0.25
+#: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
+_OF_FLOOR = 0.2
+#: Saddle points are looked for at these.
+_TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 129)))
+#: What is cut so many nats above the largest ε, besides -ln of the tolerance, adds hardly anything; and at most. For
+#: the mean of e^{-loss} under A is 1: of mass that becomes infinite at a loss l only a part e^{ε-l} would come back.
+_MARGIN, _WIDEST_MARGIN = 4.6, 25.0
+#: By how much rounding may add to all masses, relative to the tolerance, before it is computed with more care.
+_ADDED = 2e-3
+#: Spacings up to here, nats, keep half of the farthest loss of a product within what e^x may be taken of.
+_WIDEST = 50.0
+#: Numbers of places that are as quickly computed with as fewer.
+_FEW = 2048
+#: Cores of fewer places than this are not made coarser, in general and where all losses are multiples of one number.
+_FEWEST, _LATTICE = 512, 1 << 15
+#: What is expected as often as this occurs many times.
+_OFTEN = 0.3
+#: Largest ratio of the spacings.
+_COARSEST = 512
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A leaf's lattices, one for each pair, and what the ladder may lose."""
+
+    lattices: tuple[Lattice, ...]
+    limits: Limits
+
+
+def chosen_spacings(
+    profiles: Sequence[tuple[LossProfile, int]], rounds: IntArray, epsilon: FloatArray, tolerance: float, floor: float
+) -> FloatArray:
+    """About the largest spacings with which the bounds meet: of the state of 1, 2, 4, .. rounds.
+
+    A state of 2^j rounds occurs r / 2^j times in one of r.
+    """
+    tilts = _TILTS
+    cumulants = [np.zeros(tilts.size) for _ in range(3)]
+    for profile, count in profiles:
+        if profile.loss.size:
+            values = profile.cumulants(tilts)
+            cumulants = [total + count * value for total, value in zip(cumulants, values, strict=True)]
+    k, mean, variance = cumulants
+    leaves = sum(count for _, count in profiles)
+    doublings = int(np.max(rounds)).bit_length()
+    allowed = np.full(doublings, np.inf)
+    stages = 1.0 + 0.5 * math.log2(int(np.max(rounds)) * leaves)
+    for r in rounds.tolist():
+        tilt = np.interp(epsilon / r, mean, tilts)
+        v = np.maximum(r * np.interp(tilt, tilts, variance), 1e-300)
+        exponent = r * np.interp(tilt, tilts, k) - tilt * epsilon
+        log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * v))
+        told = tilt < tilts[-1]
+        if not told.any():
+            continue
+        # Of what lies below the floor, it need only be proved.
+        allowed_error = np.maximum(tolerance, _OF_FLOOR * (math.log(floor) - log_delta))
+        sharpness = 0.5 * (tilt * (tilt + 1.0) + 1.0 / v + 1.0 / np.sqrt(v)) / allowed_error
+        sharpest = float(np.max(sharpness[told]))
+        parts = 2.0 ** np.arange(doublings)
+        each = _OF_SPACING * parts / (0.25 * r * leaves * sharpest * stages)
+        allowed = np.where(parts <= r, np.minimum(allowed, each), allowed)
+    result: FloatArray = np.sqrt(allowed)
+    return result
+
+
+def chosen_lattices(
+    profiles: Sequence[tuple[LossProfile, int]],
+    top: int,
+    largest: float,
+    spacings: FloatArray,
+    *,
+    tolerance: float,
+    floor: float,
+) -> Chosen | None:
+    """Choose the lattices of a spacing, None where they would be too large.
+
+    Parameters
+    ----------
+    profiles : sequence of (LossProfile, int)
+        The pairs of a round, and how often each occurs in it.
+    top : int
+        The largest number of rounds.
+    largest : float
+        The largest ε, nats.
+    spacings : ndarray
+        Of the state of 1, 2, 4, .. rounds, nats.
+    tolerance, floor : float
+    """
+    spacing = float(spacings[0])
+    leaves = top * sum(count for _, count in profiles)
+    lost = 0.1 * tolerance * max(floor, 1e-290)
+    largest += min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
+    lattices = {profile.lattice for profile, _ in profiles}
+    lattice = lattices.pop() if len(lattices) == 1 else 0.0
+    if lattice > _WIDEST:
+        # Of such losses one alone reveals the input.
+        lattice = 0.0
+    step = math.sqrt(12.0 * _OF_FAR * tolerance / max(math.log2(leaves), 1.0))
+    pictures = [_Picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
+    if lattice > 0.0:
+        spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)
+        spacings = np.maximum(spacings, lattice)
+    else:
+        atom = max(profile.heaviest_atom for profile, _ in profiles)
+        if 0.1 * spacing < atom <= largest:
+            spacing = atom / math.ceil(atom / spacing)
+        coarse, cores = _far_part(pictures, spacing, step)
+        places = max(
+            2.0 * core / spacing + (p.above + p.below) / (coarse * spacing)
+            for p, core in zip(pictures, cores, strict=True)
+        )
+        if coarse == 1:
+            places = max(picture.above + picture.below for picture in pictures) / spacing
+        if places > 0.5 * MOST_PLACES:
+            # As fine as can be, whatever that tells.
+            spacing *= 4.0 * places / MOST_PLACES
+            coarse, cores = _far_part(pictures, spacing, step)
+    result = []
+    for picture, core in zip(pictures, cores, strict=True):
+        wide = coarse * spacing
+        low, high = -coarse * math.ceil(picture.below / wide), coarse * math.ceil(picture.above / wide)
+        low, high = min(low, -coarse), max(high, coarse)
+        inner = (
+            (low, high)
+            if coarse == 1
+            else (
+                max(low, -coarse * math.ceil(core / wide)),
+                min(high, coarse * math.ceil(core / wide)),
+            )
+        )
+        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_PLACES:
+            return None
+        result.append(Lattice(spacing, coarse, inner, low, high))
+    limits = Limits(
+        lost,
+        step,
+        _RARE,
+        _ADDED * tolerance,
+        largest,
+        tuple((spacings * (1.0 + 1e-9)).tolist()),
+        _LATTICE if lattice > 0.0 else _FEWEST,
+    )
+    return Chosen(tuple(result), limits)
+
+
+#: Product of the spacing of the far part with the root of its mass, relative to the core's deviation and `step`.
+_RARE = 0.2
+
+
+class _Picture:
+    """Losses of one pair as points: where they end, how steep their masses are, and how rare."""
+
+    def __init__(self, profile: LossProfile, lost: float, leaves: int, largest: float) -> None:
+        loss, log_a = profile.loss, profile.log_a
+        self.above = self.below = self.reach = 0.0
+        if loss.size == 0:
+            self.loss = self.rarity = np.zeros(0)
+            return
+        with np.errstate(over="ignore", under="ignore"):
+            a, b = np.exp(log_a), np.exp(np.minimum(log_a - loss, 700.0))
+        seen_above = np.flatnonzero(np.cumsum(a[::-1])[::-1] > lost)
+        seen_below = np.flatnonzero(np.cumsum(b) > lost)
+        if seen_above.size:
+            self.above = min(max(float(profile.upper[seen_above[-1]]), 0.0), largest)
+        if seen_below.size:
+            self.below = min(max(-float(profile.lower[seen_below[0]]), 0.0), largest)
+        above = loss > 0.0
+        self.reach = max(self.above, _reach(loss[above], np.cumsum(a[above][::-1])[::-1], lost, leaves, largest))
+        self.reach += max(self.below, _reach(-loss[~above], np.cumsum(b[~above]), lost, leaves, largest))
+        log_u = log_a - 0.5 * loss
+        kept = (loss <= self.above) & (loss >= -self.below)
+        if not kept.any():
+            self.loss = self.rarity = np.zeros(0)
+            return
+        u = np.where(kept, np.exp(np.minimum(log_u - log_u[kept].max(), 0.0)), 0.0)
+        u /= u.sum()
+        mean = float(u @ loss)
+        size = np.abs(loss)
+        order = np.argsort(size)
+        self.loss = size[order]
+        self.rarity = np.maximum(1.0 - np.cumsum(u[order]), 0.0)
+        self.rarity = np.concatenate(([1.0], self.rarity[:-1]))
+        # Slopes of the density between neighbours, of the mass where one of them is an atom.
+        gaps = profile.upper - profile.lower
+        atom = gaps <= 0.0
+        mixed = atom[1:] | atom[:-1]
+        density = log_u - np.log(np.where(atom, 1.0, gaps))
+        distance = np.maximum(np.diff(loss), 1e-300)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            between = np.abs(np.where(mixed, np.diff(log_u), np.diff(density))) / distance
+        between = np.where(np.isfinite(between), between, 0.0)
+        apart = np.where(mixed, distance, 0.0)
+        beside = np.array([np.append(0.0, between), np.append(between, 0.0)])
+        self._slopes = np.where(kept, beside, 0.0)[:, order]
+        self._apart = np.array([np.append(0.0, apart), np.append(apart, 0.0)])[:, order]
+        self.u, self.mean, self.places = u[order], mean, loss[order]
+
+    def core(self, wide: float, step: float) -> float:
+        """Return the loss from which on a spacing will do."""
+        if self.loss.size == 0:
+            return 0.0
+        # Atoms that are farther apart than the spacing tell nothing of the slope.
+        slope = 0.5 + np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
+        steep = slope * wide > step
+        last_steep = float(self.loss[np.flatnonzero(steep)[-1]]) if steep.any() else 0.0
+        # The deviation of what lies within each size.
+        weights = np.cumsum(self.u)
+        mean = np.cumsum(self.u * self.places) / np.maximum(weights, 1e-300)
+        variance = np.cumsum(self.u * self.places**2) / np.maximum(weights, 1e-300) - mean**2
+        usual = self.rarity > (_RARE * step) ** 2 * np.maximum(variance, 0.0) / wide**2
+        last_usual = float(self.loss[np.flatnonzero(usual)[-1]]) if usual.any() else 0.0
+        return max(last_steep, last_usual)
+
+
+def _reach(sizes: FloatArray, beyond: FloatArray, lost: float, leaves: int, largest: float) -> float:
+    """How far losses of so many leaves together reach: several that are rare, as long as that is not too rare."""
+    if sizes.size == 0:
+        return 0.0
+    expected = np.clip(leaves * beyond, 1e-300, _OFTEN)
+    times = np.floor(np.maximum(math.log(max(lost * leaves, 1e-300)) / np.log(expected), 1.0))
+    times = np.where(expected >= lost * leaves, times, 0.0)
+    return min(float(np.max(times * sizes)), largest)
+
+
+def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tuple[int, list[float]]:
+    """Choose how much coarser the far part is, and the core of each pair."""
+    best: tuple[float, int, list[float]] | None = None
+    coarse = 1
+    while coarse <= _COARSEST:
+        wide = coarse * spacing
+        cores = [min(picture.core(wide, step), max(picture.above, picture.below)) for picture in pictures]
+        places = 0.0
+        for picture, core in zip(pictures, cores, strict=True):
+            whole = picture.reach
+            places += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FEW
+        if best is None or places < best[0]:
+            best = (places, coarse, cores)
+        coarse *= 2
+    if best is None:
+        return 1, [0.0] * len(pictures)
+    return best[1], best[2]

@@ -1,0 +1,366 @@
+"""Rows of masses on a lattice, and the steps that keep what `state` claims: coarser, joined, cut, convolved."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pbdist.fourier import Allowance, Needs, Rounding, convolve_by_tilts, rounded, rounded_convolution
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.types import FloatArray
+
+__all__ = ["Dominating", "Exact", "Factor", "convolved"]
+
+_U = UNIT_ROUNDOFF
+
+
+@dataclass(frozen=True, eq=False)
+class Dominating:
+    """Masses u of a dominating pair, from above.
+
+    Attributes
+    ----------
+    spacing : float
+        h, nats.
+    first : int
+        The place k of the first element; its loss is k h.
+    u : ndarray, shape (n,)
+    """
+
+    spacing: float
+    first: int
+    u: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return int(self.u.size)
+
+    @property
+    def losses(self) -> FloatArray:
+        """Losses, nats, each rounded once."""
+        result: FloatArray = self.spacing * np.arange(self.first, self.first + self.size, dtype=np.float64)
+        return result
+
+    @property
+    def reach(self) -> float:
+        """Size of the farthest loss, nats."""
+        return self.spacing * max(abs(self.first), abs(self.first + self.size - 1))
+
+    def swapped(self) -> "Dominating":
+        """The same masses for (B, A)."""
+        return replace(self, first=1 - self.first - self.size, u=np.ascontiguousarray(self.u[::-1]))
+
+    def coarser(self) -> "Dominating":
+        """The masses on every second place: an atom between two of them is split to both.
+
+        Both parts of u are u / (2 cosh(h/2)): then a and b are kept, and the pair is a post-processing of the new one.
+        """
+        share = (1.0 + (8.0 + self.spacing) * _U) / (2.0 * math.cosh(0.5 * self.spacing))
+        odd = self.first & 1
+        # Even places stand at odd positions, so that each has two neighbours.
+        padded = np.zeros(2 * ((self.size + odd) // 2) + 3)
+        padded[1 + odd : 1 + odd + self.size] = self.u
+        u = (padded[1:-1:2] + share * (padded[0:-2:2] + padded[2::2])) * (1.0 + 4.0 * _U)
+        return Dominating(2.0 * self.spacing, (self.first - odd) // 2, u)
+
+    def joined(self, other: "Dominating") -> "Dominating":
+        """The masses of both, on one lattice."""
+        first = min(self.first, other.first)
+        u = np.zeros(max(self.first + self.size, other.first + other.size) - first)
+        for row in (self, other):
+            u[row.first - first : row.first - first + row.size] += row.u
+        return Dominating(self.spacing, first, u * (1.0 + 2.0 * _U))
+
+    @property
+    def vectors(self) -> tuple[tuple[FloatArray, Rounding], ...]:
+        """The vectors, and to which side each is rounded."""
+        return ((self.u, Rounding.UP),)
+
+    def product(self, other: "Dominating", vectors: Sequence[FloatArray]) -> "Dominating":
+        """The masses of the product, from its vectors."""
+        return Dominating(self.spacing, self.first + other.first, vectors[0])
+
+    def cut(self, low: int, high: int) -> tuple["Dominating", float, float]:
+        """The masses from `low` to `high`, and what becomes infinite: P_A mass at +∞, P_B mass at -∞.
+
+        Of an atom m places above `high` all b stays there, and of a what belongs to it at that loss; the rest of a goes
+        to +∞. An atom below `low` likewise.
+        """
+        kept, above = self._cut_above(high)
+        mirrored, below = kept.swapped()._cut_above(-low)
+        return mirrored.swapped(), above, below
+
+    def _cut_above(self, high: int) -> tuple["Dominating", float]:
+        count = self.first + self.size - 1 - high
+        if count <= 0:
+            return self, 0.0
+        inside = max(self.size - count, 0)
+        kept, over = np.append(self.u[: inside - 1], 0.0) if inside else np.zeros(1), self.u[inside:]
+        if inside:
+            kept[-1] = self.u[inside - 1]
+        steps = self.spacing * np.arange(float(count - over.size + 1), count + 1.0)
+        end = self.spacing * high
+        rounding = 1.0 + (count + 32.0 + 4.0 * (float(steps[-1]) + abs(end))) * _U
+        kept[-1] = (kept[-1] + float(np.sum(over * np.exp(-0.5 * steps)))) * rounding
+        gone = float(np.sum(over * np.exp(0.5 * (steps + end)) * -np.expm1(-steps))) * rounding
+        return Dominating(self.spacing, high - kept.size + 1, kept), gone
+
+    def beyond(self, low: int, high: int) -> tuple["Dominating", "Dominating"]:
+        """The masses from `low` to `high`, and the others."""
+        inside = slice(min(max(low - self.first, 0), self.size), min(max(high + 1 - self.first, 0), self.size))
+        outer = self.u.copy()
+        outer[inside] = 0.0
+        kept = self.u[inside]
+        return (
+            replace(self, first=self.first + inside.start, u=kept if kept.size else np.zeros(1)),
+            replace(self, u=outer).trimmed(),
+        )
+
+    def trimmed(self) -> "Dominating":
+        """The same masses without zeros at the ends."""
+        low, high = _occupied(self.u)
+        return replace(self, first=self.first + low, u=self.u[low:high])
+
+    def sums(self) -> tuple[float, float]:
+        """A* and B* of all places, from above."""
+        half = 0.5 * self.losses
+        rounding = 1.0 + (self.size + 16.0 + 2.0 * self.reach) * _U
+        return float(np.dot(self.u, np.exp(half))) * rounding, float(np.dot(self.u, np.exp(-half))) * rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Masses of disjoint events.
+
+    Attributes
+    ----------
+    spacing : float
+        h, nats.
+    first : int
+        The place of the first element.
+    label : float
+        What is added to k h, nats; about half a spacing at most.
+    own, other : ndarray, shape (n,)
+        P_A from below and P_B from above, tilted.
+    """
+
+    spacing: float
+    first: int
+    label: float
+    own: FloatArray
+    other: FloatArray
+
+    @property
+    def size(self) -> int:
+        """Number of places."""
+        return int(self.own.size)
+
+    @property
+    def labels(self) -> FloatArray:
+        """Labels λ, nats, each rounded twice."""
+        places = np.arange(self.first, self.first + self.size, dtype=np.float64)
+        result: FloatArray = self.spacing * places + self.label
+        return result
+
+    @property
+    def reach(self) -> float:
+        """Size of the farthest label, nats."""
+        return self.spacing * (max(abs(self.first), abs(self.first + self.size - 1)) + 1.0)
+
+    def coarser(self) -> "Exact":
+        """Events of neighbours joined, under the label between them."""
+        odd = self.first & 1
+        size = self.size + odd
+        towards, away = math.exp(-0.25 * self.spacing), math.exp(0.25 * self.spacing)
+        rows = []
+        for values, even_factor, odd_factor, rounding in (
+            (self.own, towards, away, 1.0 - (16.0 + 4.0 * self.spacing) * _U),
+            (self.other, away, towards, 1.0 + (16.0 + 4.0 * self.spacing) * _U),
+        ):
+            padded = np.zeros(size + (size & 1))
+            padded[odd : odd + self.size] = values
+            rows.append((padded[0::2] * even_factor + padded[1::2] * odd_factor) * rounding)
+        result = Exact(2.0 * self.spacing, (self.first - odd) // 2, self.label + 0.5 * self.spacing, rows[0], rows[1])
+        return result._named_shortly()
+
+    def joined(self, other: "Exact") -> "Exact":
+        """The events of both, on one lattice."""
+        first = min(self.first, other.first)
+        size = max(self.first + self.size, other.first + other.size) - first
+        rows = np.zeros((2, size))
+        rounding = (16.0 + abs(self.label) + abs(other.label)) * _U
+        for row in (self, other):
+            part = slice(row.first - first, row.first - first + row.size)
+            # Another label for the same event.
+            factor = math.exp(0.5 * (row.label - self.label))
+            rows[0, part] += row.own * factor
+            rows[1, part] += row.other / factor
+        return Exact(self.spacing, first, self.label, rows[0] * (1.0 - rounding), rows[1] * (1.0 + rounding))
+
+    @property
+    def vectors(self) -> tuple[tuple[FloatArray, Rounding], ...]:
+        """The vectors, and to which side each is rounded."""
+        return ((self.own, Rounding.DOWN), (self.other, Rounding.UP))
+
+    def product(self, other: "Exact", vectors: Sequence[FloatArray]) -> "Exact":
+        """The events of the product, from its vectors."""
+        # The label's own rounding tilts both.
+        rounding = (8.0 + abs(self.label) + abs(other.label)) * _U
+        own, foreign = vectors[0] * (1.0 - rounding), vectors[1] * (1.0 + rounding)
+        label = self.label + other.label
+        return Exact(self.spacing, self.first + other.first, label, own, foreign)._named_shortly()
+
+    def cut(self, low: int, high: int) -> tuple["Exact", float, float]:
+        """The events from `low` to `high`; and P_A from below and P_B from above of those above, as one event."""
+        size = self.size
+        start, stop = min(max(low - self.first, 0), size), min(max(high + 1 - self.first, 0), size)
+        stop = max(start, stop)
+        half = 0.5 * self.labels[stop:]
+        rounding = (half.size + 32.0 + 4.0 * self.reach) * _U
+        own = float(np.sum(self.own[stop:] * np.exp(half))) * (1.0 - rounding)
+        # More than what is no full float.
+        other = float(np.sum(self.other[stop:] * np.exp(-half))) * (1.0 + rounding) + half.size * 1e-315
+        return self._part(start, stop), own, other
+
+    def beyond(self, low: int, high: int) -> tuple["Exact", "Exact"]:
+        """The events from `low` to `high`, and the others."""
+        size = self.size
+        start, stop = min(max(low - self.first, 0), size), min(max(high + 1 - self.first, 0), size)
+        rows = [self.own.copy(), self.other.copy()]
+        for row in rows:
+            row[start:stop] = 0.0
+        return self._part(start, max(start, stop)), replace(self, own=rows[0], other=rows[1]).trimmed()
+
+    def trimmed(self) -> "Exact":
+        """The same events, without those at the ends of which A has nothing."""
+        low, high = _occupied(self.own)
+        return self._part(low, high)
+
+    def sums(self) -> tuple[float, float]:
+        """P_A from below and P_B from above of all places."""
+        half = 0.5 * self.labels
+        rounding = (self.size + 32.0 + 4.0 * self.reach) * _U
+        return (
+            float(np.dot(self.own, np.exp(half))) * (1.0 - rounding),
+            float(np.dot(self.other, np.exp(-half))) * (1.0 + rounding) + self.size * 1e-315,
+        )
+
+    def _part(self, start: int, stop: int) -> "Exact":
+        own, other = self.own[start:stop], self.other[start:stop]
+        if not (own.any() or other.any()):
+            # Nothing lies nowhere in particular: not where its exponentials overflow.
+            return replace(self, first=0, own=np.zeros(1), other=np.zeros(1))
+        return replace(self, first=self.first + start, own=own, other=other)
+
+    def _named_shortly(self) -> "Exact":
+        """Count places so that the label is at most half a spacing; no value changes."""
+        steps = round(self.label / self.spacing)
+        return replace(self, first=self.first + steps, label=self.label - steps * self.spacing) if steps else self
+
+
+def _occupied(values: FloatArray) -> tuple[int, int]:
+    there = np.flatnonzero(values)
+    return (int(there[0]), int(there[-1]) + 1) if there.size else (0, 1)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Two rows that are to be convolved.
+
+    Attributes
+    ----------
+    first, second : Dominating or Exact
+    mirrored : bool
+        Whether they are those of (B, A), to be turned round for a common plan.
+    """
+
+    first: Dominating | Exact
+    second: Dominating | Exact
+    mirrored: bool
+
+
+def convolved(
+    factors: Sequence[Factor], allowance: Allowance, beside: tuple[Dominating, Dominating] | None = None
+) -> list[Dominating | Exact]:
+    """Convolve rows that look alike, all at once; from either side rounded as they are.
+
+    Parameters
+    ----------
+    factors : sequence of Factor
+    allowance : Allowance
+        What rounding may add before more care is taken.
+    beside : (Dominating, Dominating), optional
+        Where the product of these is far larger, the result need not be known well.
+    """
+    sides = [
+        [(factor.first, factor.mirrored) for factor in factors],
+        [(factor.second, factor.mirrored) for factor in factors],
+    ]
+    if len(factors) > 1 and not all(_alike(side) for side in sides):
+        return [row for factor in factors for row in convolved([factor], allowance, beside)]
+    same = all(factor.first is factor.second for factor in factors)
+    x, begin_x = _together(sides[0])
+    y, begin_y = (x, begin_x) if same else _together(sides[1])
+    larger = None
+    if beside is not None:
+        larger = _part(beside[0], begin_x, x.shape[1]), _part(beside[1], begin_y, y.shape[1])
+    needs = Needs(factors[0].first.spacing, begin_x + begin_y, allowance)
+    found = convolve_by_tilts(x, y, needs, larger)
+    results: list[Dominating | Exact] = []
+    row = 0
+    for factor in factors:
+        one, two = factor.first, factor.second
+        size = one.size + two.size - 1
+        vectors = []
+        for (first, rounding), (second, _) in zip(one.vectors, two.vectors, strict=True):
+            if found is None:
+                vectors.append(rounded_convolution(first, first if one is two else second, rounding))
+            else:
+                start = _place(one, mirrored=factor.mirrored) + _place(two, mirrored=factor.mirrored)
+                part = slice(start - begin_x - begin_y, start - begin_x - begin_y + size)
+                vector = rounded(found[0][row, part], found[1][row, part], rounding, math.inf)
+                vectors.append(vector[::-1].copy() if factor.mirrored else vector)
+            row += 1
+        results.append(one.product(two, vectors))  # type: ignore[arg-type]  # rows of one kind
+    return results
+
+
+def _place(row: Dominating | Exact, *, mirrored: bool) -> int:
+    """Place of the first element, turned round or not."""
+    return 1 - row.first - row.size if mirrored else row.first
+
+
+def _range(rows: Sequence[tuple[Dominating | Exact, bool]]) -> tuple[int, int]:
+    """The places that all rows take together: the first one, and the one after the last."""
+    places = [_place(row, mirrored=mirrored) for row, mirrored in rows]
+    return min(places), max(place + row.size for place, (row, _) in zip(places, rows, strict=True))
+
+
+def _alike(rows: Sequence[tuple[Dominating | Exact, bool]]) -> bool:
+    """Whether the rows lie at about the same places."""
+    begin, end = _range(rows)
+    return end - begin <= 1.5 * max(row.size for row, _ in rows) + 1024
+
+
+def _together(rows: Sequence[tuple[Dominating | Exact, bool]]) -> tuple[FloatArray, int]:
+    """Stack all vectors on one range of places; besides, return the first place."""
+    begin, end = _range(rows)
+    places = [_place(row, mirrored=mirrored) for row, mirrored in rows]
+    stack = np.zeros((sum(len(row.vectors) for row, _ in rows), end - begin))
+    position = 0
+    for place, (row, mirrored) in zip(places, rows, strict=True):
+        for vector, _ in row.vectors:
+            stack[position, place - begin : place - begin + row.size] = vector[::-1] if mirrored else vector
+            position += 1
+    return stack, begin
+
+
+def _part(row: Dominating, begin: int, size: int) -> FloatArray:
+    """The masses at a range of places."""
+    result = np.zeros(size)
+    low, high = max(begin, row.first), min(begin + size, row.first + row.size)
+    if low < high:
+        result[low - begin : high - begin] = row.u[low - row.first : high - row.first]
+    return result

@@ -1,0 +1,385 @@
+r"""The leaf: one pair on lattices, dominated in both directions at once, and exact masses of its cells.
+
+*Splitting* (after Doroshenko, Ghazi, Kamath, Kumar & Manurangsi 2022). An event of masses a, b and of a loss between
+the neighbours k h and (k+1) h is replaced by two atoms at these that keep a and b together. With m the middle of the
+cell, A = a e^{-m/2} and B = b e^{m/2}, the atoms' u = √(ab) solve u_k e^{-h/4} + u_{k+1} e^{h/4} = A and u_k e^{h/4}
++ u_{k+1} e^{-h/4} = B: their sum is (A + B) / (2 cosh(h/4)), their difference (A - B) / (2 sinh(h/4)). Mapping the
+atoms back gives the event, so the pair of atoms dominates in both directions, in every product.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pbdist.mechanisms import UNIT_ROUNDOFF, ScaledLossMasses
+from pbdist.mechanisms.rounding import MassBounds
+from pbdist.pld.lattice import Dominating, Exact
+from pbdist.pld.state import Masses, PairState
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
+
+__all__ = ["Lattice", "leaf_state"]
+
+_U = UNIT_ROUNDOFF
+#: What is not 0 counts as at least this in an upper value.
+_SMALLEST = 1e-300
+#: Cells whose masses are known worse than this are split from rounded masses, at the cost of adding to them; of the
+#: others the loss is taken to be wrong by so much, ..
+_KNOWN = (5e-13, 1e-11, 1e-9)
+#: .. of which the first is taken that adds no more than this to all masses together.
+_ADDED = 1e-13
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Where a leaf's losses go.
+
+    Attributes
+    ----------
+    spacing : float
+        h of the core, nats.
+    coarse : int
+        The far lattice has `coarse` h; a power of two.
+    core : (int, int)
+        First and last place of the core, in h: multiples of `coarse`.
+    low, high : int
+        First and last place of all, in h: multiples of `coarse`. What lies beyond goes to infinity.
+    """
+
+    spacing: float
+    coarse: int
+    core: tuple[int, int]
+    low: int
+    high: int
+
+    @property
+    def edges(self) -> FloatArray:
+        """Edges of all cells, nats, each rounded once."""
+        places = np.concatenate(
+            (
+                np.arange(self.low, self.core[0], self.coarse),
+                np.arange(self.core[0], self.core[1]),
+                np.arange(self.core[1], self.high + 1, self.coarse),
+            )
+        )
+        result: FloatArray = self.spacing * places.astype(np.float64)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Events of cells, tilted to their middles: masses from below and above, and the cell of each."""
+
+    place: IntArray
+    a_lower: FloatArray
+    a_upper: FloatArray
+    b_lower: FloatArray
+    b_upper: FloatArray
+    #: 0 and 1 for an event that lies at the lower and the upper end of its cell; else no number.
+    end: FloatArray | None = None
+
+    @property
+    def known(self) -> FloatArray:
+        """How well a and b are known, relative to themselves."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worse = np.maximum(self.a_upper / self.a_lower, self.b_upper / self.b_lower) - 1.0
+        return np.where(np.isnan(worse), np.inf, worse)
+
+    @property
+    def something(self) -> BoolArray:
+        """Where there is any mass."""
+        return (self.a_upper > 0.0) | (self.b_upper > 0.0)
+
+    def chosen(self, which: BoolArray) -> "_Cells":
+        return _Cells(
+            self.place[which],
+            self.a_lower[which],
+            self.a_upper[which],
+            self.b_lower[which],
+            self.b_upper[which],
+            None if self.end is None else self.end[which],
+        )
+
+
+def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collection[Direction]) -> PairState:
+    """Make the state of one pair.
+
+    Parameters
+    ----------
+    masses : ScaledLossMasses
+        On `lattice.edges`.
+    lattice : Lattice
+    directions : collection of Direction
+        Those of which exact masses are kept.
+    """
+    plain, h, coarse = masses.masses, lattice.spacing, lattice.coarse
+    sizes = ((lattice.core[0] - lattice.low) // coarse, lattice.core[1] - lattice.core[0])
+    bounds = np.cumsum((1, *sizes, (lattice.high - lattice.core[1]) // coarse)).tolist()
+    low, core, high = (
+        _spread(masses, slice(start, stop), first, spacing)
+        for start, stop, first, spacing in (
+            (bounds[0], bounds[1], lattice.low // coarse, coarse * h),
+            (bounds[1], bounds[2], lattice.core[0], h),
+            (bounds[2], bounds[3], lattice.core[1] // coarse, coarse * h),
+        )
+    )
+    spread = any(bool(part.something.any()) for part in (low, core, high))
+    atoms = _Atoms(masses, lattice, spread=spread)
+    parts = {h: (core, atoms.core)} | ({coarse * h: (low, high, atoms.far)} if coarse > 1 else {})
+    tolerance = _known_enough([part for chosen in parts.values() for part in chosen], h)
+    ends = _Ends(masses, lattice, atoms)
+    stays = [(place // coarse, mass) for place, mass in ((lattice.low, ends.bottom), (lattice.high, ends.top)) if mass]
+    rows, shift = [], 0.0
+    for spacing, chosen in parts.items():
+        here = stays if spacing == coarse * h else []
+        row, moved = _dominating(chosen, here, spacing, (tolerance, plain.loss_error))
+        rows.append(row)
+        shift = max(shift, moved)
+    label = 0.5 if spread else 0.0
+    exact = {}
+    for direction in directions:
+        own = [_exact(chosen, spacing, label * spacing, direction) for spacing, chosen in parts.items()]
+        exact[direction] = Masses(own[0], own[1] if len(own) > 1 else None, ends.exact[direction])
+    reach = h * max(abs(lattice.low), abs(lattice.high))
+    # Places, edges and exponents are rounded.
+    shift += plain.loss_error + atoms.snapped + (16.0 + 8.0 * reach) * _U
+    dominating = Masses(rows[0], rows[1] if len(rows) > 1 else None, ends.infinite)
+    outer = [float(end) for row in rows if row.u.any() for end in (row.losses[0], row.losses[-1])] or [0.0]
+    near = 4.0 * _U * reach
+    return PairState(dominating, exact, 1.001 * shift, min(outer) - near, max(outer) + near)
+
+
+def _spread(masses: ScaledLossMasses, cells: slice, first: int, spacing: float) -> _Cells:
+    plain = masses.masses
+    place = first + np.arange(cells.stop - cells.start)
+    middle = spacing * (place + 0.5)
+    scale_a, scale_b = masses.log_scale_a[cells] - 0.5 * middle, masses.log_scale_b[cells] + 0.5 * middle
+    return _tilted(
+        place,
+        (plain.cells_a.lower[cells], plain.cells_a.upper[cells], scale_a),
+        (plain.cells_b.lower[cells], plain.cells_b.upper[cells], scale_b),
+    )
+
+
+def _tilted(
+    place: IntArray, a: tuple[FloatArray, FloatArray, FloatArray], b: tuple[FloatArray, FloatArray, FloatArray]
+) -> _Cells:
+    """Multiply masses by exponentials, rounded to their sides."""
+    values = []
+    for lower, upper, exponent in (a, b):
+        with np.errstate(over="ignore", under="ignore"):
+            factor = np.exp(exponent)
+        # An exponential errs by as many units as its exponent, which is rounded itself.
+        slack = (8.0 + 2.0 * np.abs(exponent)) * _U
+        low = lower * factor * (1.0 - slack)
+        high = np.where(upper > 0.0, np.maximum(upper * factor * (1.0 + slack), _SMALLEST), 0.0)
+        # What underflows has lost its digits.
+        values.append((np.where(low >= 1e-290, low, 0.0), high))
+    return _Cells(place, *values[0], *values[1])
+
+
+def _known_enough(parts: Iterable[_Cells], spacing: float) -> float:
+    """How well masses must be known for their loss to be taken as computed."""
+    for limit in _KNOWN[:-1]:
+        added = 0.0
+        for part in parts:
+            known = part.known
+            worse = known > limit
+            share = np.minimum(known[worse] / spacing, 1.0)
+            added += float(np.sum(np.minimum(part.a_upper[worse], part.b_upper[worse]) * share))
+        if added <= _ADDED:
+            return limit
+    return _KNOWN[-1]
+
+
+def _range(parts: Iterable[_Cells], places: Iterable[int] = ()) -> tuple[int, int]:
+    """First and last occupied cell."""
+    occupied = [part.place[part.something] for part in parts if part.something.any()]
+    occupied += [np.array([place]) for place in places]
+    if not occupied:
+        return 0, 0
+    return min(int(each.min()) for each in occupied), max(int(each.max()) for each in occupied)
+
+
+def _most(parts: Sequence[_Cells]) -> float:
+    """How many numbers are added up at one place, at most."""
+    atoms = parts[-1].place
+    return 8.0 + (float(np.max(np.bincount(atoms - atoms.min()))) if atoms.size else 0.0)
+
+
+def _dominating(
+    parts: Sequence[_Cells], stays: Sequence[tuple[int, float]], spacing: float, errors: tuple[float, float]
+) -> tuple[Dominating, float]:
+    """Gather cells, the atoms last, and what `stays` at places; besides, by how much losses were moved."""
+    first, last = _range(parts, [place - (place > 0) for place, _ in stays])
+    size = last - first + 1
+    u, shift = np.zeros(size + 1), 0.0
+    for part in parts:
+        there = part.chosen(part.something)
+        low, high, moved = _split(there, spacing, *errors)
+        shift = max(shift, moved)
+        u[:-1] += np.bincount(there.place - first, low, size)
+        u[1:] += np.bincount(there.place - first, high, size)
+    for place, mass in stays:
+        u[place - first] += mass
+    return Dominating(spacing, first, u * (1.0 + 2.0 * _most(parts) * _U)).trimmed(), shift
+
+
+def _exact(parts: Sequence[_Cells], spacing: float, label: float, direction: Direction) -> Exact:
+    first, last = _range(parts)
+    size = last - first + 1
+    own, other = np.zeros(size), np.zeros(size)
+    for part in parts:
+        lower, upper = (part.a_lower, part.b_upper) if direction is Direction.A_TO_B else (part.b_lower, part.a_upper)
+        own += np.bincount((part.place - first)[part.something], lower[part.something], size)
+        other += np.bincount((part.place - first)[part.something], upper[part.something], size)
+    # From the middles of the cells to their labels: half a cell further down where all are atoms.
+    shifted = 0.5 * (0.5 * spacing - label)
+    sign = 1.0 if direction is Direction.A_TO_B else -1.0
+    rounding = (2.0 * _most(parts) + 8.0) * _U
+    own *= math.exp(sign * shifted) * (1.0 - rounding)
+    other *= math.exp(-sign * shifted) * (1.0 + rounding)
+    if direction is Direction.A_TO_B:
+        return Exact(spacing, first, label, own, other).trimmed()
+    return Exact(spacing, 1 - first - size, -label, own[::-1].copy(), other[::-1].copy()).trimmed()
+
+
+def _split(cells: _Cells, spacing: float, tolerance: float, loss_error: float) -> tuple[FloatArray, FloatArray, float]:
+    """Split events to the ends of their cells, from above; besides, by how much losses were moved for it."""
+    known = cells.known
+    trusted = known <= tolerance
+    a, b = cells.a_upper, cells.b_upper
+    quarter = 0.25 * spacing
+    total = (a + b) / (2.0 * math.cosh(quarter))
+    difference = (a - b) / (2.0 * math.sinh(quarter))
+    # An event outside its cell by rounding lies at its end.
+    difference = np.clip(difference, -total, total)
+    low, high = 0.5 * (total - difference), 0.5 * (total + difference)
+    worst = float(np.max(known[trusted], initial=0.0))
+    moved = 2.0 * worst + 64.0 * _U
+    low, high = low * (1.0 + worst + 64.0 * _U), high * (1.0 + worst + 64.0 * _U)
+    if not trusted.all():
+        grow, shrink, wide = math.exp(quarter), math.exp(-quarter), 2.0 * math.sinh(2.0 * quarter)
+        up, down = 1.0 + 16.0 * _U, 1.0 - 16.0 * _U
+        # An event outside its cell by the error of losses is moved to its end.
+        a_lower, b_lower = cells.a_lower, cells.b_lower * (1.0 - 1.01 * loss_error)
+        b = b * (1.0 + 1.01 * loss_error)
+        below = np.maximum(b * grow * up - a_lower * shrink * down, 0.0) / wide * up
+        over = np.maximum(a * grow * up - b_lower * shrink * down, 0.0) / wide * up
+        below = np.minimum(below, np.minimum(a * grow, b * shrink) * up)
+        over = np.minimum(over, np.minimum(a * shrink, b * grow) * up)
+        low, high = np.where(trusted, low, below), np.where(trusted, high, over)
+    if cells.end is not None:
+        # An event at an end stays whole: as much as both of its masses need there.
+        up = 1.0 + 16.0 * _U
+        grow, shrink = math.exp(quarter) * up, math.exp(-quarter) * up
+        at_low, at_high = cells.end == 0.0, cells.end == 1.0
+        low = np.where(at_low, np.maximum(a * grow, cells.b_upper * shrink), np.where(at_high, 0.0, low))
+        high = np.where(at_high, np.maximum(a * shrink, cells.b_upper * grow), np.where(at_low, 0.0, high))
+    return low, high, moved
+
+
+class _Atoms:
+    """Atoms of a pair, sorted into the cells of the core and of the far lattice, and those beyond all cells."""
+
+    def __init__(self, masses: ScaledLossMasses, lattice: Lattice, *, spread: bool) -> None:
+        plain, h, coarse = masses.masses, lattice.spacing, lattice.coarse
+        self._spread = spread
+        loss = plain.atom_loss if plain.atom_loss.ndim == 1 else np.zeros(0)
+        self.known = np.isfinite(loss)
+        self.snapped = 0.0
+        position = np.clip(np.where(self.known, loss, 0.0) / h, -(2.0**52), 2.0**52)
+        self.above = self.known & (position > lattice.high)
+        self.below = self.known & (position < lattice.low)
+        inside = self.known & ~self.above & ~self.below
+        in_core = inside & ((coarse == 1) | ((position > lattice.core[0]) & (position < lattice.core[1])))
+        self.core = self._sorted(masses, in_core, loss, h)
+        self.far = self._sorted(masses, inside & ~in_core, loss, h * coarse)
+
+    def _sorted(self, masses: ScaledLossMasses, chosen: BoolArray, loss: FloatArray, spacing: float) -> _Cells:
+        plain = masses.masses
+        quotient = loss[chosen] / spacing
+        nearest = np.rint(quotient)
+        error = plain.loss_error / spacing + 4.0 * _U * np.abs(quotient)
+        on_edge = np.abs(quotient - nearest) <= error
+        if on_edge.any():
+            self.snapped = max(self.snapped, float(np.max(error[on_edge])) * spacing)
+        # One on an edge is counted to the cell that lies farther from 0, or to the one above where all are alike.
+        below = (nearest < 0.0) & self._spread
+        place = np.where(on_edge, np.where(below, nearest - 1.0, nearest), np.floor(quotient))
+        middle = spacing * (place + 0.5)
+        scale_a = masses.atoms_log_scale_a[chosen] - 0.5 * middle
+        scale_b = masses.atoms_log_scale_b[chosen] + 0.5 * middle
+        cells = _tilted(
+            place.astype(np.int64),
+            (plain.atoms_a.lower[chosen], plain.atoms_a.upper[chosen], scale_a),
+            (plain.atoms_b.lower[chosen], plain.atoms_b.upper[chosen], scale_b),
+        )
+        return replace(cells, end=np.where(on_edge, nearest - place, np.nan))
+
+
+def _beyond(own: tuple[float, float], other: tuple[float, float], end: float) -> tuple[float, float]:
+    """Split events whose loss exceeds `end`: of the mass `own`, `other` e^end stays there and the rest is infinite.
+
+    `own` and `other` are lower and upper values of the P_A and the P_B mass above the last loss, or of the P_B and the
+    P_A mass below the first one. Returned are what stays, tilted, and what is infinite.
+    """
+    up, down = 1.0 + 16.0 * _U, 1.0 - 16.0 * _U
+    growth = math.exp(end)
+    stays = min(other[1] * growth * up, own[1])
+    infinite = max(own[1] * up - min(other[0] * growth, own[1]) * down, 0.0)
+    return stays * math.exp(-0.5 * end) * up, infinite
+
+
+class _Ends:
+    """What lies beyond a lattice: infinite masses, what stays at its ends, and exact masses of one more event."""
+
+    def __init__(self, masses: ScaledLossMasses, lattice: Lattice, atoms: _Atoms) -> None:
+        plain = masses.masses
+        side_a = _Side(plain.cells_a, plain.atoms_a, masses.log_scale_a, masses.atoms_log_scale_a)
+        side_b = _Side(plain.cells_b, plain.atoms_b, masses.log_scale_b, masses.atoms_log_scale_b)
+        a_above, b_above = (side.sum(-1, atoms.above) for side in (side_a, side_b))
+        a_below, b_below = (side.sum(0, atoms.below) for side in (side_a, side_b))
+        self.top, infinite_a = _beyond(a_above, b_above, lattice.spacing * lattice.high)
+        self.bottom, infinite_b = _beyond(b_below, a_below, -lattice.spacing * lattice.low)
+        only_a, only_b = _sides(plain.only_a), _sides(plain.only_b)
+        # An atom of unknown loss may reveal either input.
+        unknown_a, unknown_b = (side.sum(None, ~atoms.known)[1] for side in (side_a, side_b))
+        up, down = 1.0 + 16.0 * _U, 1.0 - 16.0 * _U
+        self.infinite = ((only_a[1] + unknown_a + infinite_a) * up, (only_b[1] + unknown_b + infinite_b) * up)
+        self.exact = {
+            Direction.A_TO_B: ((only_a[0] + a_above[0]) * down, b_above[1]),
+            Direction.B_TO_A: ((only_b[0] + b_below[0]) * down, a_below[1]),
+        }
+
+
+def _sides(masses: MassBounds) -> tuple[float, float]:
+    terms = masses.lower.size + 4.0
+    return float(np.sum(masses.lower)) * (1.0 - terms * _U), float(np.sum(masses.upper)) * (1.0 + terms * _U)
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Masses of one of the two distributions, with the logarithms of their factors."""
+
+    cells: MassBounds
+    atoms: MassBounds
+    log_scale: FloatArray
+    atoms_log_scale: FloatArray
+
+    def sum(self, cell: int | None, chosen: BoolArray) -> tuple[float, float]:
+        """Sum the masses of one cell, if any, and some atoms: from below and from above."""
+        factor = np.exp(self.atoms_log_scale[chosen])
+        lower, upper = (
+            float(np.sum(self.atoms.lower[chosen] * factor)),
+            float(np.sum(self.atoms.upper[chosen] * factor)),
+        )
+        there = bool(np.any(self.atoms.upper[chosen] > 0.0))
+        if cell is not None:
+            scale = math.exp(float(self.log_scale[cell]))
+            lower, upper = lower + float(self.cells.lower[cell]) * scale, upper + float(self.cells.upper[cell]) * scale
+            there |= float(self.cells.upper[cell]) > 0.0
+        # Factors that are logarithms of some hundred err by so many units.
+        rounding = (np.count_nonzero(chosen) + 2048.0) * _U
+        return lower * (1.0 - rounding), max(upper * (1.0 + rounding), _SMALLEST) if there else 0.0

@@ -1,0 +1,198 @@
+"""A table of bounds from one ladder: every r, every ε, both directions."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pbdist.mechanisms import ElementaryPair
+from pbdist.pld.choice import Chosen, chosen_lattices, chosen_spacings
+from pbdist.pld.ladder import powers, product_of
+from pbdist.pld.leaf import leaf_state
+from pbdist.pld.profile import loss_profile
+from pbdist.pld.reading import LARGEST_EPSILON, LARGEST_SHIFT, lower_deltas, upper_deltas
+from pbdist.pld.state import PairState
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = ["MOST_LEAVES", "MOST_PAIRS", "LadderBounds", "climbed", "ladder_bounds"]
+
+#: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
+MOST_LEAVES = 1 << 40
+
+#: How often a ladder is climbed for a table.
+_CLIMBS = 4
+#: Different pairs of a round, and its leaves, at most.
+MOST_PAIRS = 6
+#: By how much the spacing shrinks at least and at most.
+_LEAST, _MOST = 0.75, 0.1
+#: A bracket that is no smaller than this part of the one before will not become small.
+_HOPELESS = 0.85
+#: Part of the tolerance that is aimed at, when it was missed.
+_AIM = 0.7
+#: A spacing where the picture tells none.
+_ANY_SPACING = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class LadderBounds:
+    """Bounds on δ.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, shape (2, R, E)
+        First axis: A||B, B||A. Lower bounds of a direction that was not asked for are 0.
+    spacing : float
+        The smallest spacing that was used, nats.
+    finer : float
+        By what factor spacings would have to be smaller for what is left, about; 0 where that is hopeless.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    spacing: float
+    finer: float
+
+
+def ladder_bounds(
+    counts: Mapping[ElementaryPair, int],
+    rounds: IntArray,
+    epsilon: FloatArray,
+    *,
+    tolerance: float,
+    floor: float,
+    together: bool,
+    enough: int = 0,
+    finer: float = 1.0,
+) -> LadderBounds | None:
+    """Bound δ for every r and ε, or tell by None that the ladder does not serve.
+
+    Parameters
+    ----------
+    counts : mapping of ElementaryPair to int
+        What one round consists of.
+    rounds : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    tolerance : float
+        Largest upper / lower - 1 aimed at.
+    floor : float
+        Where an upper bound is at most that, nothing more is aimed at.
+    together : bool
+        Whether the larger direction alone is to meet the tolerance.
+    enough : int, optional
+        With no more points than that missed no further ladder is climbed.
+    finer : float, optional
+        By what factor spacings are smaller than they seem to have to be.
+    """
+    leaves = int(np.max(rounds)) * sum(counts.values())
+    if len(counts) > MOST_PAIRS or leaves > MOST_LEAVES or float(np.max(epsilon)) > LARGEST_EPSILON:
+        return None
+    # Of many rounds it shows what is usual, of one what is rare.
+    usual, profiles = (
+        [
+            (loss_profile(pair, float(np.max(epsilon)) / (r * sum(counts.values()))), count)
+            for pair, count in counts.items()
+        ]
+        for r in (int(np.max(rounds)), 1)
+    )
+    symmetric = all(pair.symmetric for pair in counts)
+    table = _Table(counts, rounds, epsilon, symmetric=symmetric)
+    spacings = chosen_spacings(usual, rounds, epsilon, tolerance, max(floor, 1e-250))
+    spacings = finer * np.where(np.isfinite(spacings), spacings, _ANY_SPACING)
+    directions = tuple(Direction) if not (together or symmetric) else (Direction.A_TO_B,)
+    used, scale = math.inf, finer
+    before: FloatArray | float = math.inf
+    for _ in range(_CLIMBS):
+        chosen = chosen_lattices(
+            profiles, int(np.max(rounds)), float(np.max(epsilon)), spacings, tolerance=tolerance, floor=floor
+        )
+        if chosen is None:
+            break
+        used = min(used, chosen.lattices[0].spacing)
+        if not table.climb(chosen, directions):
+            break
+        brackets = table.brackets(floor, directions, together=together)
+        if together and not symmetric and len(directions) == 1 and table.other_matters(floor, tolerance):
+            directions = tuple(Direction)
+            before = math.inf
+        elif len({profile.lattice for profile, _ in profiles}) == 1 and profiles[0][0].lattice > 0.0:
+            scale = 0.0
+            break
+        # What has not become better will not.
+        hopeful = brackets[(brackets > tolerance) & (brackets < _HOPELESS * before)]
+        factor = 0.0
+        if hopeful.size:
+            factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(hopeful))), _MOST), _LEAST)
+        scale *= factor
+        if hopeful.size <= enough:
+            break
+        before = brackets
+        spacings = spacings * factor
+    if math.isinf(used):
+        return None
+    return LadderBounds(table.lower, table.upper, used, scale)
+
+
+class _Table:
+    """The best bounds so far."""
+
+    def __init__(
+        self,
+        counts: Mapping[ElementaryPair, int],
+        rounds: IntArray,
+        epsilon: FloatArray,
+        *,
+        symmetric: bool,
+    ) -> None:
+        self._counts, self._rounds, self._epsilon = counts, rounds, epsilon
+        self._symmetric = symmetric
+        shape = (2, rounds.size, epsilon.size)
+        self.lower, self.upper = np.zeros(shape), np.ones(shape)
+
+    def climb(self, chosen: Chosen, directions: Sequence[Direction]) -> bool:
+        """Compute all powers on some lattices, and keep what is better than before; whether there is anything."""
+        told = False
+        for r, power in climbed(self._counts, chosen, self._rounds.tolist(), directions):
+            told = True
+            for row in np.flatnonzero(self._rounds == r).tolist():
+                for axis, direction in enumerate(Direction):
+                    if self._symmetric and axis == 1:
+                        self.lower[1], self.upper[1] = self.lower[0], self.upper[0]
+                        continue
+                    upper = upper_deltas(power, self._epsilon, direction)
+                    np.minimum(self.upper[axis, row], upper, out=self.upper[axis, row])
+                    if direction in directions:
+                        lower = lower_deltas(power, self._epsilon, direction)
+                        np.maximum(self.lower[axis, row], lower, out=self.lower[axis, row])
+        return told
+
+    def brackets(self, floor: float, directions: Sequence[Direction], *, together: bool) -> FloatArray:
+        """Return upper / lower - 1 at each point, 0 where it is below the floor and 10^300 where nothing is known."""
+        lower, upper = self.lower, self.upper
+        if together:
+            lower, upper = np.max(lower, axis=0), np.max(upper, axis=0)
+        elif len(directions) == 1:
+            lower, upper = lower[0], upper[0]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            result = np.where((upper > floor) & (upper > lower), upper / lower - 1.0, 0.0)
+        return np.asarray(np.minimum(result, 1e300))
+
+    def other_matters(self, floor: float, tolerance: float) -> bool:
+        """Whether B||A may be the larger direction somewhere."""
+        return bool(np.any((self.upper[1] > floor) & (self.upper[1] > (1.0 + 0.9 * tolerance) * self.lower[0])))
+
+
+def climbed(
+    counts: Mapping[ElementaryPair, int], chosen: Chosen, rounds: Sequence[int], directions: Sequence[Direction]
+) -> Iterator[tuple[int, PairState]]:
+    """Yield the state of each number of rounds, in increasing order; none where losses are hardly known."""
+    top = max(rounds)
+    limits = replace(chosen.limits, floor=chosen.limits.floor / top, added=chosen.limits.added / top, coarsens=1 << 62)
+    states: list[PairState] = []
+    for (pair, count), lattice in zip(counts.items(), chosen.lattices, strict=True):
+        leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, directions)
+        states += [power for _, power in powers(leaf, [count], limits)] if count > 1 else [leaf]
+    state = product_of(states, chosen.limits)
+    if state.shift * top <= LARGEST_SHIFT:
+        yield from powers(state, rounds, chosen.limits)

@@ -1,0 +1,11 @@
+"""Benchmarks take time and tell times: they are no part of the default run."""
+
+from pathlib import Path
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
