@@ -166,6 +166,8 @@ def _run(x: _Stack, y: _Stack, plan: Sequence[Run], out: tuple[FloatArray, Float
     size = values.shape[1]
     length = good_length(size)
     error = (3.0 * transform_error(length) + 45.0 * UNIT_ROUNDOFF) * 1.002
+    # Norms of rows far below the others may underflow: what is there is told by the rows themselves.
+    underflow = np.where(x.rows.any(axis=1) & y.rows.any(axis=1), _UNDERFLOW, 0.0)
     for run in plan:
         tilted = x.tilted(run.tilt, run.top_x)
         spectrum = forward(tilted, length)
@@ -179,8 +181,7 @@ def _run(x: _Stack, y: _Stack, plan: Sequence[Run], out: tuple[FloatArray, Float
         part = slice(run.start * x.cell, min(run.stop * x.cell, size))
         back = np.exp2((run.top_x + run.top_y) - run.tilt * np.arange(float(part.start), float(part.stop)))
         np.multiply(inverse(spectrum, length)[:, part], back, out=values[:, part])
-        errors = np.where(norms > 0.0, error * norms + _UNDERFLOW, 0.0)
-        np.multiply(errors[:, None], back, out=bound[:, part])
+        np.multiply((error * norms + underflow)[:, None], back, out=bound[:, part])
 
 
 def _outside(cells: FloatArray, parts: Sequence[tuple[int, int]]) -> BoolArray:

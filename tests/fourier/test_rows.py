@@ -138,6 +138,14 @@ def test_rows_of_zeros_and_holes() -> None:
     assert_within(found, x, x, [0, 50, 105, 210, 400, 798])
 
 
+def test_a_row_far_below_the_others_is_bounded_too() -> None:
+    """Its squares underflow, and those of the other do not."""
+    x = np.stack([bell(400, 30.0, 100.0), 1e-180 * bell(400, 30.0, 100.0)])
+    found = convolve_by_tilts(x, x, needs(799))
+    assert found is not None
+    assert_within(found, x, x, [0, 100, 320, 400, 700, 798])
+
+
 def test_what_lies_far_below_something_else_need_not_be_known() -> None:
     x = np.zeros((1, 2000))
     x[0, :100], x[0, 1200:] = 1e-60, 1e-5 * np.exp2(-np.arange(800) / 10.0)
