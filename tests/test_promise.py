@@ -9,6 +9,7 @@ import pytest
 from pbdist import (
     ApproximateDP,
     Gaussian,
+    Histogram,
     InvalidInputError,
     Laplace,
     NoisyCount,
@@ -19,6 +20,7 @@ from pbdist import (
     epsilon_bounds,
     privacy_bounds,
 )
+from pbdist.mechanisms import Pair
 
 #: At an ε of 1e-13 float64 does not tell δ of so much noise to a part in a thousand.
 TOO_FINE = {"mechanism": Laplace(1e12), "compositions": [1, 2], "epsilon": [1e-13, 0.5]}
@@ -79,6 +81,23 @@ def test_losses_that_no_grid_holds_are_answered() -> None:
     assert bool(told) == (not bounds.within_tolerance.values.all())
     assert (bounds.delta_upper.values >= 1.0 - 1e-300).all()
     assert (bounds.delta_lower.values <= 1.0).all()
+
+
+@pytest.mark.parametrize(
+    ("pair", "compositions", "truth"),
+    [
+        # A loss of 2000 nats or its opposite: after three rounds δ is 1 but for e^-1999.
+        (ApproximateDP(2000.0, 0.0), 3, 1.0),
+        (Histogram([1.0, 1e-310], [1.0 / 3.0, 2.0 / 3.0]), 1, 2.0 / 3.0),
+        # Without noise the sampled half is told apart.
+        (SubsampledGaussian(1e-8, 0.5), 1, 0.5),
+    ],
+    ids=repr,
+)
+def test_what_was_refused_without_need_is_answered(pair: Pair, compositions: int, truth: float) -> None:
+    bounds = privacy_bounds(pair, compositions=compositions, epsilon=1.0, strict=True)
+    assert truth * (1.0 - 1e-9) <= bounds.delta_lower.item() <= truth * (1.0 + 1e-12)
+    assert truth * (1.0 - 1e-12) <= bounds.delta_upper.item() <= truth * (1.0 + 1e-9)
 
 
 def test_without_a_tolerance_there_is_nothing_to_be_within() -> None:
