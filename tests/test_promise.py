@@ -72,6 +72,16 @@ def test_a_delta_of_zero_at_the_largest_loss_is_no_miss(strict: bool) -> None:
     assert bounds.delta_upper.values[0, 1] < 1e-13
 
 
+def test_many_largest_losses_are_no_misses_either() -> None:
+    rounds = list(range(1, 25))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bounds = privacy_bounds(
+            RandomizedResponse(0.75), compositions=rounds, epsilon=[r * math.log(3.0) for r in rounds]
+        )
+    assert bounds.within_tolerance.values.all()
+
+
 def test_losses_that_no_grid_holds_are_answered() -> None:
     """Of losses of thousands of nats an honest bracket is told, narrow or not."""
     pair = NoisyCount(Laplace(1e-3), 100.0, 2)

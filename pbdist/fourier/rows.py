@@ -7,9 +7,9 @@ bits of its largest element. With A and B the tilted rows, L the length of the t
 
     |computed - exact| <= (3 ε + 41 u) 1.001 ‖A‖₂ ‖B‖₂ 2^(-τ j).
 
-Underflow moves a result by less than 2^-800: tilted elements are at most 2^201, so that 8 n L log2 L elements that are
-wrong by 2^-1074 each cannot add more. No element exceeds the number of its terms times the largest product that meets
-in it: where that is less than its bound, it is told to be 0 within that.
+Underflow moves a tilted result by less than 2^-500: of elements of at most 2^300 tilting loses at most 2^-774, the
+other factor is at most 2^201, and 8 n L log2 L < 2^52 numbers are concerned. No element exceeds the number of its terms
+times the largest product that meets in it: where that is less than its bound, it is told to be 0 within that.
 
 Vectors that are not nearly as high as their hull are parted, and the products of the parts summed. Those that no few
 tilts of few parts serve are left to the chunks.
@@ -37,7 +37,7 @@ _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
 #: So many bits less may be lost where a result is not known well.
 _CARE = 10.0
 #: What underflow adds to a tilted result, at most.
-_UNDERFLOW = 2.0**-800
+_UNDERFLOW = 2.0**-500
 
 
 def convolve_by_tilts(

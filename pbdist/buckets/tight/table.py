@@ -23,7 +23,7 @@ __all__ = ["LONGEST", "LONGEST_GIVEN", "TightBounds", "TightTable", "factor_coun
 
 #: Passes at most, and of few points where a ladder follows.
 _PASSES, _QUICK_PASSES = 8, 2
-#: How often, at most, it is looked closer whether a lower bound of 0 has an excuse.
+#: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
 #: For so many points at most the ladder comes second.
 _FEW_POINTS = 12
@@ -297,8 +297,9 @@ class TightTable(TableOutline):
         for cell in np.ndindex(*met.shape):
             met[cell] = self._bracket(cell) <= self.tolerance
             if not met[cell] and looks:
-                looks -= self._judged_lower(cell) == -math.inf
                 met[cell] = self._excused(cell)
+                # Where many have no excuse, no more are looked for.
+                looks -= not met[cell] and self._judged_lower(cell) == -math.inf
         if self.together:
             met = np.broadcast_to(met.all(axis=0), met.shape)
         return np.array(np.broadcast_to(met, (2, *met.shape[1:])))
