@@ -9,7 +9,7 @@ import xarray as xr
 
 from pbdist.buckets import METHODS, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
-from pbdist.buckets.tight.inversion import LARGEST_EPSILON
+from pbdist.pld.inversion import LARGEST_EPSILON
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning, shown
 from pbdist.mechanisms import Pair
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction

@@ -17,7 +17,6 @@ from pbdist.buckets.composition import (
 from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.buckets.table import METHODS, BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
-from pbdist.buckets.tight import TiltedMasses
 from pbdist.fourier import convolve
 
 __all__ = [
@@ -35,7 +34,6 @@ __all__ = [
     "LowerBound",
     "Squared",
     "SquaringRule",
-    "TiltedMasses",
     "UpperBound",
     "bounds_table",
     "compose",

@@ -21,12 +21,11 @@ from pbdist.buckets.arguments import (
 from pbdist.buckets.bucket_table import BoundsTable, bucket_table, reveals_nothing, without_loss
 from pbdist.buckets.composition import IN_MEMORY
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
-from pbdist.buckets.tight.delta import delta_above, delta_below
-from pbdist.buckets.tight.inversion import epsilon_table
-from pbdist.buckets.tight.outline import TRIVIAL_WIDTH
-from pbdist.buckets.tight.table import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
+from pbdist.pld import epsilon_table, factor_counts, tight_bounds
+from pbdist.pld.engine import TRIVIAL_WIDTH
+from pbdist.pld.logarithms import delta_above, delta_below
 from pbdist.types import FloatArray, IntArray
 
 __all__ = [
@@ -71,7 +70,7 @@ def bounds_table(
     epsilon : array_like of float, shape (E,)
         ε >= 0, nats.
     method : {"tight", "buckets"}, optional
-        "tight" (`pbdist.buckets.tight`) or the method of Meiser & Mohammadi 2018.
+        "tight" (`pbdist.pld`) or the method of Meiser & Mohammadi 2018.
     tolerance : float, optional
         With "tight": largest upper / lower - 1, by default 1e-3.
     buckets : int, optional
@@ -199,14 +198,13 @@ def _tight_table(
         width=precision.width,
         buckets=precision.buckets,
         strict=strict and not reveals_nothing(parts),
-        keep_states=keep_states,
         together=together,
         floor=floor,
         excuses=excuses,
     )
     if reveals_nothing(parts):
         return without_loss(
-            rounds, losses, method="tight", loss_width=found.width, half_width=None, states=found.states
+            rounds, losses, method="tight", loss_width=found.width, half_width=None, states={}
         )
     return BoundsTable(
         compositions=rounds,
@@ -218,6 +216,6 @@ def _tight_table(
         delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
-        states=found.states,
+        states={},
         within=found.within,
     )

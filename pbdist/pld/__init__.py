@@ -1,6 +1,6 @@
-"""Privacy loss distributions on lattices, composed by a ladder of squares: one state answers every ε."""
+"""Privacy loss distributions: bounds that meet, from a dominating pair above and exact masses below."""
 
-from pbdist.pld.inversion import ladder_epsilon
-from pbdist.pld.table import LadderBounds, ladder_bounds
+from pbdist.pld.engine import TightBounds, factor_counts, tight_bounds
+from pbdist.pld.inversion import EpsilonBounds, epsilon_table
 
-__all__ = ["LadderBounds", "ladder_bounds", "ladder_epsilon"]
+__all__ = ["EpsilonBounds", "TightBounds", "epsilon_table", "factor_counts", "tight_bounds"]

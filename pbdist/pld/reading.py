@@ -43,7 +43,7 @@ def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
         directed = row if direction is Direction.A_TO_B else row.swapped()
         result += _above(directed, epsilon - (shift + 8.0 * _U * (epsilon + row.reach + shift)))
     infinite = masses.infinite[list(Direction).index(direction)]
-    result = (result * np.exp(shift) + infinite) * (1.0 + 64.0 * _U)
+    result = (result + infinite) * np.exp(shift) * (1.0 + 64.0 * _U)
     if infinite == 0.0:
         # No finite loss exceeds these ε.
         highest = state.highest if direction is Direction.A_TO_B else -state.lowest

@@ -1,0 +1,89 @@
+"""Upper bounds for what lies below the floor, from one tilt for each r: Chernoff's, which is all that is asked there."""
+
+import math
+
+import numpy as np
+
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.pld.frequency_delta import largest_factor
+from pbdist.pld.leaf import leaf_state
+from pbdist.pld.many_rounds import lattices_for, log_infinite_upper
+from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_SHIFT
+from pbdist.pld.tilted import tilted_leaf
+from pbdist.types import BoolArray, Direction, FloatArray
+
+__all__ = ["bounds_below_floor"]
+
+_U = UNIT_ROUNDOFF
+#: By how many nats δ seems to be less than the floor.
+_LESS = 2.0
+#: Spacing, in deviations of a leaf's loss under the tilt.
+_SPACING = 0.1
+
+
+def bounds_below_floor(question: Question) -> FloatArray:
+    """Return logarithms of upper bounds on δ, shape (2, R, E): 0 where δ does not seem to lie below the floor.
+
+    Notes
+    -----
+    With the tilt θ >= 0, (1 - e^{ε-ℓ})_+ <= c e^{θ(ℓ-ε)}, c = θ^θ / (1+θ)^(1+θ), so that the finite losses of a
+    dominating pair add at most c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε) (Chernoff), to which the mass at infinity is added.
+    """
+    shape = (2, question.rounds.size, question.epsilon.size)
+    result = np.zeros(shape)
+    if question.floor <= 0.0:
+        return result
+    level = math.log(question.floor) - _LESS
+    deep = {
+        direction: np.array([_deep(question, direction, r, level) for r in question.rounds.tolist()])
+        for direction in question.directions
+    }
+    if question.together:
+        # Where the larger direction does not, the smaller one is bounded with it.
+        deep = dict.fromkeys(deep, np.all(list(deep.values()), axis=0))
+    for axis, direction in enumerate(question.directions):
+        exponents = question.exponents(direction)
+        for row, r in enumerate(question.rounds.tolist()):
+            columns = np.flatnonzero(deep[direction][row])
+            if columns.size:
+                epsilon = question.epsilon[columns]
+                nearest = np.array([min(float(epsilon.min()), exponents.deepest(r, level))])
+                found = exponents.saddle_points(r, nearest)
+                spacing = _SPACING * math.sqrt(float(found.variance[0]) / (r * question.leaves))
+                result[axis, row, columns] = _chernoff(question, direction, r, float(found.tilt[0]), spacing, epsilon)
+    if question.symmetric:
+        result[1] = result[0]
+    return result
+
+
+def _deep(question: Question, direction: Direction, rounds: int, level: float) -> BoolArray:
+    saddles = question.saddle_points(direction, rounds)
+    return np.asarray((saddles.log_delta < level) | ~saddles.told.astype(bool))
+
+
+def _chernoff(
+    question: Question, direction: Direction, rounds: int, tilt: float, spacing: float, epsilon: FloatArray
+) -> FloatArray:
+    nothing = np.zeros(epsilon.size)
+    chosen = lattices_for(question, spacing, question.top) if spacing > 0.0 else None
+    if chosen is None:
+        return nothing
+    factors = [
+        (leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, ()), count * rounds)
+        for (pair, count), lattice in zip(question.counts.items(), chosen.lattices, strict=True)
+    ]
+    shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
+    if not shift <= LARGEST_SHIFT:
+        return nothing
+    exponent = size = 0.0
+    for state, power in factors:
+        leaf = tilted_leaf(state, direction, tilt, exact=False)
+        if leaf is None:
+            return nothing
+        total = math.log(float(leaf.totals[0])) + float(leaf.log_scale[0])
+        exponent += power * total
+        size += power * (float(leaf.log_scale_error[0]) + (leaf.size + 16.0) * _U * (1.0 + abs(total)))
+    finite = exponent - tilt * (epsilon - shift) + math.log(largest_factor(tilt)) + size + shift
+    finite = finite + 32.0 * _U * (abs(exponent) + tilt * epsilon + 2.0)
+    return np.minimum(np.logaddexp(finite, log_infinite_upper(factors, direction) + shift) + 1e-12, 0.0)
