@@ -4,18 +4,14 @@ import math
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld.frequency_delta import largest_factor
 from pbdist.pld.leaf import leaf_state
-from pbdist.pld.many_rounds import lattices_for, log_infinite_upper
+from pbdist.pld.many_rounds import chernoff_bound, lattices_for
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_SHIFT
-from pbdist.pld.tilted import tilted_leaf
 from pbdist.types import BoolArray, Direction, FloatArray
 
 __all__ = ["bounds_below_floor"]
 
-_U = UNIT_ROUNDOFF
 #: By how many nats δ seems to be less than the floor.
 _LESS = 2.0
 #: Spacing, in deviations of a leaf's loss under the tilt.
@@ -23,13 +19,7 @@ _SPACING = 0.1
 
 
 def bounds_below_floor(question: Question) -> FloatArray:
-    """Return logarithms of upper bounds on δ, shape (2, R, E): 0 where δ does not seem to lie below the floor.
-
-    Notes
-    -----
-    With the tilt θ >= 0, (1 - e^{ε-ℓ})_+ <= c e^{θ(ℓ-ε)}, c = θ^θ / (1+θ)^(1+θ), so that the finite losses of a
-    dominating pair add at most c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε) (Chernoff), to which the mass at infinity is added.
-    """
+    """Return logarithms of upper bounds on δ, shape (2, R, E): 0 where δ does not seem to lie below the floor."""
     shape = (2, question.rounds.size, question.epsilon.size)
     result = np.zeros(shape)
     if question.floor <= 0.0:
@@ -76,14 +66,4 @@ def _chernoff(
     shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
     if not shift <= LARGEST_SHIFT:
         return nothing
-    exponent = size = 0.0
-    for state, power in factors:
-        leaf = tilted_leaf(state, direction, tilt, exact=False)
-        if leaf is None:
-            return nothing
-        total = math.log(float(leaf.totals[0])) + float(leaf.log_scale[0])
-        exponent += power * total
-        size += power * (float(leaf.log_scale_error[0]) + (leaf.size + 16.0) * _U * (1.0 + abs(total)))
-    finite = exponent - tilt * (epsilon - shift) + math.log(largest_factor(tilt)) + size + shift
-    finite = finite + 32.0 * _U * (abs(exponent) + tilt * epsilon + 2.0)
-    return np.minimum(np.logaddexp(finite, log_infinite_upper(factors, direction) + shift) + 1e-12, 0.0)
+    return chernoff_bound(factors, direction, tilt, epsilon, shift)

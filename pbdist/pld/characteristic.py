@@ -31,11 +31,12 @@ __all__ = ["MOST_FREQUENCIES", "Frequencies", "few_frequencies", "unit_roots"]
 
 _U = UNIT_ROUNDOFF
 #: More frequencies, or products of frequencies and elements, than this take longer than a ladder.
-MOST_FREQUENCIES, _MOST_WORK = 2048, 1_000_000_000
+MOST_FREQUENCIES, _MOST_WORK = 8192, 400_000_000
 #: Longest window: its length times a frequency's number is an int64.
 _LONGEST = 1 << 50
-#: Longest transform that looks for frequencies far from 0, and its steps: the first ones, and about the last.
-_LONGEST_LOOK, _COARSE, _FINE = 1 << 17, 0.25, 2e-3
+#: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
+#: much the ones before are coarser.
+_LONGEST_LOOK, _LOOKS, _FINE, _CLOSER = 1 << 17, 4, 3.9e-3, 4.0
 #: 2π in both precisions.
 _TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979323846264338327950288"))
 #: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
@@ -256,64 +257,78 @@ def _kept(
     """Return the highest frequency that is kept, and the sum of |product| / (j s) over those left out, by rows."""
     second = _gathered([each.second for each in moments], factors)
     fourth = _gathered([each.fourth for each in moments], factors)
-    if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)):
+    if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)) or length > _LONGEST:
         return None
     near = min(math.sqrt(float(np.min(second / fourth))) / 2.0, math.pi)
     rate = _NEAR * float(np.min(second))
     step = 2.0 * math.pi / length
     highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
-    work = highest * sum(leaf.weights for leaf, _ in factors)
-    if (highest + 1) * step > near or highest > MOST_FREQUENCIES or work > _MOST_WORK or length > _LONGEST:
+    enough = math.log(0.25 * outside / (2.0 + math.log(length)))
+    # Where fourth moments tell nothing, the place is found from which on nothing is left.
+    told = (highest + 1) * step <= near
+    found = _far(factors, moments, near if told else min(highest * step, math.pi), enough, looks=_LOOKS if told else 1)
+    if found is None:
         return None
-    following = rate * step * step
-    close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
-    far = _far(factors, moments, near, math.log(0.25 * outside / (2.0 + math.log(length))))
-    left_out: FloatArray = close / (highest + 1.0) + np.exp(far) * (2.0 + math.log(length))
+    end, far = found
+    left_out = np.exp(far) * (2.0 + math.log(length))
+    if told and end <= near:
+        following = rate * step * step
+        close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
+        left_out = left_out + close / (highest + 1.0)
+    else:
+        highest = math.ceil(end / step)
+    if highest > MOST_FREQUENCIES or highest * sum(leaf.weights for leaf, _ in factors) > _MOST_WORK:
+        return None
     return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
 
 
 def _far(
-    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], near: float, enough: float
-) -> FloatArray:
-    """Return the logarithm of a bound on Π |ŵ(t)|^d / s^d for near <= t <= π, by rows: `enough`, if it can.
+    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], begin: float, enough: float, *, looks: int
+) -> tuple[float, FloatArray] | None:
+    """Return the first t from `begin` on from which ln Π |ŵ|^d / s^d is at most `enough` up to π, and a bound on it.
 
-    Each factor is looked at closer and closer, as long as that may help.
+    None if there is none. It is looked at closer and closer where it is not `begin`; the last look is the closest.
     """
-    finest = _COARSE
-    while True:
-        looks = [
-            _beyond(leaf, each.second_above, near, finest)
-            for (leaf, _), each in zip(factors, moments, strict=True)
+    deviation = max(math.sqrt(float(np.max(each.second_above))) for each in moments)
+    size = min(max(leaf.last + 1 for leaf, _ in factors), _LONGEST_LOOK)
+    for look in reversed(range(looks)):
+        wanted = math.ceil(2.0 * math.pi * deviation / (_FINE * _CLOSER**look))
+        length = good_length(min(max(2 * size, wanted), max(2 * size, _LONGEST_LOOK)))
+        logs = [
+            0.5 * power * np.log(_squares(leaf, each.second_above, length))
+            for (leaf, power), each in zip(factors, moments, strict=True)
         ]
-        far = _gathered([0.5 * np.log(bound) for bound, _ in looks], factors)
-        least = _gathered([0.5 * np.log(seen) for _, seen in looks], factors)
-        if np.all(far <= enough) or np.any(least > enough) or finest < _FINE:
-            return far
-        finest *= 0.25
+        # The largest from each place on.
+        beyond = np.maximum.accumulate(np.add.reduce(logs, axis=0)[:, ::-1], axis=-1)[:, ::-1]
+        small = np.flatnonzero((beyond <= enough).all(axis=0))
+        first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
+        if small.size and int(small[0]) <= first:
+            return begin, beyond[:, first]
+        if not look or length >= max(2 * size, _LONGEST_LOOK):
+            break
+    if not small.size:
+        return None
+    place = int(small[0])
+    return max(2.0 * math.pi * place / length * (1.0 + 1e-9), begin), beyond[:, place]
 
 
-def _beyond(leaf: TiltedLeaf, second: FloatArray, near: float, finest: float) -> tuple[FloatArray, FloatArray]:
-    """Return a bound on |ŵ(t)|² / s² for near <= t <= π, by rows, and about the largest value there.
+def _squares(leaf: TiltedLeaf, second: FloatArray, length: int) -> FloatArray:
+    """Return bounds on |ŵ(t)|² / s² between neighbouring multiples of 2π / length, up to π, by rows.
 
-    By steps of `finest` over the deviation, or as fine as the longest transform gives. Of places that are too far apart
-    for it the weight is added to the modulus.
+    Of places that are too far apart for the transform the weight is added to the modulus.
     """
     dense, beside = leaf.dense(_LONGEST_LOOK)
-    size = dense.shape[-1]
-    deviation = math.sqrt(float(np.max(second)))
-    step = finest / deviation if deviation > 0.0 else math.pi
-    length = good_length(min(max(2 * size, math.ceil(2.0 * math.pi / step)), max(2 * size, _LONGEST_LOOK)))
     step = 2.0 * math.pi / length
-    spectrum = forward(dense, length)[..., math.floor(near / step * (1.0 - 1e-9)) :]
-    squares = spectrum.real * spectrum.real + spectrum.imag * spectrum.imag
+    spectrum = forward(dense, length)
+    squares = (spectrum.real * spectrum.real + spectrum.imag * spectrum.imag) / (leaf.totals * leaf.totals)[:, None]
     # What rounding took from the sum is less than what is added.
-    total = leaf.totals
-    largest = np.max(squares, axis=-1) / (total * total)
-    rounding = 4.0 * transform_error(length) + 4.0 * (leaf.size + 16.0) * _U
-    known = largest + rounding + 0.25 * second * step * step * (1.0 + 1e-12)
-    more = beside / total * (1.0 + (leaf.size + 64.0) * _U)
-    bound: FloatArray = np.minimum((np.sqrt(known) + more) ** 2 * (1.0 + 16.0 * _U), 1.0)
-    return bound, np.maximum(np.maximum(np.sqrt(largest) - more, 0.0) ** 2, 1e-300)
+    squares += 4.0 * transform_error(length) + 4.0 * (leaf.size + 16.0) * _U
+    larger = np.maximum(squares, np.concatenate((squares[:, 1:], squares[:, -1:]), axis=1))
+    larger += (0.25 * step * step * (1.0 + 1e-12)) * second[:, None]
+    if beside.any():
+        more = beside / leaf.totals * (1.0 + (leaf.size + 64.0) * _U)
+        larger = (np.sqrt(larger) + more[:, None]) ** 2 * (1.0 + 16.0 * _U)
+    return np.minimum(larger, 1.0)
 
 
 def _lowest(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> tuple[ComplexArray, float]:

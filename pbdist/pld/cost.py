@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.mechanisms import SubsampledGaussian
+from pbdist.pld.characteristic import MOST_FREQUENCIES
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.gaussian import gaussian_ratio
 from pbdist.pld.given_width import given_places
@@ -28,8 +29,7 @@ _SECONDS_PER_PLACE, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 _SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 4.0e-3, 1.4e-6, 1.5
 #: What few frequencies do so soon, seconds, no ladder does.
 _SOON = 0.02
-#: Frequencies that are left, about, and bytes of a place.
-_FREQUENCIES = 40.0
+#: Bytes of a place of a ladder, and of a leaf.
 _BYTES_PER_PLACE, _BYTES_PER_LEAF_PLACE = 600, 500
 
 
@@ -124,15 +124,16 @@ def frequency_cost(question: Question, row: int) -> Cost | None:
     if chosen is None:
         return None
     places = sum(lattice.edges.size for lattice in chosen.lattices)
-    tilts = 0
+    tilts, frequencies = 0, 0.0
     for direction in question.directions:
         for tilt in tilts_of(question, direction, r, question.saddle_points(direction, r)):
-            if not question.exponents(direction).few_survive(r, np.array([tilt.tilt]), math.log(tilt.outside)):
+            left = question.exponents(direction).surviving(r, tilt.tilt, math.log(tilt.outside), spacing)
+            if left > MOST_FREQUENCIES:
                 return None
-            tilts += 1
+            tilts, frequencies = tilts + 1, frequencies + left
     sampled = any(isinstance(pair, SubsampledGaussian) for pair in question.counts)
-    each = _SECONDS_PER_PLACE + _SECONDS_PER_FREQUENCY * _FREQUENCIES
-    seconds = tilts * (_SECONDS_PER_TILT + each * places)
+    seconds = tilts * _SECONDS_PER_TILT
+    seconds += (tilts * _SECONDS_PER_PLACE + frequencies * _SECONDS_PER_FREQUENCY) * places
     seconds += (_SECONDS_PER_SAMPLED_CELL if sampled else _SECONDS_PER_CELL) * places
     return Cost(seconds, _BYTES_PER_LEAF_PLACE * places)
 

@@ -8,6 +8,7 @@ the direction B||A the loss is -L under B, with the cumulants K(-1-θ).
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,9 @@ __all__ = ["Exponents", "SaddlePoints"]
 #: Saddle points are looked for at these.
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 65)))
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
-_REFINEMENTS, _LEAP, _PARTS, _MOST_LEAPS = 3, 0.4, 8, 6
+_REFINEMENTS, _LEAP, _PARTS, _MOST_LEAPS = 3, 0.4, 8, 8
+#: Frequencies at which a characteristic function is looked at.
+_PLACES = 48
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
 _OF_FLOOR = 0.2
 
@@ -76,13 +79,17 @@ class Exponents:
     profiles : sequence of (LossProfile, int)
         The pairs of a round, and how often each occurs in it.
     direction : Direction
+    means : (float, float)
+        The least and the largest mean of a round that is asked for, nats.
     """
 
-    def __init__(self, profiles: Sequence[tuple[LossProfile, int]], direction: Direction) -> None:
+    def __init__(
+        self, profiles: Sequence[tuple[LossProfile, int]], direction: Direction, means: tuple[float, float]
+    ) -> None:
         self._profiles, self._sign = profiles, 1.0 if direction is Direction.A_TO_B else -1.0
         self._tilts, sums = _TILTS, self._sums(_TILTS)
         for _ in range(_REFINEMENTS):
-            between = self._between(sums)
+            between = self._between(sums, *means)
             if not between.size:
                 break
             tilts = np.concatenate((self._tilts, between))
@@ -99,40 +106,45 @@ class Exponents:
         sums = np.zeros((4, tilts.size))
         for profile, count in self._profiles:
             if profile.loss.size:
-                sums += count * np.stack(profile.moments(tilts if self._sign > 0.0 else -1.0 - tilts))
+                sums += count * np.stack(profile.moments(self._theta(tilts)))
         sums[1] *= self._sign
         sums[2:] = np.maximum(sums[2:], 1e-300)
         return sums
 
-    def _between(self, sums: FloatArray) -> FloatArray:
+    def _between(self, sums: FloatArray, least: float, largest: float) -> FloatArray:
         """Return tilts where the mean leaps from what is usual to what is rare."""
-        steps = np.diff(self._tilts)
+        steps, mean = np.diff(self._tilts), sums[1]
         smooth = 0.5 * (sums[2, 1:] + sums[2, :-1]) * steps
-        leaps = np.diff(sums[1])
-        worst = np.flatnonzero(np.abs(leaps - smooth) > _LEAP * np.maximum(leaps, smooth))
+        leaps = np.diff(mean)
+        matters = (mean[:-1] < largest) & (mean[1:] > least)
+        worst = np.flatnonzero(matters & (np.abs(leaps - smooth) > _LEAP * np.maximum(leaps, smooth)))
         if worst.size > _MOST_LEAPS:
-            worst = worst[np.argsort(np.abs(leaps - smooth)[worst], kind="stable")[-_MOST_LEAPS:]]
+            ratio = mean[1:][worst] / np.maximum(mean[:-1][worst], 0.1 * least + 1e-300)
+            worst = worst[np.argsort(ratio, kind="stable")[-_MOST_LEAPS:]]
         parts = np.arange(1.0, _PARTS) / _PARTS
         return (self._tilts[worst][:, None] + steps[worst][:, None] * parts).ravel()
 
     def saddle_points(self, rounds: int, epsilon: FloatArray) -> SaddlePoints:
         """Return those of some ε after a number of rounds."""
         x = epsilon / rounds
-        place = np.clip(np.searchsorted(self._mean, x), 1, self._tilts.size - 1)
-        nearer = x - self._mean[place - 1] < self._mean[place] - x
-        place = np.where(nearer, place - 1, place)
-        low, high = self._tilts[np.maximum(place - 1, 0)], self._tilts[np.minimum(place + 1, self._tilts.size - 1)]
-        step = np.clip((x - self._mean[place]) / self._variance[place], low - self._tilts[place], high - self._tilts[place])
-        tilt = self._tilts[place] + step
-        at_zero = x <= self._mean[0]
-        tilt = np.where(at_zero, 0.0, tilt)
-        step = tilt - self._tilts[place]
-        variance = np.maximum(rounds * np.interp(tilt, self._tilts, self._variance), 1e-280)
-        about = self._k[place] + step * (self._mean[place] + 0.5 * step * self._variance[place])
-        exponent = np.where(at_zero, rounds * self._k[0], rounds * (about - tilt * x))
+        mean, tilts = self._mean, self._tilts
+        place = np.clip(np.searchsorted(mean, x), 1, tilts.size - 1) - 1
+        low, high = mean[place], mean[place + 1]
+        width = tilts[place + 1] - tilts[place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # The mean rises by factors where it leaps, and evenly about 0.
+            rate = np.where((low > 0.0) & (high > low), np.log(high / low), 0.0)
+            grown = np.where(rate > 1e-6, np.log(x / low) / rate, (x - low) / (high - low))
+            part = np.clip(np.nan_to_num(grown, nan=0.0), 0.0, 1.0)
+            reached = np.where(rate > 1e-6, low * np.exp(rate * part), low + part * (high - low))
+            area = np.where(rate > 1e-6, width * (reached - low) / rate, 0.5 * part * width * (low + reached))
+        at_zero = x <= mean[0]
+        tilt = np.where(at_zero, 0.0, tilts[place] + part * width)
+        variance = np.maximum(rounds * np.interp(tilt, tilts, self._variance), 1e-280)
+        exponent = np.where(at_zero, rounds * self._k[0], rounds * (self._k[place] + area - tilt * x))
         slope = np.where(at_zero, rounds * self._mean[0] - epsilon, 0.0)
         log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * variance))
-        return SaddlePoints(epsilon, tilt, variance, slope, exponent, log_delta, tilt < self._tilts[-1])
+        return SaddlePoints(epsilon, tilt, variance, slope, exponent, log_delta, x < mean[-1])
 
     def deepest(self, rounds: int, log_floor: float) -> float:
         """Return about the ε at which δ is e^`log_floor` after a number of rounds, infinite if there is none."""
@@ -143,8 +155,27 @@ class Exponents:
             return math.inf
         return float(rounds * np.interp(-log_floor, -np.minimum.accumulate(log_delta), self._mean))
 
-    def few_survive(self, rounds: int, tilt: FloatArray, log_outside: float) -> bool:
-        """Whether only the lowest frequencies are left of so many rounds, as far as that can be told from here."""
-        second, fourth = (np.interp(tilt, self._tilts, values) for values in (self._variance, self._fourth))
-        cut = (math.log(8.0) - log_outside) / (0.3749 * rounds * second)
-        return bool(np.all(cut <= 0.25 * second / fourth))
+    def surviving(self, rounds: int, tilt: float, log_outside: float, spacing: float) -> float:
+        """Return about how many frequencies are left of so many rounds, on a lattice of a spacing; infinite if all are.
+
+        What the lowest moments do not tell is read off the characteristic function at some places.
+        """
+        second, fourth = (float(np.interp(tilt, self._tilts, values)) for values in (self._variance, self._fourth))
+        budget = math.log(8.0) - log_outside
+        window = 2.0 * math.sqrt(2.0 * budget * rounds * second)
+        cut = math.sqrt(budget / (0.3749 * rounds * second))
+        if cut * cut > 0.25 * second / fourth:
+            places = np.geomspace(cut, math.pi / spacing, _PLACES)
+            left = np.zeros(places.size)
+            for profile, count in self._profiles:
+                if profile.loss.size:
+                    left += count * rounds * profile.log_characteristic(self._theta(tilt), places)
+            above = np.flatnonzero(left > log_outside - 2.0)
+            if above.size and above[-1] == places.size - 1:
+                return math.inf
+            cut = float(places[above[-1] + 1]) if above.size else cut
+        return cut * window / (2.0 * math.pi)
+
+    def _theta(self, tilt: FloatArray | float) -> Any:
+        """The tilt of A||B."""
+        return tilt if self._sign > 0.0 else -1.0 - tilt

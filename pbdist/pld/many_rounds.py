@@ -14,7 +14,7 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.characteristic import Frequencies, few_frequencies
 from pbdist.pld.choice import Chosen, chosen_lattices
 from pbdist.pld.exponents import SaddlePoints
-from pbdist.pld.frequency_delta import log_finite_lower, log_finite_upper
+from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
 from pbdist.pld.leaf import leaf_state
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_SHIFT
@@ -22,7 +22,7 @@ from pbdist.pld.state import PairState
 from pbdist.pld.tilted import tilted_leaf
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["FEWEST_LEAVES", "lattices_for", "log_infinite_upper", "many_round_bounds", "point_reader", "spacing_for", "tilts_of"]
+__all__ = ["FEWEST_LEAVES", "chernoff_bound", "lattices_for", "many_round_bounds", "point_reader", "spacing_for", "tilts_of"]
 
 _U = UNIT_ROUNDOFF
 #: Fewer leaves than this leave too many frequencies.
@@ -154,11 +154,19 @@ def _row_bounds(
         return None
     shape = (2, question.epsilon.size)
     log_lower, log_upper = np.full(shape, -np.inf), np.zeros(shape)
+    log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
     points = {direction: question.saddle_points(direction, rounds) for direction in question.directions}
     largest = np.max([each.log_delta for each in points.values()], axis=0)
-    for axis, (direction, saddles) in enumerate(points.items()):
+    # The larger direction first.
+    for direction, saddles in sorted(points.items(), key=lambda item: -float(np.sum(item[1].log_delta))):
+        axis = list(Direction).index(direction)
         smaller = question.together and not both and not np.any(saddles.log_delta > largest - _SMALLER)
         for tilt in tilts_of(question, direction, rounds, saddles):
+            if smaller:
+                bound = chernoff_bound(factors, direction, tilt.tilt, question.epsilon[tilt.columns], shift)
+                log_upper[axis, tilt.columns] = bound
+                if np.all(bound <= np.maximum(log_lower[1 - axis, tilt.columns], log_floor)):
+                    continue
             known = _known(factors, direction, tilt, below=not smaller)
             if known is None:
                 return None
@@ -225,7 +233,7 @@ def _read(
     highest += 8.0 * len(ends) * _U * sum(abs(power * end) for power, end in ends)
     upper, _ = log_finite_upper(known, epsilon, shift, highest)
     # Losses were moved by up to η: A - e^ε B <= A - e^(ε-η) B'' for A||B, and e^η (B'' - e^(ε-η) A) for B||A.
-    upper = np.logaddexp(upper + shift, log_infinite_upper(factors, direction) + shift)
+    upper = np.logaddexp(upper + shift, _log_infinite_upper(factors, direction) + shift)
     upper = upper + 32.0 * _U * (1.0 + np.where(np.isfinite(upper), np.abs(upper), 0.0))
     lower = np.full(epsilon.size, -np.inf)
     if below:
@@ -235,7 +243,28 @@ def _read(
     return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
 
-def log_infinite_upper(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:
+def chernoff_bound(
+    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: float, epsilon: FloatArray, shift: float
+) -> FloatArray:
+    """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0 (Chernoff).
+
+    (1 - e^{ε-ℓ})_+ <= c e^{θ(ℓ-ε)}, c = θ^θ / (1+θ)^(1+θ), so that the finite losses of a dominating pair add at most
+    c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), and the mass at infinity is added.
+    """
+    exponent = size = 0.0
+    for state, power in factors:
+        leaf = tilted_leaf(state, direction, tilt, exact=False)
+        if leaf is None:
+            return np.zeros(epsilon.size)
+        total = math.log(float(leaf.totals[0])) + float(leaf.log_scale[0])
+        exponent += power * total
+        size += power * (float(leaf.log_scale_error[0]) + (leaf.size + 16.0) * _U * (1.0 + abs(total)))
+    finite = exponent - tilt * (epsilon - shift) + math.log(largest_factor(tilt)) + size + shift
+    finite = finite + 32.0 * _U * (abs(exponent) + tilt * epsilon + 2.0)
+    return np.minimum(np.logaddexp(finite, _log_infinite_upper(factors, direction) + shift) + 1e-12, 0.0)
+
+
+def _log_infinite_upper(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:
     """Logarithm of what dominating masses have at infinity: T^r - F^r rises with total T and finite F."""
     axis = 0 if direction is Direction.A_TO_B else 1
     parts = []

@@ -69,6 +69,15 @@ class LossProfile:
         return largest + np.log(total), mean, variance, (fourth + 3.0 * variance**2) / 12.0
 
 
+    def log_characteristic(self, tilt: float, places: FloatArray) -> FloatArray:
+        """Return ln |E e^{itL}| under a tilt, at some t."""
+        exponent = self.log_a + tilt * self.loss
+        weight = np.exp(exponent - exponent.max())
+        weight /= weight.sum()
+        sums = np.exp(1j * np.multiply.outer(places, self.loss)) @ weight
+        result: FloatArray = np.log(np.minimum(np.abs(sums), 1.0) + 1e-300)
+        return result
+
     def seen(self, lost: float) -> "LossProfile":
         """The profile without losses beyond which A has less than `lost` above, or B below: these count as infinite."""
         with np.errstate(over="ignore", under="ignore"):

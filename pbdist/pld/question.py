@@ -91,7 +91,11 @@ class Question:
     def exponents(self, direction: Direction) -> Exponents:
         """Cumulants of a round."""
         if direction not in self._exponents:
-            self._exponents[direction] = Exponents(self.profiles, direction)
+            self._exponents[direction] = Exponents(
+                self.profiles,
+                direction,
+                (float(self.epsilon.min()) / self.top, self.largest / float(self.rounds.min())),
+            )
         return self._exponents[direction]
 
     def saddle_points(self, direction: Direction, rounds: int) -> SaddlePoints:
