@@ -78,6 +78,7 @@ def chosen_lattices(
     *,
     tolerance: float,
     floor: float,
+    most: int = MOST_PLACES,
 ) -> Chosen | None:
     """Choose the lattices of a spacing, None where they would be too large.
 
@@ -92,6 +93,8 @@ def chosen_lattices(
     spacings : ndarray
         Of the state of 1, 2, 4, .. rounds, nats.
     tolerance, floor : float
+    most : int, optional
+        Places, at most: where there were more the spacing is wider.
     """
     spacing = float(spacings[0])
     leaves = top * sum(count for _, count in profiles)
@@ -118,9 +121,9 @@ def chosen_lattices(
         )
         if coarse == 1:
             places = max(picture.above + picture.below for picture in pictures) / spacing
-        if places > 0.5 * MOST_PLACES:
+        if places > 0.5 * most:
             # As fine as can be, whatever that tells.
-            spacing *= 4.0 * places / MOST_PLACES
+            spacing *= 4.0 * places / most
             coarse, cores = _far_part(pictures, spacing, step)
     result = []
     for picture, core in zip(pictures, cores, strict=True):

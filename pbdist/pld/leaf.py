@@ -254,7 +254,11 @@ def _split(cells: _Cells, spacing: float, tolerance: float, loss_error: float) -
     total = (a + b) / (2.0 * math.cosh(quarter))
     difference = (a - b) / (2.0 * math.sinh(quarter))
     # An event outside its cell by rounding lies at its end.
+    outside = np.abs(difference) > total
     difference = np.clip(difference, -total, total)
+    # There it keeps both masses, which takes more, by as much as it lies outside.
+    total = np.where(outside, total * (1.0 + 1.01 * loss_error), total)
+    difference = np.where(outside, difference * (1.0 + 1.01 * loss_error), difference)
     low, high = 0.5 * (total - difference), 0.5 * (total + difference)
     worst = float(np.max(known[trusted], initial=0.0))
     moved = 2.0 * worst + 64.0 * _U

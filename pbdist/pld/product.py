@@ -25,6 +25,8 @@ __all__ = ["Window", "coarser_core", "confined", "product", "within"]
 
 _U = UNIT_ROUNDOFF
 Row = TypeVar("Row", Dominating, Exact)
+#: More than what underflows.
+_TINY = 1e-315
 #: By how much the window of exact masses is wider.
 _WIDER = 1.05
 
@@ -82,11 +84,14 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
         for core, far, (one, two, _, rounding) in zip(cores, fars, kinds, strict=True)
     ]
     shift = (first.shift + second.shift) * (1.0 + 2.0 * _U)
+    # Places that are made as coarse as the far part move outwards.
+    step = max((row.spacing for row in first.dominating.rows + second.dominating.rows), default=0.0)
+    step = step if any(masses.far is not None for masses in (first.dominating, second.dominating)) else 0.0
     return PairState(
         results[0],
         dict(zip(first.exact, results[1:], strict=True)),
         shift,
-        *_outwards(first.lowest + second.lowest, first.highest + second.highest, 0.0),
+        *_outwards(first.lowest + second.lowest, first.highest + second.highest, 2.0 * step),
     )
 
 
@@ -130,9 +135,12 @@ def _infinite(first: Masses[Row], second: Masses[Row], rounding: tuple[float, fl
     if not (any(first.infinite) or any(second.infinite)):
         return (0.0, 0.0)
     one, two = _sums(first), _sums(second)
+    # From above a product that underflows is not nothing.
+    there = [one or two for one, two in zip(first.infinite, second.infinite, strict=True)]
+    tiny = [_TINY if side > 1.0 and some else 0.0 for side, some in zip(rounding, there, strict=True)]
     return (
-        (first.infinite[0] * (two[0] + second.infinite[0]) + one[0] * second.infinite[0]) * rounding[0],
-        (first.infinite[1] * (two[1] + second.infinite[1]) + one[1] * second.infinite[1]) * rounding[1],
+        (first.infinite[0] * (two[0] + second.infinite[0]) + one[0] * second.infinite[0]) * rounding[0] + tiny[0],
+        (first.infinite[1] * (two[1] + second.infinite[1]) + one[1] * second.infinite[1]) * rounding[1] + tiny[1],
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbdist.mechanisms import ElementaryPair
-from pbdist.pld.choice import Chosen, chosen_lattices, chosen_spacings
+from pbdist.pld.choice import MOST_PLACES, Chosen, chosen_lattices, chosen_spacings
 from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import leaf_state
 from pbdist.pld.question import Question
@@ -24,6 +24,8 @@ MOST_LEAVES = 1 << 40
 _CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
 MOST_PAIRS = 6
+#: Places of the first climb, at most; of each further one eight times as many.
+_FIRST_PLACES = 1 << 18
 #: By how much the spacing shrinks at least and at most.
 _LEAST, _MOST = 0.75, 0.1
 #: A bracket that is no smaller than this part of the one before will not become small.
@@ -81,10 +83,16 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, enough: int = 0, f
     used, scale = math.inf, finer
     before: FloatArray | float = math.inf
     chosen_rows = np.arange(rounds.size)
-    for _ in range(_CLIMBS):
+    for climb in range(_CLIMBS):
         top = int(np.max(rounds[chosen_rows]))
         chosen = chosen_lattices(
-            question.profiles, top, question.largest, spacings, tolerance=tolerance, floor=floor
+            question.profiles,
+            top,
+            question.largest,
+            spacings,
+            tolerance=tolerance,
+            floor=floor,
+            most=min(_FIRST_PLACES << 3 * climb, MOST_PLACES),
         )
         if chosen is None:
             break
