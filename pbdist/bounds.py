@@ -9,9 +9,9 @@ import xarray as xr
 
 from pbdist.buckets import METHODS, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
-from pbdist.pld.inversion import LARGEST_EPSILON
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning, shown
 from pbdist.mechanisms import Pair
+from pbdist.pld.inversion import LARGEST_EPSILON
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction
 
 __all__ = ["epsilon_bounds", "privacy_bounds"]

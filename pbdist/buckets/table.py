@@ -203,9 +203,7 @@ def _tight_table(
         excuses=excuses,
     )
     if reveals_nothing(parts):
-        return without_loss(
-            rounds, losses, method="tight", loss_width=found.width, half_width=None, states={}
-        )
+        return without_loss(rounds, losses, method="tight", loss_width=found.width, half_width=None, states={})
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,

@@ -1,9 +1,10 @@
-"""Upper bounds for what lies below the floor, from one tilt for each r: Chernoff's, which is all that is asked there."""
+"""Upper bounds for what lies below the floor, from one tilt for each r: Chernoff's, which is all that is asked for."""
 
 import math
 
 import numpy as np
 
+from pbdist.pld.exponents import SaddlePoints
 from pbdist.pld.leaf import leaf_state
 from pbdist.pld.many_rounds import chernoff_bound, lattices_for
 from pbdist.pld.question import Question
@@ -31,7 +32,8 @@ def bounds_below_floor(question: Question) -> FloatArray:
     }
     if question.together:
         # Where the larger direction does not, the smaller one is bounded with it.
-        deep = dict.fromkeys(deep, np.all(list(deep.values()), axis=0))
+        everywhere: BoolArray = np.all(list(deep.values()), axis=0)
+        deep = dict.fromkeys(deep, everywhere)
     for axis, direction in enumerate(question.directions):
         exponents = question.exponents(direction)
         for row, r in enumerate(question.rounds.tolist()):
@@ -39,9 +41,9 @@ def bounds_below_floor(question: Question) -> FloatArray:
             if columns.size:
                 epsilon = question.epsilon[columns]
                 nearest = np.array([min(float(epsilon.min()), exponents.deepest(r, level))])
-                found = exponents.saddle_points(r, nearest)
-                spacing = _SPACING * math.sqrt(float(found.variance[0]) / (r * question.leaves))
-                result[axis, row, columns] = _chernoff(question, direction, r, float(found.tilt[0]), spacing, epsilon)
+                result[axis, row, columns] = _bounds(
+                    question, direction, exponents.saddle_points(r, nearest), r, epsilon
+                )
     if question.symmetric:
         result[1] = result[0]
     return result
@@ -52,9 +54,12 @@ def _deep(question: Question, direction: Direction, rounds: int, level: float) -
     return np.asarray((saddles.log_delta < level) | ~saddles.told.astype(bool))
 
 
-def _chernoff(
-    question: Question, direction: Direction, rounds: int, tilt: float, spacing: float, epsilon: FloatArray
+def _bounds(
+    question: Question, direction: Direction, nearest: SaddlePoints, rounds: int, epsilon: FloatArray
 ) -> FloatArray:
+    """Bound ln δ at some ε by the tilt of one."""
+    tilt = float(nearest.tilt[0])
+    spacing = _SPACING * math.sqrt(float(nearest.variance[0]) / (rounds * question.leaves))
     nothing = np.zeros(epsilon.size)
     chosen = lattices_for(question, spacing, question.top) if spacing > 0.0 else None
     if chosen is None:

@@ -214,9 +214,10 @@ class _Picture:
         if self.loss.size == 0:
             return 0.0
         # Atoms that are farther apart than the spacing tell nothing of the slope.
-        near = self._steepest if self._farthest <= wide else np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
-        slope = 0.5 + near
-        steep = slope * wide > step
+        slope = self._steepest
+        if self._farthest > wide:
+            slope = np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
+        steep = (0.5 + slope) * wide > step
         last_steep = float(self.loss[np.flatnonzero(steep)[-1]]) if steep.any() else 0.0
         usual = self.rarity > (_RARE * step) ** 2 * self._variance / wide**2
         last_usual = float(self.loss[np.flatnonzero(usual)[-1]]) if usual.any() else 0.0

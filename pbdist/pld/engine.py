@@ -16,8 +16,9 @@ from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.many_rounds import many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON
+from pbdist.pld.revealed import log_revealed_mass
 from pbdist.pld.table import ladder_bounds
-from pbdist.types import BoolArray, FloatArray, IntArray
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
 
@@ -127,6 +128,7 @@ class _Table:
         self._closed_form()
         if not self._missed_rows():
             return
+        self._revealed()
         below = bounds_below_floor(self.question)
         self._take(range(self.question.rounds.size), np.full_like(below, -np.inf), below)
         rows = self._missed_rows()
@@ -149,6 +151,13 @@ class _Table:
         self.widths.append(
             gaussian_width(ratio, question.rounds, question.epsilon, question.leaves, question.tolerance)
         )
+
+    def _revealed(self) -> None:
+        """Take over what is known of outcomes that only one of the inputs has: δ is at least their mass."""
+        question = self.question
+        masses = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
+        lower = np.broadcast_to(np.stack(masses)[..., None], self.log_lower.shape)
+        self._take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
     def _few_frequencies(self, rows: Sequence[int]) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""
@@ -174,13 +183,13 @@ class _Table:
         question = self.question
         if not rows:
             return
+        # Beyond the largest that can be read δ is at most what it is there.
         within = np.flatnonzero(question.epsilon <= LARGEST_EPSILON)
-        if within.size == 0:
-            return
+        beyond = np.flatnonzero(question.epsilon > LARGEST_EPSILON)
         asked = Question(
             question.counts,
             question.rounds,
-            question.epsilon[within],
+            np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
             question.tolerance,
             max(question.floor, _LEAST_FLOOR),
             question.together,
@@ -190,7 +199,9 @@ class _Table:
             return
         shape = (2, len(rows), question.epsilon.size)
         lower, upper = np.full(shape, -np.inf), np.zeros(shape)
-        lower[:, :, within], upper[:, :, within] = log_below(found.lower), log_above(found.upper)
+        lower[:, :, within] = log_below(found.lower)[:, :, : within.size]
+        upper[:, :, within] = log_above(found.upper)[:, :, : within.size]
+        upper[:, :, beyond] = log_above(found.upper)[:, :, -1:]
         self._take(rows, lower, upper)
         self.widths.append(found.spacing)
 

@@ -5,13 +5,13 @@ import math
 import numpy as np
 
 from pbdist.errors import PrecisionError
-from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.ladder import Limits, powers, product_of
 from pbdist.pld.leaf import Lattice, leaf_state
+from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.profile import LossProfile
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON, LARGEST_SHIFT, lower_deltas, upper_deltas
-from pbdist.types import Direction, FloatArray
+from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
+from pbdist.types import FloatArray
 
 __all__ = ["given_width_bounds"]
 
@@ -21,6 +21,8 @@ _MOST_LEAF_PLACES, _MOST_PLACES = 1 << 25, 1 << 25
 _LOST = 1e-290
 #: What lies so many nats above the largest ε becomes infinite.
 _MARGIN = 40.0
+#: Widest spacing, and the farthest loss whose exponential is a float, nats.
+_WIDEST, _FARTHEST = 50.0, 690.0
 #: Losses of next to nothing, nats.
 _NARROWEST = 1e-6
 
@@ -52,14 +54,12 @@ def given_width_bounds(
     shape = (2, question.rounds.size, question.epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)
     asked = np.minimum(question.epsilon, LARGEST_EPSILON)
-    state = product_of(states, limits)
-    if state.shift * question.top <= LARGEST_SHIFT:
-        for r, power in powers(state, question.rounds.tolist(), limits):
-            for row in np.flatnonzero(question.rounds == r).tolist():
-                for axis, direction in enumerate(question.directions):
-                    upper[axis, row] = upper_deltas(power, asked, direction)
-                    known = lower_deltas(power, asked, direction)
-                    lower[axis, row] = np.where(question.epsilon <= LARGEST_EPSILON, known, 0.0)
+    for r, power in powers(product_of(states, limits), question.rounds.tolist(), limits):
+        for row in np.flatnonzero(question.rounds == r).tolist():
+            for axis, direction in enumerate(question.directions):
+                upper[axis, row] = upper_deltas(power, asked, direction)
+                known = lower_deltas(power, asked, direction)
+                lower[axis, row] = np.where(question.epsilon <= LARGEST_EPSILON, known, 0.0)
     if question.symmetric:
         lower[1], upper[1] = lower[0], upper[0]
     return log_below(lower), np.minimum(log_above(upper), 0.0), spacing
@@ -93,12 +93,15 @@ def given_places(question: Question, *, width: float | None, places: int | None)
 def _lattices(question: Question, width: float | None, places: int | None) -> tuple[float, list[Lattice]]:
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
     ends = [_ends(profile, largest) for profile, _ in question.profiles]
-    spacing = width if width is not None else question.lattice
+    spacing = width if width is not None else question.lattice if question.lattice <= _WIDEST else 0.0
     if not spacing:
-        spacing = max(max(high - low for low, high in ends), _NARROWEST) / (places or 1)
+        spacing = max([_NARROWEST, *(high - low for low, high in ends)]) / (places or 1)
+    if spacing > _WIDEST:
+        raise PrecisionError(f"factor: expected loss buckets of at most {_WIDEST:g} nats, got {spacing:g} nats")
     lattices = []
     for low, high in ends:
-        first, last = math.floor(low / spacing) - 1, math.ceil(high / spacing) + 1
+        outermost = math.floor(_FARTHEST / spacing)
+        first, last = max(math.floor(low / spacing) - 1, -outermost), min(math.ceil(high / spacing) + 1, outermost)
         lattices.append(Lattice(spacing, 1, (first, last), first, last))
     return spacing, lattices
 

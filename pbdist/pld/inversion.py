@@ -19,9 +19,10 @@ from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.reading import lower_deltas, upper_deltas
+from pbdist.pld.revealed import log_revealed_mass
 from pbdist.pld.state import PairState
 from pbdist.pld.table import climbed, serves
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
 
@@ -32,7 +33,7 @@ _AIM = 0.1
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
 _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
 #: Points of one look between two ε, looks at most, and the part of the aim that they need not tell.
-_POINTS, _LOOKS, _FINE = 17, 9, 0.02
+_POINTS, _LOOKS, _FINE = 17, 16, 0.02
 #: No ladder looks for a smaller δ.
 _LEAST_DELTA = 1e-120
 #: Brackets of δ, relative, that passes aim at.
@@ -58,7 +59,12 @@ class EpsilonBounds:
 
 
 def epsilon_table(
-    counts: Mapping[ElementaryPair, int], rounds: IntArray, delta: FloatArray, *, tolerance: float, together: bool = False
+    counts: Mapping[ElementaryPair, int],
+    rounds: IntArray,
+    delta: FloatArray,
+    *,
+    tolerance: float,
+    together: bool = False,
 ) -> EpsilonBounds:
     """Bound ε for every r and δ.
 
@@ -110,9 +116,11 @@ class _Search:
         """Return the largest ε that is known not to meet δ, or 0, and the smallest that is known to meet it."""
         ratio = gaussian_ratio(self._counts)
         if ratio is not None:
-            chosen = np.array([self._rounds])
-            self._read(lambda epsilon: tuple(each[0] for each in gaussian_bounds(ratio, chosen, epsilon)), 1.0, LARGEST_EPSILON)
+            self._by_closed_form(ratio)
             return self._low, self._high
+        revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
+        if max(revealed) > self._unmet:
+            return LARGEST_EPSILON, math.inf
         guess, slope = self._guess()
         question = self._question(guess, slope)
         few = guess > 0.0 and frequency_cost(question, 0) is not None
@@ -153,14 +161,21 @@ class _Search:
             for profile, count in question.profiles
         )
         left = self._delta + math.expm1(self._rounds * math.log1p(-min(infinite, 1.0 - 1e-16)))
-        if left <= 0.0:
-            return LARGEST_EPSILON, -1.0
         exponents = question.exponents(direction)
-        guess = min(max(exponents.deepest(self._rounds, math.log(left)), 0.0), LARGEST_EPSILON)
+        guess = exponents.deepest(self._rounds, math.log(left) if left > 0.0 else -math.inf)
+        guess = min(max(guess, 0.0), LARGEST_EPSILON)
+        left = max(left, 1e-3 * self._delta)
         tilt = float(exponents.saddle_points(self._rounds, np.array([guess])).tilt[0])
         # Next to no tilt δ falls with the deviation.
         variance = float(exponents.saddle_points(self._rounds, np.array([guess])).variance[0])
         return guess, -max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3) * left / self._delta
+
+    def _by_closed_form(self, ratio: float) -> None:
+        def reader(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+            lower, upper = gaussian_bounds(ratio, np.array([self._rounds]), epsilon)
+            return lower[0], upper[0]
+
+        self._read(reader, 0.0, LARGEST_EPSILON)
 
     def _by_frequencies(self, guess: float, slope: float) -> None:
         finer = 1.0
@@ -233,11 +248,11 @@ class _Search:
                 known.update(zip(asked, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
             return np.array([known[value] for value in epsilon.tolist()])
 
-        inner, _ = self._crossing(lambda epsilon: bounds(epsilon)[:, 0] > self._unmet, begin, end)
-        _, outer = self._crossing(lambda epsilon: bounds(epsilon)[:, 1] > self._met, begin, end)
+        inner, _ = self._crossing(lambda epsilon: np.asarray(bounds(epsilon)[:, 0] > self._unmet), begin, end)
+        _, outer = self._crossing(lambda epsilon: np.asarray(bounds(epsilon)[:, 1] > self._met), begin, end)
         self._low, self._high = max(self._low, inner), min(self._high, outer)
 
-    def _crossing(self, holds: Callable[[FloatArray], FloatArray], begin: float, end: float) -> tuple[float, float]:
+    def _crossing(self, holds: Callable[[FloatArray], BoolArray], begin: float, end: float) -> tuple[float, float]:
         """Return neighbouring ε of which the first fulfils a condition, or 0, and the second does not, or infinity."""
         ends = holds(np.array([begin, end]))
         if not ends[0]:
@@ -247,8 +262,9 @@ class _Search:
         inner, outer = begin, end
         for _ in range(_LOOKS):
             # By factors where they are far apart.
-            spread = np.geomspace if outer > 4.0 * inner > 0.0 else np.linspace
-            points = spread(inner, outer, _POINTS)[1:-1]
+            least = max(inner, 1e-6 * outer)
+            points = (np.geomspace if outer > 4.0 * least else np.linspace)(least, outer, _POINTS)[:-1]
+            points = points[points > inner]
             held = holds(points)
             last = int(np.argmin(np.append(held, False)))
             every = np.concatenate(([inner], points, [outer]))

@@ -291,7 +291,7 @@ class _Atoms:
         plain, h, coarse = masses.masses, lattice.spacing, lattice.coarse
         self._spread = spread
         loss = plain.atom_loss if plain.atom_loss.ndim == 1 else np.zeros(0)
-        self.known = np.isfinite(loss)
+        self.loss, self.known = loss, np.isfinite(loss)
         self.snapped = 0.0
         position = np.clip(np.where(self.known, loss, 0.0) / h, -(2.0**52), 2.0**52)
         self.above = self.known & (position > lattice.high)
@@ -352,10 +352,14 @@ class _Ends:
         unknown_a, unknown_b = (side.sum(None, ~atoms.known)[1] for side in (side_a, side_b))
         up, down = 1.0 + 16.0 * _U, 1.0 - 16.0 * _U
         self.infinite = ((only_a[1] + unknown_a + infinite_a) * up, (only_b[1] + unknown_b + infinite_b) * up)
-        self.exact = {
-            Direction.A_TO_B: ((only_a[0] + a_above[0]) * down, b_above[1]),
-            Direction.B_TO_A: ((only_b[0] + b_below[0]) * down, a_below[1]),
-        }
+        # Outcomes whose losses are too large to be told are events like any other.
+        self.exact = {}
+        for direction, sides, only, beyond, end in (
+            (Direction.A_TO_B, (side_a, side_b), only_a, (a_above, b_above), np.inf),
+            (Direction.B_TO_A, (side_b, side_a), only_b, (b_below, a_below), -np.inf),
+        ):
+            own, other = (side.sum(None, atoms.loss == end) for side in sides)
+            self.exact[direction] = (only[0] + beyond[0][0] + own[0]) * down, (beyond[1][1] + other[1]) * up
 
 
 def _sides(masses: MassBounds) -> tuple[float, float]:

@@ -22,7 +22,15 @@ from pbdist.pld.state import PairState
 from pbdist.pld.tilted import tilted_leaf
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["FEWEST_LEAVES", "chernoff_bound", "lattices_for", "many_round_bounds", "point_reader", "spacing_for", "tilts_of"]
+__all__ = [
+    "FEWEST_LEAVES",
+    "chernoff_bound",
+    "lattices_for",
+    "many_round_bounds",
+    "point_reader",
+    "spacing_for",
+    "tilts_of",
+]
 
 _U = UNIT_ROUNDOFF
 #: Fewer leaves than this leave too many frequencies.
@@ -74,9 +82,7 @@ def many_round_bounds(
                 yield row, *found
 
 
-def point_reader(
-    question: Question, finer: float
-) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
+def point_reader(question: Question, finer: float) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
     """Return a function that bounds the larger ln δ of all directions at ε near the only point that is asked for.
 
     None where few frequencies do not do.
@@ -228,12 +234,9 @@ def _read(
 ) -> tuple[FloatArray, FloatArray]:
     """Bound ln δ at some ε from below and from above."""
     sign = 1.0 if direction is Direction.A_TO_B else -1.0
-    ends = [(power, state.highest if sign > 0.0 else -state.lowest) for state, power in factors]
-    highest = sum(power * end for power, end in ends)
-    highest += 8.0 * len(ends) * _U * sum(abs(power * end) for power, end in ends)
-    upper, _ = log_finite_upper(known, epsilon, shift, highest)
+    upper, _ = log_finite_upper(known, epsilon, shift, _highest(factors, direction))
     # Losses were moved by up to η: A - e^ε B <= A - e^(ε-η) B'' for A||B, and e^η (B'' - e^(ε-η) A) for B||A.
-    upper = np.logaddexp(upper + shift, _log_infinite_upper(factors, direction) + shift)
+    upper = np.logaddexp(upper, _log_infinite_upper(factors, direction)) + (shift if sign < 0.0 else 0.0)
     upper = upper + 32.0 * _U * (1.0 + np.where(np.isfinite(upper), np.abs(upper), 0.0))
     lower = np.full(epsilon.size, -np.inf)
     if below:
@@ -241,6 +244,12 @@ def _read(
         lower = np.logaddexp(lower, _log_infinite_lower(factors, direction, epsilon))
         lower = lower - 32.0 * _U * (1.0 + np.where(np.isfinite(lower), np.abs(lower), 0.0))
     return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+
+
+def _highest(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:
+    """A loss that no finite one exceeds, nats."""
+    ends = [power * (state.highest if direction is Direction.A_TO_B else -state.lowest) for state, power in factors]
+    return sum(ends) + 8.0 * len(ends) * _U * sum(map(abs, ends))
 
 
 def chernoff_bound(
@@ -259,9 +268,12 @@ def chernoff_bound(
         total = math.log(float(leaf.totals[0])) + float(leaf.log_scale[0])
         exponent += power * total
         size += power * (float(leaf.log_scale_error[0]) + (leaf.size + 16.0) * _U * (1.0 + abs(total)))
-    finite = exponent - tilt * (epsilon - shift) + math.log(largest_factor(tilt)) + size + shift
+    finite = exponent - tilt * (epsilon - shift) + math.log(largest_factor(tilt)) + size
     finite = finite + 32.0 * _U * (abs(exponent) + tilt * epsilon + 2.0)
-    return np.minimum(np.logaddexp(finite, _log_infinite_upper(factors, direction) + shift) + 1e-12, 0.0)
+    finite[epsilon - shift * (1.0 + 8.0 * _U) >= _highest(factors, direction)] = -np.inf
+    upper = np.logaddexp(finite, _log_infinite_upper(factors, direction))
+    upper += (0.0 if direction is Direction.A_TO_B else shift) + 1e-12
+    return np.minimum(upper, 0.0)
 
 
 def _log_infinite_upper(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:

@@ -68,7 +68,6 @@ class LossProfile:
         fourth = np.einsum("ij,ij,ij->i", weight, square, square) / total
         return largest + np.log(total), mean, variance, (fourth + 3.0 * variance**2) / 12.0
 
-
     def log_characteristic(self, tilt: float, places: FloatArray) -> FloatArray:
         """Return ln |E e^{itL}| under a tilt, at some t."""
         exponent = self.log_a + tilt * self.loss

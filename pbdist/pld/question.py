@@ -70,7 +70,7 @@ class Question:
 
     @cached_property
     def profiles(self) -> list[tuple[LossProfile, int]]:
-        """The losses of each pair, those that are usual in many rounds and those that are rare in one; and its count."""
+        """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
         usual, rare = self.largest / (self.top * self.leaves), self.largest / self.leaves
         return [
             (loss_profile(pair, usual, rare).seen(self.lost / (self.top * self.leaves)), count)

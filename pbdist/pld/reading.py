@@ -10,6 +10,7 @@ Next to ε what is summed is a difference of nearly equal numbers: there it is t
 e^{ε-ℓ}).
 """
 
+import math
 from typing import cast
 
 import numpy as np
@@ -43,7 +44,9 @@ def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
         directed = row if direction is Direction.A_TO_B else row.swapped()
         result += _above(directed, epsilon - (shift + 8.0 * _U * (epsilon + row.reach + shift)))
     infinite = masses.infinite[list(Direction).index(direction)]
-    result = (result + infinite) * np.exp(shift) * (1.0 + 64.0 * _U)
+    # Of A nothing was moved but its losses.
+    moved = 1.0 if direction is Direction.A_TO_B else math.exp(shift)
+    result = (result + infinite) * moved * (1.0 + 64.0 * _U)
     if infinite == 0.0:
         # No finite loss exceeds these ε.
         highest = state.highest if direction is Direction.A_TO_B else -state.lowest

@@ -11,7 +11,7 @@ from pbdist.pld.choice import MOST_PLACES, Chosen, chosen_lattices, chosen_spaci
 from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import leaf_state
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON, LARGEST_SHIFT, lower_deltas, upper_deltas
+from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
 from pbdist.pld.state import PairState
 from pbdist.types import Direction, FloatArray, IntArray
 
@@ -44,14 +44,11 @@ class LadderBounds:
         First axis: A||B, B||A. Lower bounds of a direction that was not asked for are 0.
     spacing : float
         The smallest spacing that was used, nats.
-    finer : float
-        By what factor spacings would have to be smaller for what is left, about; 0 where that is hopeless.
     """
 
     lower: FloatArray
     upper: FloatArray
     spacing: float
-    finer: float
 
 
 def serves(question: Question) -> bool:
@@ -60,7 +57,7 @@ def serves(question: Question) -> bool:
     return len(question.counts) <= MOST_PAIRS and leaves <= MOST_LEAVES and question.largest <= LARGEST_EPSILON
 
 
-def ladder_bounds(question: Question, rows: Sequence[int], *, enough: int = 0, finer: float = 1.0) -> LadderBounds | None:
+def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | None:
     """Bound δ for some r and every ε, or tell by None that the ladder does not serve.
 
     Parameters
@@ -68,19 +65,15 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, enough: int = 0, f
     question : Question
     rows : sequence of int
         Places of the r.
-    enough : int, optional
-        With no more points than that missed no further ladder is climbed.
-    finer : float, optional
-        By what factor spacings are smaller than they seem to have to be.
     """
     if not serves(question):
         return None
     rounds, tolerance, floor = question.rounds[list(rows)], question.tolerance, question.floor
     symmetric, together = question.symmetric, question.together
     table = _Table(question.counts, rounds, question.epsilon, symmetric=symmetric)
-    spacings = finer * chosen_spacings(question, rounds)
+    spacings = chosen_spacings(question, rounds)
     directions = tuple(Direction) if not (together or symmetric) else (Direction.A_TO_B,)
-    used, scale = math.inf, finer
+    used = math.inf
     before: FloatArray | float = math.inf
     chosen_rows = np.arange(rounds.size)
     for climb in range(_CLIMBS):
@@ -104,23 +97,18 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, enough: int = 0, f
             directions = tuple(Direction)
             before = math.inf
         elif question.lattice > 0.0:
-            scale = 0.0
             break
         # What has not become better will not.
         hopeful = (brackets > tolerance) & (brackets < _HOPELESS * before)
-        factor = 0.0
-        if hopeful.any():
-            factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(brackets[hopeful]))), _MOST), _LEAST)
-        scale *= factor
-        if np.count_nonzero(hopeful) <= enough:
+        if not hopeful.any():
             break
+        spacings = spacings * min(max(math.sqrt(_AIM * tolerance / float(np.max(brackets[hopeful]))), _MOST), _LEAST)
         before = brackets
-        spacings = spacings * factor
         # Of both directions each has its own.
         chosen_rows = np.flatnonzero(hopeful.reshape(-1, rounds.size, question.epsilon.size).any(axis=(0, 2)))
     if math.isinf(used):
         return None
-    return LadderBounds(table.lower, table.upper, used, scale)
+    return LadderBounds(table.lower, table.upper, used)
 
 
 class _Table:
@@ -175,13 +163,11 @@ class _Table:
 def climbed(
     counts: Mapping[ElementaryPair, int], chosen: Chosen, rounds: Sequence[int], directions: Sequence[Direction]
 ) -> Iterator[tuple[int, PairState]]:
-    """Yield the state of each number of rounds, in increasing order; none where losses are hardly known."""
+    """Yield the state of each number of rounds, in increasing order."""
     top = max(rounds)
     limits = replace(chosen.limits, floor=chosen.limits.floor / top, added=chosen.limits.added / top, coarsens=1 << 62)
     states: list[PairState] = []
     for (pair, count), lattice in zip(counts.items(), chosen.lattices, strict=True):
         leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, directions)
         states += [power for _, power in powers(leaf, [count], limits)] if count > 1 else [leaf]
-    state = product_of(states, chosen.limits)
-    if state.shift * top <= LARGEST_SHIFT:
-        yield from powers(state, rounds, chosen.limits)
+    yield from powers(product_of(states, limits), rounds, chosen.limits)

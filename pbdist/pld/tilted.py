@@ -142,7 +142,10 @@ def tilted_leaf(state: PairState, direction: Direction, tilt: float, *, exact: b
 
 
 def _tilted(
-    found: Sequence[tuple[slice, int, int, FloatArray, FloatArray]], spacing: float, tilt: float, halves: tuple[int, ...]
+    found: Sequence[tuple[slice, int, int, FloatArray, FloatArray]],
+    spacing: float,
+    tilt: float,
+    halves: tuple[int, ...],
 ) -> TiltedLeaf | None:
     """Multiply rows by e^{(θ + ½)λ - κ}: P_A's exact masses rounded down, all others up.
 

@@ -9,8 +9,8 @@ import zarr
 
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.table import BoundsTable
-from pbdist.pld.state import PairState as TiltedMasses
 from pbdist.errors import StoreDamagedError
+from pbdist.pld.state import PairState as TiltedMasses
 from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore
 from pbdist.store.commit import checked_content, commit_record
 from pbdist.store.layout import cell_group

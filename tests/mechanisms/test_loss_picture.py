@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-
 from pbdist.buckets.tight import tight_bounds
+
 from pbdist.mechanisms import (
     ApproximateDP,
     ElementaryPair,
