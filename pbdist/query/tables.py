@@ -49,7 +49,8 @@ def bounds_table(bounds: Bounds) -> Group:
     for name, *values in [*rows, ("maximum", *bounds.maximum, *bounds.log_maximum)]:
         low, high, log_low, log_high = values
         table.add_row(name, rounded_down(low), rounded_up(high), rounded_down(log_low), rounded_up(log_high))
-    return Group(Text(bounds.setting), Text(point), table)
+    wide = [Text("wide: the bounds do not meet within the study's tolerance")]
+    return Group(Text(bounds.setting), Text(point), table, *(wide if bounds.within_tolerance is False else []))
 
 
 def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
@@ -67,6 +68,7 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
         "compositions": bounds.compositions,
         "epsilon": bounds.epsilon,
         "exp_epsilon": bounds.exp_epsilon if math.isfinite(bounds.exp_epsilon) else None,
+        "within_tolerance": bounds.within_tolerance,
         "bounds": {
             name: {
                 "delta_lower": low,
