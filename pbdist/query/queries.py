@@ -23,7 +23,7 @@ from pbdist.query.arguments import check_direction, check_flag, given_array, noi
 from pbdist.query.narrowing import Failures, narrow_compositions, narrow_epsilon
 from pbdist.query.refine import Point
 from pbdist.query.settings import Setting, Settings
-from pbdist.query.wide import BETWEEN, between, delta_within, missed_by, ratio_of
+from pbdist.query.wide import BETWEEN, TOO_FAR, between, delta_within, missed_by, ratio_of
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.types import BoolArray, FloatArray, IntArray
@@ -176,9 +176,11 @@ class Queries:
             n = place[-1]
             between_them = int(np.count_nonzero(missed & ~stored))
             why = BETWEEN if not stored[n] else "the study itself missed the tolerance there"
+            if stored[n] and len(place) > 1 and self._study.direction == "both":
+                why = "the study judges the larger of the two directions alone"
             if stored[n] and between_them:
                 why += (
-                    f"; {between_them:,} of the others lie between stored points, which refine=True (--refine) computes"
+                    f"; {between_them:,} of the others lie between stored points: refine=True (--refine) computes them"
                 )
             at = f"{_setting(asked, n)}, r = {int(asked.compositions[n])}, ε = {float(epsilon[n]):.6g}"
             return f"{at}: {between('δ', float(lower[place]), float(upper[place]))}: {why}"
@@ -206,7 +208,7 @@ class Queries:
             n = place[-1]
             point = f"r = {int(asked.compositions[n])}" if epsilon is None else f"ε = {float(epsilon[n]):.6g}"
             known = between("ε" if epsilon is None else "r", float(lower[place]), float(upper[place]))
-            why = BETWEEN if not refined else "as close as the bounds on δ tell there"
+            why = TOO_FAR if not refined else "as close as the bounds on δ tell there"
             return f"{_setting(asked, n)}, {point}, δ = {float(delta[n]):g}: {known}: {why}"
 
         missed = missed_by(~within & _sought(asked), width, self._study, f"{what}_upper / {what}_lower - 1", worst)

@@ -11,10 +11,11 @@ from pbdist.study import StudySpec
 from pbdist.study.promise import log_floor, relative_width
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["BETWEEN", "between", "check_strict", "delta_within", "missed_by", "ratio_of", "tell"]
+__all__ = ["BETWEEN", "TOO_FAR", "between", "check_strict", "delta_within", "missed_by", "ratio_of", "tell"]
 
-#: What can be done about an answer that lies between what is stored.
-BETWEEN = "it lies between stored points, which refine=True (pbdist query --refine) computes"
+#: Why an answer on δ is wide that is not stored, and one on ε or r; and what can be done about it.
+BETWEEN = "it lies between stored points: refine=True (pbdist query --refine) computes it"
+TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
 
 
 def check_strict(study: StudySpec, strict: bool) -> None:
