@@ -50,8 +50,8 @@ class SizedNoise:
     """The smallest noise of a family that meets a goal, and what proves it.
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
-    `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance. Both are certified bounds at `compositions`
-    and `epsilon`.
+    `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance; by more where `within_tolerance` is false.
+    Both are certified bounds at `compositions` and `epsilon`.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class SizedNoise:
         Certified bounds on the δ of `mechanism`, the larger of the two directions.
     refuted_mechanism : Pair
     refuted_scale : float
-        ``scale * (1 - tolerance)``, that very float product.
+        ``scale * (1 - tolerance)``, that very float product; less where `within_tolerance` is false.
     refuted_mean : float or None
         ``mean * (1 - tolerance)``.
     refuted_delta_lower : float
@@ -110,12 +110,18 @@ class SizedNoise:
     expected_messages: float | None
     evaluations: int
 
+    @property
+    def within_tolerance(self) -> bool:
+        """Whether the noise smaller by the tolerance is refuted; if not, how much less would do is known less well."""
+        return self.refuted_scale >= self.scale * (1.0 - self.tolerance)
+
     def __post_init__(self) -> None:
         part = 1.0 - self.tolerance
         refuted = (self.scale * part, None if self.mean is None else self.mean * part)
         proved = (
             self.delta_lower <= self.delta_upper <= self.delta < self.refuted_delta_lower
-            and (self.refuted_scale, self.refuted_mean) == refuted
+            and 0.0 <= self.refuted_scale <= refuted[0]
+            and self.refuted_mean == refuted[1]
             and all(point.delta_lower > self.delta for point in self.scanned)
         )
         if not proved:
