@@ -34,7 +34,10 @@ class ScannedPoint:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The scale, the refuted one, their mechanisms and bounds, and what a scan has refuted."""
+    """The scale, the refuted one, their mechanisms and bounds, and what a scan has refuted.
+
+    Where the refuted scale is smaller by more than the tolerance, it is not `within` it.
+    """
 
     scale: float
     mechanism: Pair
@@ -43,6 +46,7 @@ class Certificate:
     refuted_mechanism: Pair
     refuted_bracket: Bracket
     scanned: tuple[ScannedPoint, ...]
+    within: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class SizedNoise:
         What the noise costs a round on average, E[N], where the family adds messages.
     evaluations : int
         How often bounds were computed, and not looked up in a store.
+    within_tolerance : bool
+        Whether the noise smaller by the tolerance is refuted; if not, less of it is, and nothing is known between.
 
     Raises
     ------
@@ -109,19 +115,14 @@ class SizedNoise:
     scanned: tuple[ScannedPoint, ...]
     expected_messages: float | None
     evaluations: int
-
-    @property
-    def within_tolerance(self) -> bool:
-        """Whether the noise smaller by the tolerance is refuted; if not, how much less would do is known less well."""
-        return self.refuted_scale >= self.scale * (1.0 - self.tolerance)
+    within_tolerance: bool = True
 
     def __post_init__(self) -> None:
         part = 1.0 - self.tolerance
         refuted = (self.scale * part, None if self.mean is None else self.mean * part)
         proved = (
             self.delta_lower <= self.delta_upper <= self.delta < self.refuted_delta_lower
-            and 0.0 <= self.refuted_scale <= refuted[0]
-            and self.refuted_mean == refuted[1]
+            and (self._refutes_just_less(refuted) if self.within_tolerance else self._refutes_less(refuted))
             and all(point.delta_lower > self.delta for point in self.scanned)
         )
         if not proved:
@@ -131,3 +132,10 @@ class SizedNoise:
                 f" {self.delta_upper!r} and {self.refuted_scale!r} with δ from {self.refuted_delta_lower!r}: ask for"
                 " another tolerance of the size"
             )
+
+    def _refutes_just_less(self, less: tuple[float, float | None]) -> bool:
+        return (self.refuted_scale, self.refuted_mean) == less
+
+    def _refutes_less(self, less: tuple[float, float | None]) -> bool:
+        """Whether what is refuted is smaller by more than the tolerance; of counts nothing but that is told."""
+        return self.mean is None and self.refuted_mean is None and 0.0 < self.refuted_scale < less[0]

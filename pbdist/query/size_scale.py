@@ -178,7 +178,7 @@ class _Search(Bracketing):
         scale = self.family.scale_of(amount)
         lowest = self.family.scale_of(self.lowest) if self.given else scale / SCAN_DEPTH
         refuted: tuple[float, Pair, Bracket] | None = None
-        near, part = scale, self.tolerance
+        near, part = scale * (1.0 - self.tolerance), self.tolerance
         while refuted is None:
             part *= 2.0
             other = max(scale * (1.0 - part), lowest) if part < 1.0 else lowest
@@ -198,7 +198,7 @@ class _Search(Bracketing):
             else:
                 near = middle
         mechanism = self.family.make(scale)
-        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=())
+        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
 
     def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
         """Return the mechanism of a scale and as narrow bounds as can be had; None where there is none."""

@@ -141,6 +141,7 @@ def size(
         scanned=answer.scanned,
         expected_messages=messages,
         evaluations=source.evaluations,
+        within_tolerance=answer.within,
     )
     tell(_missed(sized), strict=strict)
     return sized

@@ -92,6 +92,8 @@ def test_there_is_no_certificate_that_does_not_hold() -> None:
         {"delta_upper": math.nextafter(GOAL["delta"], 1.0)},
         {"refuted_scale": math.nextafter(sized.scale * 0.99, math.inf)},
         {"refuted_scale": math.nan},
+        {"refuted_scale": -sized.refuted_scale},
+        {"within_tolerance": True},
         {"refuted_mean": 1.0},
     ):
         with pytest.raises(PrecisionError, match="expected a size whose bounds prove"):
