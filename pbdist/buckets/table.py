@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.buckets.arguments import (
+    DEFAULT_FLOOR,
     Precision,
     check_totals,
     checked_components,
@@ -39,8 +40,6 @@ __all__ = [
 
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
-#: δ from which on bounds are to meet a tolerance, if nobody says otherwise: below 2^-128.
-DEFAULT_FLOOR = 1e-40
 
 
 def bounds_table(

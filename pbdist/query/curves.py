@@ -16,8 +16,11 @@ from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import DeltaBounds
 from pbdist.query.arguments import check_direction, given_array
+from pbdist.query.wide import between, missed_by, ratio_of
 from pbdist.store import StoredStudy, read_state
-from pbdist.types import Direction, FloatArray
+from pbdist.study import StudySpec
+from pbdist.study.promise import log_floor
+from pbdist.types import BoolArray, Direction, FloatArray
 
 __all__ = ["CurveBounds", "pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]
 
@@ -34,16 +37,29 @@ class CurveBounds:
     lower, upper
         Of the shape that the arguments of the query have together; with ``direction="each"`` a leading axis of A||B
         and B||A.
+    within_tolerance
+        Of the same shape: whether they are as close as the tolerance asks. None where there is no tolerance.
     """
 
     lower: FloatArray
     upper: FloatArray
+    within_tolerance: BoolArray | None = None
 
 
 def stored_tradeoff(
-    delta_at: DeltaAt, pair: Pair, epsilon: FloatArray, *, compositions: Any, type_one_error: Any, direction: str
-) -> CurveBounds:
-    """Bound the type II error by the δ that a store bounds at ε = 0 and at the ε of its grid; as `Study.tradeoff`."""
+    delta_at: DeltaAt,
+    pair: Pair,
+    epsilon: FloatArray,
+    *,
+    compositions: Any,
+    type_one_error: Any,
+    direction: str,
+    study: StudySpec,
+) -> tuple[CurveBounds, str | None]:
+    """Bound the type II error by the δ that a store bounds at ε = 0 and at the ε of its grid; as `Study.tradeoff`.
+
+    With what is told of bounds that miss the study's tolerance.
+    """
 
     def bounds(r: int, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         known, wholes = delta_at(r, epsilon), wholes_of([(pair, 1)], r)
@@ -54,18 +70,25 @@ def stored_tradeoff(
         )
         return lower, upper
 
-    return _answered(bounds, compositions, _Axis("type_one_error", type_one_error, checked_errors, np.min), direction)
+    axis = _Axis("type_one_error", type_one_error, checked_errors, np.min)
+    return _judged(_answered(bounds, compositions, axis, direction), study, compositions, axis, pair)
 
 
-def stored_total_variation(delta_at: DeltaAt, pair: Pair, *, compositions: Any, direction: str) -> CurveBounds:
-    """Bound the total variation distance by the δ that a store bounds at ε = 0; as `Study.total_variation`."""
+def stored_total_variation(
+    delta_at: DeltaAt, pair: Pair, *, compositions: Any, direction: str, study: StudySpec
+) -> tuple[CurveBounds, str | None]:
+    """Bound the total variation distance by the δ that a store bounds at ε = 0; as `Study.total_variation`.
+
+    With what is told of bounds that miss the study's tolerance.
+    """
 
     def bounds(r: int, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         known = delta_at(r, np.zeros(1))
         lower, upper = variation_of(known.lower[:, 0], known.upper[:, 0], wholes_of([(pair, 1)], r))
         return lower[:, None] + 0.0 * points, upper[:, None] + 0.0 * points
 
-    return _answered(bounds, compositions, _Axis("compositions", 0.0, _as_it_is, np.max), direction)
+    axis = _Axis("compositions", 0.0, _as_it_is, np.max)
+    return _judged(_answered(bounds, compositions, axis, direction), study, compositions, axis, pair)
 
 
 def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, direction: str) -> CurveBounds:
@@ -75,7 +98,9 @@ def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, d
         table = renyi_table([(pair, 1)], compositions=r, order=orders, tolerance=tolerance)
         return table.lower[:, 0], table.upper[:, 0]
 
-    return _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
+    found = _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
+    # Others are refused.
+    return CurveBounds(found.lower, found.upper, _frozen(np.ones(found.lower.shape, dtype=bool)))
 
 
 def state_renyi(
@@ -151,7 +176,41 @@ def _answered(
     return CurveBounds(*(_frozen(side.reshape((len(Direction), *shape))) for side in (lower, upper)))
 
 
-def _frozen(values: FloatArray) -> FloatArray:
+def _judged(
+    found: CurveBounds, study: StudySpec, compositions: Any, axis: _Axis, pair: Pair
+) -> tuple[CurveBounds, str | None]:
+    """Return bounds with what they are to the study's tolerance, and what is told of those that miss it.
+
+    Errors are compared by their difference, the total variation by the ratio, as in `pbdist.curves`.
+    """
+    if study.sought is None:
+        return found, None
+    errors = axis.name == "type_one_error"
+    width = found.upper - found.lower if errors else ratio_of(found.lower, found.upper)
+    within = width <= study.sought
+    if not errors:
+        with np.errstate(divide="ignore"):
+            within |= np.log(found.upper) <= log_floor(study)
+    rounds, points = np.broadcast_arrays(given_array("compositions", compositions), given_array(axis.name, axis.points))
+
+    def worst(place: tuple[int, ...]) -> str:
+        at = place[len(place) - rounds.ndim :]
+        point = f", α = {float(points[at]):g}" if errors else ""
+        name = "the type II error" if errors else "the total variation"
+        known = between(name, float(found.lower[place]), float(found.upper[place]))
+        return (
+            f"{pair}, r = {int(rounds[at])}{point}: {known}: this r, or ε = 0, is not stored (refine=True computes it),"
+            " or the ε of the study lie too far apart"
+        )
+
+    what = (
+        "type_two_error_upper - type_two_error_lower" if errors else "total_variation_upper / total_variation_lower - 1"
+    )
+    missed = missed_by(np.asarray(~within), width, study, what, worst)
+    return CurveBounds(found.lower, found.upper, _frozen(np.asarray(within))), missed
+
+
+def _frozen(values: Any) -> Any:
     values = np.asarray(values)
     values.setflags(write=False)
     return values

@@ -99,6 +99,9 @@ def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
         buckets=settings.buckets,
         factor=cell.factor,
         keep_states=settings.keep_states,
+        together=settings.direction == "both",
+        floor=settings.floor,
+        excuses=True,
         # A tolerance that is not reached is told at the end: what is reached holds, and is stored.
         strict=False,
     )

@@ -164,7 +164,7 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
     assert files_of(path) == before
     old = tmp_path / "old.zarr"
     for attributes, error in (
-        ({"pbdist_format": 4}, StoreFormatError),
+        ({"pbdist_format": 5}, StoreFormatError),
         ({"pbdist_format": True}, StoreFormatError),
         ({"pbdist_format": 2}, StoreDamagedError),
         ({"pbdist_format": 1, "study_digest": "0" * 64}, StoreDamagedError),
@@ -192,7 +192,10 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
 def test_a_store_of_an_older_format_opens_is_queried_and_goes_on(
     tmp_path: Path, number: int, method: str, maximum: tuple[float, float], state: type
 ) -> None:
-    """The fixtures were written by ``pbdist run`` of their study.yaml, when that format was the newest."""
+    """The fixtures were written by ``pbdist run`` of their study.yaml, when that format was the newest.
+
+    But for ``direction: each``, which was no key then, and what was computed.
+    """
     old = Path(__file__).parent / f"format-{number}"
     plan = plan_study(load_study(old / "study.yaml"))
     path = tmp_path / "s.zarr"
