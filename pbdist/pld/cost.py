@@ -26,7 +26,7 @@ __all__ = ["Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
 _SECONDS_PER_TILT, _SECONDS_PER_CELL, _SECONDS_PER_SAMPLED_CELL = 3.0e-3, 2.5e-7, 6.0e-7
 _SECONDS_PER_PLACE, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 #: Of a ladder: a product, a place of it; climbs of a table, on the average.
-_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 4.0e-3, 1.4e-6, 1.5
+_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 3.5e-7, 1.5
 #: What few frequencies do so soon, seconds, no ladder does.
 _SOON = 0.02
 #: Bytes of a place of a ladder, and of a leaf.
@@ -152,20 +152,21 @@ def ladder_cost(question: Question, rows: Sequence[int]) -> Cost:
     seconds, largest = 0.0, 0.0
     cores = sum(lattice.core[1] - lattice.core[0] for lattice in chosen.lattices)
     fars = sum((lattice.high - lattice.low) // lattice.coarse for lattice in chosen.lattices)
-    spacing, coarse = chosen.lattices[0].spacing, chosen.lattices[0].coarse
-    width, far_width = spacing * cores, spacing * coarse * fars
-    variance = float(np.max(question.exponents(Direction.A_TO_B).saddle_points(top, question.epsilon).variance)) / top
+    spacing, wide = chosen.lattices[0].spacing, chosen.lattices[0].spacing * chosen.lattices[0].coarse
+    variance = question.exponents(Direction.A_TO_B).usual_variance
     depth = math.sqrt(-2.0 * math.log(max(chosen.limits.floor, 1e-290)))
-    core_spacing = spacing
     for doubling in range(top.bit_length()):
         limit = max(spacings[min(doubling, spacings.size - 1)], spacing)
-        core_spacing = spacing * 2.0 ** math.floor(math.log2(limit / spacing) + 1e-9)
-        reach = 2.0 * depth * math.sqrt(2.0**doubling * variance)
-        core = min(2.0**doubling * width, max(reach, width)) / core_spacing
-        far = far_width / (coarse * spacing) if coarse > 1 and core_spacing < coarse * spacing else 0.0
+        fine = spacing * 2.0 ** math.floor(math.log2(limit / spacing) + 1e-9)
+        window = 2.0 * depth * math.sqrt(2.0**doubling * variance)
+        # Losses add up, until they spread as their deviation does.
+        places = min(2.0**doubling * cores * spacing, max(window, cores * spacing)) / fine
+        apart = wide > fine
+        if wide > spacing:
+            places = places + 2.0 * fars if apart else max(places, fars * wide / fine)
         products = 1 + sum(1 for r in rounds if r >> doubling & 1 and r >> (doubling + 1))
-        places = core + (2.0 * far if far else 0.0)
-        seconds += products * (_SECONDS_PER_PRODUCT + _SECONDS_PER_LADDER_PLACE * places * directions)
+        each = _SECONDS_PER_PRODUCT * (3.0 if wide > spacing and apart else 1.0)
+        seconds += products * (each + _SECONDS_PER_LADDER_PLACE * places * (1.0 + directions))
         largest = max(largest, places)
     leaf = sum(lattice.edges.size for lattice in chosen.lattices)
     seconds += _SECONDS_PER_SAMPLED_CELL * leaf

@@ -155,6 +155,11 @@ class Exponents:
             return float(rounds * self._mean[-1])
         return float(rounds * np.interp(-log_floor, -np.minimum.accumulate(log_delta), self._mean))
 
+    @property
+    def usual_variance(self) -> float:
+        """Variance of a round's loss, without a tilt."""
+        return float(self._variance[0])
+
     def surviving(self, rounds: int, tilt: float, log_outside: float, spacing: float) -> float:
         """Return about how many frequencies are left of so many rounds, on a lattice of a spacing; infinite if all are.
 

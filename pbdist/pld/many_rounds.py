@@ -37,6 +37,8 @@ _U = UNIT_ROUNDOFF
 FEWEST_LEAVES = 128
 #: Rounding that a leaf costs, relative to the sum of the weights, in both precisions.
 _ROUNDING, _EXTENDED_ROUNDING = 1.5e-13, 1e-16
+#: Logarithm of a tenth of the tolerance relative to what rounding costs, below which it costs too much for certain.
+_COSTLY = -2.3
 #: Rows whose spacings are alike within this factor share their leaves.
 _ALIKE = 4.0
 #: A direction whose δ seems to be smaller by so many nats need only be shown to be smaller.
@@ -167,7 +169,7 @@ def _row_bounds(
     for direction, saddles in sorted(points.items(), key=lambda item: -float(np.sum(item[1].log_delta))):
         axis = list(Direction).index(direction)
         smaller = question.together and not both and not np.any(saddles.log_delta > largest - _SMALLER)
-        for tilt in tilts_of(question, direction, rounds, saddles):
+        for tilt in tilts_of(question, direction, rounds, saddles, careful=both):
             if smaller:
                 bound = chernoff_bound(factors, direction, tilt.tilt, question.epsilon[tilt.columns], shift)
                 log_upper[axis, tilt.columns] = bound
@@ -183,8 +185,10 @@ def _row_bounds(
     return log_lower, log_upper
 
 
-def tilts_of(question: Question, direction: Direction, rounds: int, saddles: SaddlePoints) -> list[Tilt]:
-    """Cover all ε by as few tilts as keep the rounding well below the tolerance: intervals by points."""
+def tilts_of(
+    question: Question, direction: Direction, rounds: int, saddles: SaddlePoints, *, careful: bool = False
+) -> list[Tilt]:
+    """Cover all ε by as few tilts as keep the rounding below the tolerance, or well below it: intervals by points."""
     tolerance, leaves = question.tolerance, rounds * question.leaves
     exponents = question.exponents(direction)
     deepest = exponents.deepest(rounds, math.log(max(question.floor, 1e-290)) - _BELOW)
@@ -192,7 +196,8 @@ def tilts_of(question: Question, direction: Direction, rounds: int, saddles: Sad
         saddles = exponents.saddle_points(rounds, np.minimum(saddles.epsilon, deepest))
     excess, variance, slope = saddles.excess, saddles.variance, np.abs(saddles.slope)
     budget = math.log(0.1 * tolerance / (_ROUNDING * leaves)) - excess
-    extended = budget < 0.05
+    # What is estimated is too much, rather, and more digits take long.
+    extended = budget < (0.05 if careful else _COSTLY)
     budget = np.where(extended, math.log(0.1 * tolerance / (_EXTENDED_ROUNDING * leaves)) - excess, budget)
     budget = np.minimum(np.maximum(budget, 0.05), 4.0)
     reach = (np.sqrt(slope**2 + 2.0 * variance * budget) - slope) / variance
