@@ -29,11 +29,15 @@ _AIM = 0.8
 #: ε that are looked at: of each step between those asked for so many parts, but not many more in all.
 _PARTS, _MOST_LOOKS = 4, 400
 #: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
-_OWN, _NEAR_END, _HALVINGS = 16, 0.97, 5
+_OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
 #: Brackets so many times too wide are left to the larger direction.
 _FAR = 100.0
+#: Its multiples, modulo 1, fill an interval evenly.
+_GOLDEN = 0.6180339887498949
 #: No state is made coarser than this, nats.
 _COARSEST = 0.5
+#: No far part need be finer than for such a bracket.
+_FINEST = 1e-9
 #: A spacing where the picture tells none.
 _ANY_SPACING = 1e-3
 #: No ladder looks deeper.
@@ -109,10 +113,15 @@ def directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
 def _looks(epsilon: FloatArray) -> FloatArray:
     """The ε at which brackets are looked at, increasing: 0, those asked for, and some between."""
     ends = np.unique(np.append(np.minimum(epsilon, LARGEST_EPSILON), 0.0))
-    parts = min(_PARTS, max(_MOST_LOOKS // ends.size, 1))
-    steps = np.arange(1, parts) / parts
-    between = ends[:-1, None] + np.diff(ends)[:, None] * steps
+    parts = min(_PARTS, max(_MOST_LOOKS // ends.size, 1)) if ends.size > 1 else 1
+    number = np.arange((parts - 1) * (ends.size - 1), dtype=np.float64).reshape(ends.size - 1, parts - 1)
+    between = ends[:-1, None] + np.diff(ends)[:, None] * _irregular(number)
     return np.unique(np.concatenate((ends, between.ravel())))
+
+
+def _irregular(number: FloatArray) -> FloatArray:
+    """Spread points over (0, 1), in no step with any lattice."""
+    return np.asarray((number + 1.0) * _GOLDEN % 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +166,9 @@ class _Climb:
             usual = [(loss_profile(pair, largest / (top * leaves)), count) for pair, count in self._counts.items()]
             spacings = chosen_spacings(usual, np.array(wanted), self._epsilon, self._aim, max(self._floor, 1e-250))
             spacings = scale * np.where(np.isfinite(spacings), spacings, _ANY_SPACING)
-            chosen = chosen_lattices(rare, top, largest, spacings, tolerance=self._aim, floor=self._floor)
+            chosen = chosen_lattices(
+                rare, top, largest, spacings, tolerance=max(self._aim * scale**2, _FINEST), floor=self._floor
+            )
             if chosen is None:
                 break
             self.spacing = min(self.spacing, chosen.lattices[0].spacing)
@@ -204,7 +215,7 @@ class _Climb:
     def _own_looks(self, state: PairState) -> FloatArray:
         """Add to the ε some up to where δ of each direction ends."""
         looks = [self._epsilon]
-        steps = np.linspace(0.0, _NEAR_END, _OWN + 1)
+        steps = _NEAR_END * _irregular(np.arange(float(_OWN)))
         for direction in Direction:
             low, high = 0.0, float(self._epsilon[-1])
             for _ in range(_HALVINGS):
