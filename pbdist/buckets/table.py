@@ -24,10 +24,11 @@ from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
 from pbdist.buckets.tight.delta import delta_above, delta_below
 from pbdist.buckets.tight.inversion import epsilon_table
 from pbdist.buckets.tight.outline import TRIVIAL_WIDTH
-from pbdist.buckets.tight.table import factor_counts, tight_bounds
+from pbdist.buckets.tight.table import LEAST_FLOOR, factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Pair
-from pbdist.types import FloatArray, IntArray
+from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
+from pbdist.pld import PairState, kept_states
+from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = [
     "DEFAULT_FLOOR",
@@ -81,7 +82,7 @@ def bounds_table(
         Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
         "tight" it takes the place of the tolerance, and the grid does not evolve.
     keep_states : bool, optional
-        Whether to return the states too.
+        Whether to return the states too: with "tight" such as tell δ at every ε up to the largest one, about as closely.
     strict : bool, optional
         With "tight": whether a tolerance that is not reached is an error.
     together : bool, optional
@@ -199,25 +200,38 @@ def _tight_table(
         width=precision.width,
         buckets=precision.buckets,
         strict=strict and not reveals_nothing(parts),
-        keep_states=keep_states,
         together=together,
         floor=floor,
         excuses=excuses,
     )
-    if reveals_nothing(parts):
-        return without_loss(
-            rounds, losses, method="tight", loss_width=found.width, half_width=None, states=found.states
+    states: dict[tuple[Direction, int], PairState] = {}
+    log_lower, log_upper = found.log_lower, found.log_upper
+    if keep_states:
+        kept = kept_states(
+            factor_counts(parts), rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR)
         )
+        states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
+        log_lower = np.maximum(log_lower, _log(kept.lower, -1.0))
+        log_upper = np.minimum(log_upper, _log(kept.upper, 1.0))
+    if reveals_nothing(parts):
+        return without_loss(rounds, losses, method="tight", loss_width=found.width, half_width=None, states=states)
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,
         method="tight",
         loss_width=found.width,
         half_width=None,
-        delta_lower=delta_below(found.log_lower),
-        delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
-        log_delta_lower=found.log_lower,
-        log_delta_upper=found.log_upper,
-        states=found.states,
+        delta_lower=delta_below(log_lower),
+        delta_upper=np.minimum(delta_above(log_upper), 1.0),
+        log_delta_lower=log_lower,
+        log_delta_upper=log_upper,
+        states=states,
         within=found.within,
     )
+
+
+def _log(delta: FloatArray, side: float) -> FloatArray:
+    """Logarithms rounded to that side; -inf for 0."""
+    with np.errstate(divide="ignore"):
+        log = np.log(delta)
+    return np.asarray(log + side * 4.0 * UNIT_ROUNDOFF * (1.0 + np.where(delta > 0.0, np.abs(log), 0.0)))

@@ -30,8 +30,8 @@ _AIM = 0.8
 _PARTS, _MOST_LOOKS = 4, 400
 #: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
 _OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
-#: Brackets so many times too wide are left to the larger direction.
-_FAR = 100.0
+#: Brackets so many times too wide of the smaller direction are left as they are.
+_FAR = 10.0
 #: Its multiples, modulo 1, fill an interval evenly.
 _GOLDEN = 0.6180339887498949
 #: No state is made coarser than this, nats.
