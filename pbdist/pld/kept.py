@@ -34,7 +34,7 @@ _OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
 _FAR = 10.0
 #: Its multiples, modulo 1, fill an interval evenly.
 _GOLDEN = 0.6180339887498949
-#: No state is made coarser than this, nats.
+#: No state is made coarser than twice this, nats.
 _COARSEST = 0.5
 #: No far part need be finer than for such a bracket.
 _FINEST = 1e-9
@@ -205,7 +205,10 @@ class _Climb:
         """Make a state as coarse as still meets what is aimed at, where it is met."""
         # What tells nothing cannot become worse.
         enough = np.where(brackets > 1.0, np.inf, np.maximum(self._aim, brackets * 1.01))
-        while state.dominating.core.size > 1 and state.dominating.core.spacing < _COARSEST:
+        # ε of a δ is to be known as well.
+        told = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
+        widest = min(0.5 * self._aim * float(told[-1]) if told.size else 0.0, _COARSEST)
+        while state.dominating.core.size > 1 and state.dominating.core.spacing <= widest:
             coarse = coarser_core(state)
             if np.any(self._judged(*_read(coarse, looks))[0] > enough):
                 break
