@@ -126,9 +126,10 @@ def _irregular(number: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """A state, where it is looked at, and the best bounds there."""
+    """A state and how bad its brackets are, where it is looked at, and the best bounds there."""
 
     state: PairState
+    score: float
     looks: FloatArray
     lower: FloatArray
     upper: FloatArray
@@ -160,8 +161,8 @@ class _Climb:
         lattice = len({profile.lattice for profile, _ in rare}) == 1 and rare[0][0].lattice > 0.0
         directions = (Direction.A_TO_B,) if self._symmetric else tuple(Direction)
         wanted, scale = list(self._rounds), 1.0
-        before: dict[int, float] = {}
-        for _ in range(_CLIMBS):
+        before: dict[int, FloatArray] = {}
+        for climb in range(_CLIMBS):
             top = max(wanted)
             usual = [(loss_profile(pair, largest / (top * leaves)), count) for pair, count in self._counts.items()]
             spacings = chosen_spacings(usual, np.array(wanted), self._epsilon, self._aim, max(self._floor, 1e-250))
@@ -174,32 +175,37 @@ class _Climb:
             self.spacing = min(self.spacing, chosen.lattices[0].spacing)
             missed: dict[int, float] = {}
             for r, state in climbed(self._counts, chosen, wanted, directions):
-                worst = self._take(r, state)
-                if self._aim < worst < _HOPELESS * before.get(r, math.inf) and not lattice:
-                    missed[r] = worst
-                before[r] = worst
+                brackets = self._take(r, state, each=climb == 0)
+                # What has not become better will not.
+                hopeful = brackets[(brackets > self._aim) & (brackets < _HOPELESS * before.get(r, math.inf))]
+                if hopeful.size and not lattice:
+                    missed[r] = float(np.max(hopeful))
+                before[r] = brackets
             if not missed:
                 break
             wanted = sorted(missed)
             scale *= min(max(math.sqrt(_AIM * self._aim / max(missed.values())), _MOST), _LEAST)
 
-    def _take(self, r: int, state: PairState) -> float:
-        """Keep a state if it is better than the one before, as coarse as will do; return its worst bracket."""
+    def _take(self, r: int, state: PairState, *, each: bool) -> FloatArray:
+        """Keep a state if it is better than the one before, as coarse as will do; return the brackets that count."""
         if self._symmetric:
             state = replace(state, exact=dict.fromkeys(Direction, state.exact[Direction.A_TO_B]))
         old = self.found.get(r)
         looks = self._own_looks(state) if old is None else old.looks
         lower, upper = _read(state, looks)
-        brackets, worst = self._judged(lower, upper)
+        brackets = self._brackets(lower, upper)
+        counted = self._counted(lower, upper, each=each)
+        # One that is hopeless in both of two states does not decide.
+        score = float(np.sum(np.minimum(brackets, _FAR * self._aim)))
         if old is not None:
-            better = worst < self._judged(old.lower, old.upper)[1]
+            better = score < old.score
             # All of it is certified.
             lower, upper = np.maximum(lower, old.lower), np.minimum(upper, old.upper)
-            state = state if better else old.state
+            state, score = (state, score) if better else (old.state, old.score)
         if old is None or state is not old.state:
             state = self._coarse(state, looks, brackets)
-        self.found[r] = _Found(state, looks, lower, upper)
-        return worst
+        self.found[r] = _Found(state, score, looks, lower, upper)
+        return counted
 
     def _coarse(self, state: PairState, looks: FloatArray, brackets: FloatArray) -> PairState:
         """Make a state as coarse as still meets what is aimed at, where it is met."""
@@ -210,7 +216,7 @@ class _Climb:
         widest = min(0.5 * self._aim * float(told[-1]) if told.size else 0.0, _COARSEST)
         while state.dominating.core.size > 1 and state.dominating.core.spacing <= widest:
             coarse = coarser_core(state)
-            if np.any(self._judged(*_read(coarse, looks))[0] > enough):
+            if np.any(self._brackets(*_read(coarse, looks)) > enough):
                 break
             state = coarse
         return state
@@ -229,16 +235,16 @@ class _Climb:
             looks.append(high * steps)
         return np.unique(np.concatenate(looks))
 
-    def _judged(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, float]:
-        """Return all brackets, and the worst of those that a finer lattice may mend.
+    def _counted(self, lower: FloatArray, upper: FloatArray, *, each: bool) -> FloatArray:
+        """Return the brackets of the larger direction and, with `each`, those of both that a finer lattice may mend.
 
-        Of the smaller direction these are none where it has a bracket that is far too wide: finer lattices without end
-        would only move the place where it begins.
+        There are none of these where one is far too wide: finer lattices without end would only move the place where it
+        begins.
         """
-        each = self._brackets(lower, upper)
         together = self._brackets(np.max(lower, axis=0), np.max(upper, axis=0))
-        apart = float(np.max(each)) if float(np.max(each)) <= _FAR * self._aim else 0.0
-        return each, max(float(np.max(together)), apart)
+        apart = self._brackets(lower, upper).ravel()
+        mended = each and float(np.max(apart)) <= _FAR * self._aim
+        return np.concatenate((together, apart if mended else np.zeros(apart.size)))
 
     def _brackets(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
