@@ -1,11 +1,11 @@
 r"""Rényi divergences of a pair's state, composed as it is: from a state alone, without the pair that it was made of.
 
-With φ of `pbdist.buckets.renyi_cells` and F = Σ B φ(A / B), Σ A^α B^(1-α) = F + α T_A - (α - 1) T_B for α > 1, and the
-Kullback-Leibler divergence is F + T_A - T_B.
+With φ of `pbdist.buckets.renyi_cells` and F = Σ B φ(A / B), Σ A^α B^(1-α) = F + α T_A - (α - 1) T_B for α > 1, and
+the Kullback-Leibler divergence is F + T_A - T_B.
 
 *Above.* F of a post-processing is no larger (φ is convex), so F(A‖B″) <= F(A*‖B*) with the dominating pair and B″ of
-`pbdist.pld.state`, e^-η B <= B″ <= e^η B. At a loss ℓ both masses of the pair are multiples of u, and b φ(e^ℓ) rises with
-u; what B* has at -∞ adds φ(0) times that. Infinite where A* has anything at +∞. Then, under A‖B,
+`pbdist.pld.state`, e^-η B <= B″ <= e^η B. At a loss ℓ both masses of the pair are multiples of u, and b φ(e^ℓ) rises
+with u; what B* has at -∞ adds φ(0) times that. Infinite where A* has anything at +∞. Then, under A‖B,
 
     Σ A^α B^(1-α) <= e^((α-1)η) Σ A^α B″^(1-α),    T_B″ >= e^-η T_B,
     Σ A ln(A / B) <= Σ A ln(A / B″) + η T_A,
@@ -15,13 +15,13 @@ and under B‖A, where B″ is the first of the two,
     Σ B^α A^(1-α) <= e^(αη) Σ B″^α A^(1-α),    T_B″ <= e^η T_B,
     Σ B ln(B / A) <= η T_B + K + (e^η - 1) (K + 2 T_A / e),    K = Σ B″ ln(B″ / A):
 
-with L = ln(B″ / A), B L is at most e^η B″ L where L > 0 and e^-η B″ L elsewhere, and Σ B″ max(0, -L) <= T_A / e, for x ln(1 / x) is
-at most 1 / e.
+with L = ln(B″ / A), B L is at most e^η B″ L where L > 0 and e^-η B″ L elsewhere, and Σ B″ max(0, -L) <= T_A / e, for
+x ln(1 / x) is at most 1 / e.
 
-*Below.* φ is the sum of φ₊(x), which is φ from x = 1 on and 0 below, and φ₋; both are convex. Of each F is at least that of
-any disjoint events (data processing), and it need not be the same events: b φ₊(a / b) rises with a and falls with b, so
-that the exact rows of A‖B bound the first half, and b φ₋(a / b) falls with a and rises with b, so that those of B‖A bound the
-other one.
+*Below.* φ is the sum of φ₊(x), which is φ from x = 1 on and 0 below, and φ₋; both are convex. Of each F is at least
+that of any disjoint events (data processing), and it need not be the same events: b φ₊(a / b) rises with a and falls
+with b, so that the exact rows of A‖B bound the first half, and b φ₋(a / b) falls with a and rises with b, so that those
+of B‖A bound the other one.
 """
 
 import math

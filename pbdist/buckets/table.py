@@ -82,7 +82,7 @@ def bounds_table(
         Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
         "tight" it takes the place of the tolerance, and the grid does not evolve.
     keep_states : bool, optional
-        Whether to return the states too: with "tight" such as tell δ at every ε up to the largest one, about as closely.
+        Whether to return the states too: with "tight" such as tell δ about as closely at every ε up to the largest.
     strict : bool, optional
         With "tight": whether a tolerance that is not reached is an error.
     together : bool, optional

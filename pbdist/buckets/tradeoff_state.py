@@ -1,15 +1,14 @@
 r"""Trade-off curves read off a state of a pair, at all type I errors at once.
 
-*Below*, the promise: lines with the slopes y that the dominating pair's own curve has its corners at, T_B - H(y) - y α
-with the upper bounds on H that the state gives (`pbdist.buckets.tradeoff`, Theorem 21 in docs/pld.md): of the post-
-processing of a pair no test does better than the best test of the pair, so that no corner is lost to the choice of y but
-by what masses were rounded up, and by the shift.
+*Below*, the promise: lines T_B - H(y) - y α (`pbdist.buckets.tradeoff`) with the upper bounds on H that the state gives
+(Theorem 21 in docs/pld.md), at the slopes y where the dominating pair's own curve has its corners. That any y will do
+is proved there; with these only what masses were rounded up by, and the shift, tell the bound from that curve.
 
-*Above* there is a test. The exact rows are masses of disjoint events: q at most P_B(E) and p at least P_A(E) under B||A.
+*Above* there is a test. Exact rows are masses of disjoint events: q at most P_B(E) and p at least P_A(E) under B||A.
 Rejecting "A" at some of these events, at the last one with a probability, has a type I error of at most Σ p, and a type
 II error of at most T_B - Σ q. Likewise accepting "A" at some of the events under A||B, with p at most P_A(E) and q at
-least P_B(E), has the errors T_A - Σ p and Σ q at most. Which events are taken, those of the largest ratio first (Neyman &
-Pearson), is a choice.
+least P_B(E), has the errors T_A - Σ p and Σ q at most. Which events are taken is a choice: those of the largest ratio
+first (Neyman & Pearson).
 """
 
 from collections.abc import Mapping

@@ -188,8 +188,7 @@ class _Climb:
 
     def _take(self, r: int, state: PairState, *, each: bool) -> FloatArray:
         """Keep a state if it is better than the one before, as coarse as will do; return the brackets that count."""
-        if self._symmetric:
-            state = replace(state, exact=dict.fromkeys(Direction, state.exact[Direction.A_TO_B]))
+        state = self._shared(state)
         old = self.found.get(r)
         looks = self._own_looks(state) if old is None else old.looks
         lower, upper = _read(state, looks)
@@ -215,11 +214,17 @@ class _Climb:
         told = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
         widest = min(0.5 * self._aim * float(told[-1]) if told.size else 0.0, _COARSEST)
         while state.dominating.core.size > 1 and state.dominating.core.spacing <= widest:
-            coarse = coarser_core(state)
+            coarse = self._shared(coarser_core(state))
             if np.any(self._brackets(*_read(coarse, looks)) > enough):
                 break
             state = coarse
         return state
+
+    def _shared(self, state: PairState) -> PairState:
+        """Have both directions share their events, where they are alike."""
+        if not self._symmetric:
+            return state
+        return replace(state, exact=dict.fromkeys(Direction, state.exact[Direction.A_TO_B]))
 
     def _own_looks(self, state: PairState) -> FloatArray:
         """Add to the ε some up to where δ of each direction ends."""

@@ -28,9 +28,9 @@ def state_record(state: PairState) -> tuple[dict[str, FloatArray], dict[str, Jso
     Returns
     -------
     arrays : dict of str to ndarray
-        ``dominating_core`` and, where there is a far part, ``dominating_far``, of shape (places,): u. For each direction
-        ``exact_A_TO_B_core`` and so on, of shape (2, places): `own` and `other`. A direction that has the events of the
-        one before has no arrays.
+        ``dominating_core`` and, where there is a far part, ``dominating_far``, of shape (places,): u. For each
+        direction ``exact_A_TO_B_core`` and so on, of shape (2, places): `own` and `other`. A direction that has the
+        events of the one before has no arrays.
     attributes : dict
         Floats are hexadecimal text.
     """
@@ -73,7 +73,9 @@ def state_from_record(arrays: Mapping[str, FloatArray], attributes: Mapping[str,
             exact[Direction[name]] = _masses(f"exact_{name}", entry, arrays, used, exact=True)
             _check([row.spacing for row in exact[Direction[name]].rows] == spacings, "spacings", "one for all rows")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InvalidInputError(f"state: expected the record of a state, got {type(error).__name__}: {error}") from error
+        raise InvalidInputError(
+            f"state: expected the record of a state, got {type(error).__name__}: {error}"
+        ) from error
     _check(set(exact) == set(Direction), "exact", "masses of both directions")
     _check(set(arrays) == used, "arrays", f"{sorted(used)}")
     _check(0.0 <= shift <= LARGEST_SHIFT, "shift", f"0 to {LARGEST_SHIFT:g}")

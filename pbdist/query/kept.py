@@ -1,7 +1,6 @@
 """Kept states of a store as curves of δ: any ε, any δ of a stored number of rounds, beside what the table says."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from pbdist.query.curve import Curve, log_above, log_below
 from pbdist.store import StoredStudy, read_state
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["KeptCurve", "StateReader", "StateAt", "with_state"]
+__all__ = ["KeptCurve", "StateAt", "StateReader", "with_state"]
 
 #: Returns the state of a number of rounds, or None where none is kept.
 StateAt = Callable[[int], PairState | None]
@@ -22,6 +21,9 @@ _MOST_BYTES = 1 << 29
 _POINTS = 4096
 #: Halvings of an interval of ε on a rough picture; by what parts of it an ε is brought back until it is certain.
 _HALVINGS, _WITHDRAWALS = 60, (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5, 1e-3)
+
+#: ε below this, nats, are 0 first.
+_NOTHING = 1e-13
 
 
 class StateReader:
@@ -137,12 +139,15 @@ class KeptCurve(Curve):
         state = self._states(self._compositions)
         if state is None:
             return result
-        aim, open_ = _roughly(state, self._direction, np.exp(log_delta), upper=upper), result == result
+        aim, open_ = (
+            _roughly(state, self._direction, np.exp(log_delta), upper=upper),
+            np.ones(log_delta.shape, dtype=bool),
+        )
         for withdrawal in _WITHDRAWALS:
             places = np.flatnonzero(open_)
             if not places.size:
                 break
-            tried = aim[places] * (1.0 + withdrawal if upper else 1.0 - withdrawal)
+            tried = aim[places] * (1.0 + withdrawal) + withdrawal if upper else aim[places] * (1.0 - withdrawal)
             found = (self._upper if upper else self._lower)(tried)
             holds = found <= log_delta[places] if upper else found > log_delta[places]
             result[places[holds]] = tried[holds]
@@ -163,9 +168,13 @@ def _roughly(state: PairState, direction: Direction, delta: FloatArray, *, upper
     else:
         masses = state.exact[direction]
         infinite = masses.infinite
-        rows += [(row.labels, row.own * np.exp(0.5 * row.labels), row.other * np.exp(-0.5 * row.labels)) for row in masses.rows]
+        rows += [
+            (row.labels, row.own * np.exp(0.5 * row.labels), row.other * np.exp(-0.5 * row.labels))
+            for row in masses.rows
+        ]
     sums = [
-        (losses, *(np.append(np.cumsum(values[::-1])[::-1], 0.0) for values in masses_of)) for losses, *masses_of in rows
+        (losses, *(np.append(np.cumsum(values[::-1])[::-1], 0.0) for values in masses_of))
+        for losses, *masses_of in rows
     ]
     shift = state.shift if upper else 0.0
     low = np.zeros(delta.shape)
@@ -179,11 +188,14 @@ def _roughly(state: PairState, direction: Direction, delta: FloatArray, *, upper
             value += np.maximum(a[place] - factor * b[place], 0.0)
         exceeds = value > delta
         low, high = np.where(exceeds, middle, low), np.where(exceeds, high, middle)
-    return high if upper else low
+    # At 0 too δ may be as small.
+    return np.where(high > _NOTHING, high, 0.0) if upper else low
 
 
 def _vectors(state: PairState) -> Iterator[FloatArray]:
     """All arrays of a state, those that directions share once."""
-    exact = {id(masses): masses for masses in state.exact.values()}
-    for row in chain(state.dominating.rows, *(masses.rows for masses in exact.values())):
-        yield from (vector for vector, _ in row.vectors)
+    for row in state.dominating.rows:
+        yield row.u
+    for masses in {id(one): one for one in state.exact.values()}.values():
+        for events in masses.rows:
+            yield from (events.own, events.other)

@@ -47,9 +47,7 @@ class PairPoints:
         histograms whose masses do not sum to exactly 1.
     """
 
-    def __init__(
-        self, pair: Pair, sources: Sequence[Source], *, gridded: bool, states: StateAt | None = None
-    ) -> None:
+    def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool, states: StateAt | None = None) -> None:
         self.pair, self.gridded, self.states = pair, gridded, states
         rounds = sorted({r for compositions, _, _ in sources for r in compositions})
         losses = sorted({value for _, epsilon, _ in sources for value in epsilon})

@@ -12,6 +12,7 @@ from pbdist.errors import StoreDamagedError, StoreUnreachableError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.query.curves import CurveBounds, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
+from pbdist.query.kept import StateAt
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
 from pbdist.query.refine import Point
@@ -85,7 +86,9 @@ class Study(StoredPoints):
 
         Guaranteed: ``lower <= δ <= upper``. Between the stored ε δ is convex and does not rise as a function of e^ε; it
         does not fall with r; and it does not rise with noise where more noise is proved to be post-processing of less.
-        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns.
+        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns. Where states are kept
+        (method tight, ``keep_states: true``) every ε up to the largest one of the study, and every δ that is met there,
+        is answered from them at each stored r, about as closely as the study's tolerance.
 
         Parameters
         ----------
@@ -193,14 +196,18 @@ class Study(StoredPoints):
 
         Parameters as for `delta`, but that `noise` names one setting, and as for `pbdist.tradeoff_bounds`. How close
         the bounds come depends on the ε of the study; those of ε = 0, where it is not stored, are those of `delta`.
-        With `refine` all of these ε are computed and stored where they are not.
+        With `refine` all of these ε are computed and stored where they are not. Where a state is kept (method tight,
+        ``keep_states: true``) the whole curve is read off it, and nothing is refined.
         """
+        state_at = self._states(mechanism, noise)
 
         def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=refine, **noise)
+            more = refine and state_at(r) is None
+            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=more, **noise)
 
         return stored_tradeoff(
             delta_at,
+            state_at,
             self._pair(mechanism, noise),
             np.unique([0.0, *self.spec.epsilon]),
             compositions=compositions,
@@ -212,9 +219,11 @@ class Study(StoredPoints):
         self, mechanism: str | Pair, *, compositions: Any, direction: str = "both", refine: bool = False, **noise: Any
     ) -> CurveBounds:
         """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`."""
+        state_at = self._states(mechanism, noise)
 
         def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=refine, **noise)
+            more = refine and state_at(r) is None
+            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=more, **noise)
 
         pair = self._pair(mechanism, noise)
         return stored_total_variation(delta_at, pair, compositions=compositions, direction=direction)
@@ -232,14 +241,14 @@ class Study(StoredPoints):
     ) -> CurveBounds:
         """Bound the Rényi divergence of a noise setting of the study, as `pbdist.renyi_bounds` does.
 
-        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept bucket lists instead, those of a
-        study with ``method: buckets`` and ``keep_states: true``, and `tolerance` does not count: by what the lists
-        alone prove of each stored r, which is nothing from above where they have mass at infinity.
+        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept states instead, those of a study
+        with ``keep_states: true``, and `tolerance` does not count: by what the states alone prove of each stored r,
+        which is nothing from above where they have mass at infinity, as they do of losses without a bound.
 
         Raises
         ------
         OffGridError
-            No such setting, or no bucket list of that r is stored.
+            No such setting, or no state of that r is stored.
         PrecisionError
             The tolerance cannot be reached.
         """
@@ -248,7 +257,8 @@ class Study(StoredPoints):
             return pair_renyi(pair, compositions=compositions, order=order, tolerance=tolerance, direction=direction)
         cells = [cell for cell, one in enumerate(self.spec.cells) if one.pair == pair]
         places = [place for cell in cells for place in self._union.places(cell)]
-        return state_renyi(places, pair, compositions=compositions, order=order, direction=direction)
+        state_at = self._states(mechanism, noise)
+        return state_renyi(places, state_at, pair, compositions=compositions, order=order, direction=direction)
 
     @cached_property
     def _queries(self) -> Queries:
@@ -269,6 +279,12 @@ class Study(StoredPoints):
     def _reader(self) -> PointReader:
         self._check()
         return PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
+
+    def _states(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> StateAt:
+        """What returns the kept states of a noise setting."""
+        equal = self._queries.setting(mechanism, noise).equal
+        states = None if equal is None else equal.states
+        return (lambda _: None) if states is None else states
 
     def _pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
         return self._queries.setting(mechanism, noise).cell.pair

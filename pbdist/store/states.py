@@ -15,7 +15,7 @@ from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore
 from pbdist.store.commit import checked_content, commit_record
 from pbdist.store.layout import cell_group
 from pbdist.store.open import StoredStudy
-from pbdist.types import Direction, FloatArray, JsonValue
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["read_state", "state_files"]
 
@@ -44,7 +44,7 @@ def state_files(cell: int, table: BoundsTable) -> Iterator[tuple[str, bytes]]:
 def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState | PairState:
     """Read a kept state, bit for bit; its arrays are read-only.
 
-    Where both directions share theirs only A||B is stored: of a symmetric pair, and of every pair with the tight method.
+    Where both directions share theirs only A||B is stored: of symmetric pairs, and of all pairs with the tight method.
 
     Raises
     ------
@@ -100,7 +100,9 @@ def _read_group(files: Mapping[str, bytes], where: str) -> BucketState | PairSta
     attributes: dict[str, Any] = dict(group.attrs)
     kind = attributes.pop(_KIND, None)
     if kind == _TILTED:
-        raise StoreFormatError(f"{where}: expected a state that this version reads, got tilted masses, of an earlier one")
+        raise StoreFormatError(
+            f"{where}: expected a state that this version reads, got tilted masses, of an earlier one"
+        )
     if kind is None:
         return BucketState.from_arrays(arrays, attributes)
     if kind != _PAIR:

@@ -8,9 +8,9 @@ import pytest
 from pbdist.buckets import half_width_of
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.table import BoundsTable, bounds_table, epsilon_table_of
-from pbdist.pld import PairState
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Gaussian, Histogram, Laplace, Pair, Product, RandomizedResponse, SubsampledGaussian
+from pbdist.pld import PairState
 from pbdist.types import Direction
 
 SETTINGS = [
