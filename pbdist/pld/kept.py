@@ -38,6 +38,10 @@ _GOLDEN = 0.6180339887498949
 _COARSEST = 0.5
 #: No far part need be finer than for such a bracket.
 _FINEST = 1e-9
+#: The bracket of a lower bound of 0, and the part of all that so few of them are left as they are.
+_NOTHING_KNOWN, _FEW = 1e300, 0.01
+#: Places of a leaf from which on no finer one is tried.
+_MOST_PLACES = 1 << 19
 #: A spacing where the picture tells none.
 _ANY_SPACING = 1e-3
 #: No ladder looks deeper.
@@ -158,7 +162,7 @@ class _Climb:
         largest, leaves = float(self._epsilon[-1]), sum(self._counts.values())
         # Of many rounds it shows what is usual, of one what is rare.
         rare = [(loss_profile(pair, largest / leaves), count) for pair, count in self._counts.items()]
-        lattice = len({profile.lattice for profile, _ in rare}) == 1 and rare[0][0].lattice > 0.0
+        discrete = len({profile.lattice for profile, _ in rare}) == 1 and rare[0][0].lattice > 0.0
         directions = (Direction.A_TO_B,) if self._symmetric else tuple(Direction)
         wanted, scale = list(self._rounds), 1.0
         before: dict[int, FloatArray] = {}
@@ -170,7 +174,7 @@ class _Climb:
             chosen = chosen_lattices(
                 rare, top, largest, spacings, tolerance=max(self._aim * scale**2, _FINEST), floor=self._floor
             )
-            if chosen is None:
+            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MOST_PLACES):
                 break
             self.spacing = min(self.spacing, chosen.lattices[0].spacing)
             missed: dict[int, float] = {}
@@ -178,7 +182,10 @@ class _Climb:
                 brackets = self._take(r, state, each=climb == 0)
                 # What has not become better will not.
                 hopeful = brackets[(brackets > self._aim) & (brackets < _HOPELESS * before.get(r, math.inf))]
-                if hopeful.size and not lattice:
+                if np.count_nonzero(brackets >= _NOTHING_KNOWN) <= _FEW * brackets.size:
+                    # Next to the largest loss there is.
+                    hopeful = hopeful[hopeful < _NOTHING_KNOWN]
+                if hopeful.size and not discrete:
                     missed[r] = float(np.max(hopeful))
                 before[r] = brackets
             if not missed:
@@ -254,7 +261,7 @@ class _Climb:
     def _brackets(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             result = np.where((upper > self._floor) & (upper > lower), upper / lower - 1.0, 0.0)
-        return np.asarray(np.minimum(result, 1e300))
+        return np.asarray(np.minimum(result, _NOTHING_KNOWN))
 
 
 def _read(state: PairState, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:

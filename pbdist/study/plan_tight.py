@@ -39,8 +39,10 @@ _SECONDS_PER_LEAF_CELL, _SECONDS_PER_OUTCOME = 1.2e-7, 2.0e-6
 _SECONDS_PER_SAMPLED_CELL, _SECONDS_PER_FAINT_POINT = 2.0e-6, 1.0e-3
 #: A frequency and cell; an element of a transform, to be multiplied by log2 of the length; with more digits.
 _SECONDS_PER_FREQUENCY, _SECONDS_PER_ELEMENT, _SECONDS_PER_EXTENDED = 7.0e-9, 4.5e-9, 1.3e-8
-#: A kept state, to be written: three vectors.
-_STATE_VECTORS, _SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 3, 0.005, 1.0e-8
+#: A kept state, to be computed and written: its vectors, of pairs whose directions are alike and of others, and places
+#: of each; what the climb takes at its peak, however many there are.
+_STATE_VECTORS, _STATE_PLACES = (3, 5), 16_000
+_SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE, _BYTES_PER_CLIMB = 0.2, 1.0e-8, 300_000_000
 
 #: Bytes of a cell of a leaf, also of a mixture, and where few frequencies are looked for; of an element of the longest
 #: vector, and in extended precision; of an outcome, and for each point that is looked for, up to so many.
@@ -73,7 +75,7 @@ def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
             tolerance=DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
             width=None if cell.factor is None else math.log1p(cell.factor - 1.0),
             buckets=study.buckets,
-            keep_states=study.keep_states,
+            keep_states=False,
         )
     except PbdistError:
         # What cannot be computed is told by the run, which computes the rest.
@@ -85,14 +87,16 @@ def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
         seconds += _SECONDS_PER_CLOSED_POINT * len(study.compositions) * len(study.epsilon)
     states = 0
     if study.keep_states:
-        states = round(more_rounds * sum(_state_bytes(group) for group in groups))
-        kept = (1 if cell.pair.symmetric else 2) * len(study.compositions)
-        seconds += _SECONDS_PER_STATE * kept + _SECONDS_PER_STATE_BYTE * states
+        vectors = _STATE_VECTORS[0 if cell.pair.symmetric else 1]
+        states = 8 * vectors * _STATE_PLACES * len(study.compositions)
+        seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
     refined = _REFINED_OUTCOMES if outcomes > _FEW_OUTCOMES else _REFINED
     peak = max((_group_bytes(group, 1.0 if fixed else refined) for group in groups), default=0.0)
     per_outcome = _BYTES_PER_OUTCOME + _BYTES_PER_OUTCOME_AND_POINT * min(
         len(study.compositions) * len(study.epsilon), _MOST_SADDLES
     )
+    if study.keep_states:
+        peak += _BYTES_PER_CLIMB
     return CellCost(seconds, round(peak) + 2 * states + per_outcome * outcomes, states)
 
 
@@ -128,11 +132,6 @@ def _group_bytes(group: GroupForecast, refined: float) -> float:
     transform = _BYTES_PER_EXTENDED * min(length, _MOST_EXTENDED) if group.extended else _BYTES_PER_ELEMENT * length
     # Several families are composed one direction at a time.
     return (1 if group.families > 1 else group.directions) * (per_cell * cells + transform)
-
-
-def _state_bytes(group: GroupForecast) -> float:
-    """Return the bytes of the states that a group leaves behind."""
-    return 8.0 * _STATE_VECTORS * group.directions * math.fsum(group.lengths)
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:
