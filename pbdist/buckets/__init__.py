@@ -18,6 +18,7 @@ from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_uppe
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.buckets.table import METHODS, BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.fourier import convolve
+from pbdist.pld import PairState
 
 __all__ = [
     "DEFAULT_BUCKETS",
@@ -32,6 +33,7 @@ __all__ = [
     "Grid",
     "Leaf",
     "LowerBound",
+    "PairState",
     "Squared",
     "SquaringRule",
     "UpperBound",

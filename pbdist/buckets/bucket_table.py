@@ -38,7 +38,8 @@ class BoundsTable:
     delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
         First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
     states : mapping of (Direction, int) to BucketState or PairState
-        State of each direction and r; empty unless asked for. For a symmetric pair both directions share theirs.
+        State of each direction and r; empty unless asked for. A `PairState` is that of both directions; so is the
+        bucket state of a symmetric pair. There is none of an r that no ladder serves.
     within : ndarray of bool, shape (2, R, E), or None
         Where the bounds meet within the tolerance, or no better is to be had; None where no tolerance is aimed at.
     """

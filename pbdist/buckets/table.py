@@ -24,10 +24,10 @@ from pbdist.buckets.composition import IN_MEMORY
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
-from pbdist.pld import epsilon_table, factor_counts, tight_bounds
-from pbdist.pld.engine import TRIVIAL_WIDTH
-from pbdist.pld.logarithms import delta_above, delta_below
-from pbdist.types import FloatArray, IntArray
+from pbdist.pld import PairState, epsilon_table, factor_counts, kept_states, tight_bounds
+from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH
+from pbdist.pld.logarithms import delta_above, delta_below, log_above, log_below
+from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = [
     "DEFAULT_FLOOR",
@@ -79,7 +79,7 @@ def bounds_table(
         Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
         "tight" it takes the place of the tolerance, and the grid does not evolve.
     keep_states : bool, optional
-        Whether to return the states too.
+        Whether to return the states too: with "tight" such as tell δ about as closely at every ε up to the largest.
     strict : bool, optional
         With "tight": whether a tolerance that is not reached is an error.
     together : bool, optional
@@ -189,8 +189,15 @@ def _tight_table(
     if reveals_nothing(parts) and not keep_states:
         width = TRIVIAL_WIDTH if precision.width is None else precision.width
         return without_loss(rounds, losses, method="tight", loss_width=width, half_width=None)
+    counts = factor_counts(parts)
+    states: dict[tuple[Direction, int], PairState] = {}
+    known: tuple[FloatArray, FloatArray] | None = None
+    if keep_states:
+        kept = kept_states(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
+        states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
+        known = log_below(kept.lower), log_above(kept.upper)
     found = tight_bounds(
-        factor_counts(parts),
+        counts,
         rounds,
         losses,
         tolerance=precision.tolerance,
@@ -200,9 +207,10 @@ def _tight_table(
         together=together,
         floor=floor,
         excuses=excuses,
+        known=known,
     )
     if reveals_nothing(parts):
-        return without_loss(rounds, losses, method="tight", loss_width=found.width, half_width=None, states={})
+        return without_loss(rounds, losses, method="tight", loss_width=found.width, half_width=None, states=states)
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,
@@ -213,6 +221,6 @@ def _tight_table(
         delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
-        states={},
+        states=states,
         within=found.within,
     )

@@ -20,7 +20,7 @@ from pbdist.pld.revealed import log_revealed_mass
 from pbdist.pld.table import ladder_bounds
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
+__all__ = ["LEAST_FLOOR", "TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
 
 #: Width for pairs without any loss, nats.
 TRIVIAL_WIDTH = 1e-6
@@ -29,7 +29,7 @@ _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
 #: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
 #: No ladder looks deeper.
-_LEAST_FLOOR = 1e-130
+LEAST_FLOOR = 1e-130
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
 _UNRESOLVED = -600.0
 
@@ -66,6 +66,7 @@ def tight_bounds(
     together: bool = False,
     floor: float = 0.0,
     excuses: bool = False,
+    known: tuple[FloatArray, FloatArray] | None = None,
 ) -> TightBounds:
     """Bound δ for every r and ε.
 
@@ -91,6 +92,8 @@ def tight_bounds(
         Where an upper bound is at most that, no tolerance is to be met.
     excuses : bool, optional
         Whether to look closer where a lower bound is 0: no better may be to be had there, as at the largest loss.
+    known : (ndarray, ndarray), optional
+        Logarithms of lower and upper bounds that are known already, shape (2, R, E).
 
     Raises
     ------
@@ -102,8 +105,12 @@ def tight_bounds(
     question = Question(counts, rounds, epsilon, tolerance, floor, together)
     if width is not None or buckets is not None:
         log_lower, log_upper, used = given_width_bounds(question, width=width, places=buckets)
+        if known is not None:
+            log_lower, log_upper = np.maximum(log_lower, known[0]), np.minimum(log_upper, known[1])
         return TightBounds(log_lower, log_upper, used)
     table = _Table(question)
+    if known is not None:
+        table.take(range(rounds.size), *known)
     table.solve()
     if strict:
         table.check()
@@ -130,7 +137,7 @@ class _Table:
             return
         self._revealed()
         below = bounds_below_floor(self.question)
-        self._take(range(self.question.rounds.size), np.full_like(below, -np.inf), below)
+        self.take(range(self.question.rounds.size), np.full_like(below, -np.inf), below)
         rows = self._missed_rows()
         if not rows:
             return
@@ -147,7 +154,7 @@ class _Table:
         if ratio is None:
             return
         lower, upper = gaussian_bounds(ratio, question.rounds, question.epsilon)
-        self._take(range(question.rounds.size), np.stack((lower, lower)), np.stack((upper, upper)))
+        self.take(range(question.rounds.size), np.stack((lower, lower)), np.stack((upper, upper)))
         self.widths.append(
             gaussian_width(ratio, question.rounds, question.epsilon, question.leaves, question.tolerance)
         )
@@ -157,7 +164,7 @@ class _Table:
         question = self.question
         masses = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
         lower = np.broadcast_to(np.stack(masses)[..., None], self.log_lower.shape)
-        self._take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
+        self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
     def _few_frequencies(self, rows: Sequence[int]) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""
@@ -167,7 +174,7 @@ class _Table:
         for attempt in range(_PASSES):
             told = {}
             for row, lower, upper in many_round_bounds(question, wanted, both=attempt > 0):
-                self._take([row], lower[:, None], upper[:, None])
+                self.take([row], lower[:, None], upper[:, None])
                 told[row] = float(self._brackets()[:, row].max())
             again = {}
             for row, bracket in told.items():
@@ -191,7 +198,7 @@ class _Table:
             question.rounds,
             np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
             question.tolerance,
-            max(question.floor, _LEAST_FLOOR),
+            max(question.floor, LEAST_FLOOR),
             question.together,
         )
         found = ladder_bounds(asked, rows)
@@ -202,10 +209,10 @@ class _Table:
         lower[:, :, within] = log_below(found.lower)[:, :, : within.size]
         upper[:, :, within] = log_above(found.upper)[:, :, : within.size]
         upper[:, :, beyond] = log_above(found.upper)[:, :, -1:]
-        self._take(rows, lower, upper)
+        self.take(rows, lower, upper)
         self.widths.append(found.spacing)
 
-    def _take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
+    def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
         """Take over what is better than before, and what follows: δ does not rise with ε."""
         chosen = list(rows)
         order = np.argsort(self.question.epsilon, kind="stable")
@@ -277,7 +284,7 @@ class _Table:
             question.rounds[row : row + 1],
             np.array([asked * (1.0 - 1e-6), asked]),
             question.tolerance,
-            max(question.floor, _LEAST_FLOOR),
+            max(question.floor, LEAST_FLOOR),
             question.together,
         )
         found = ladder_bounds(near, [0])

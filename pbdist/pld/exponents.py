@@ -147,7 +147,7 @@ class Exponents:
         return SaddlePoints(epsilon, tilt, variance, slope, exponent, log_delta, x < mean[-1])
 
     def deepest(self, rounds: int, log_floor: float) -> float:
-        """Return about the ε at which δ is e^`log_floor` after a number of rounds, the largest loss if there is none."""
+        """Return about the ε at which δ is e^`log_floor` after some rounds; the largest loss if there is none."""
         variance = np.maximum(rounds * self._variance, 1e-280)
         tail = np.log1p(self._tilts * (1.0 + self._tilts) * np.sqrt(2.0 * math.pi * variance))
         log_delta = rounds * (self._k - self._tilts * self._mean) - tail

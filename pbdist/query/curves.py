@@ -8,14 +8,17 @@ import numpy as np
 
 from pbdist.buckets.arguments import checked_compositions
 from pbdist.buckets.renyi import checked_orders, renyi_table
+from pbdist.buckets.renyi_pair_state import pair_state_renyi_bounds
 from pbdist.buckets.renyi_state import state_renyi_bounds
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.tradeoff import SupportCurve, wholes_of
+from pbdist.buckets.tradeoff_state import state_tradeoff
 from pbdist.buckets.tradeoff_table import checked_errors, variation_of
-from pbdist.errors import InvalidInputError, OffGridError
+from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import DeltaBounds
 from pbdist.query.arguments import check_direction, given_array
+from pbdist.query.kept import StateAt
 from pbdist.query.wide import between, missed_by, ratio_of
 from pbdist.store import StoredStudy, read_state
 from pbdist.study import StudySpec
@@ -48,6 +51,7 @@ class CurveBounds:
 
 def stored_tradeoff(
     delta_at: DeltaAt,
+    state_at: StateAt,
     pair: Pair,
     epsilon: FloatArray,
     *,
@@ -56,9 +60,9 @@ def stored_tradeoff(
     direction: str,
     study: StudySpec,
 ) -> tuple[CurveBounds, str | None]:
-    """Bound the type II error by the δ that a store bounds at ε = 0 and at the ε of its grid; as `Study.tradeoff`.
+    """Bound the type II error as `Study.tradeoff`; with what is told of bounds that miss the study's tolerance.
 
-    With what is told of bounds that miss the study's tolerance.
+    By the δ that a store bounds at ε = 0 and at the ε of its grid, and by the kept state, where there is one.
     """
 
     def bounds(r: int, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -68,6 +72,10 @@ def stored_tradeoff(
             np.stack([side(curve, alpha)[0] for curve in curves])
             for side in (SupportCurve.lower_bound, SupportCurve.upper_bound)
         )
+        state = state_at(r)
+        if state is not None:
+            below, above = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
+            lower, upper = np.maximum(lower, np.stack(below)), np.minimum(upper, np.stack(above))
         return lower, upper
 
     axis = _Axis("type_one_error", type_one_error, checked_errors, np.min)
@@ -104,19 +112,30 @@ def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, d
 
 
 def state_renyi(
-    places: list[tuple[StoredStudy, int]], pair: Pair, *, compositions: Any, order: Any, direction: str
+    places: list[tuple[StoredStudy, int]],
+    state_at: StateAt,
+    pair: Pair,
+    *,
+    compositions: Any,
+    order: Any,
+    direction: str,
 ) -> CurveBounds:
-    """Bound the Rényi divergence by kept bucket lists; as `Study.renyi` with ``from_states``.
+    """Bound the Rényi divergence by kept states; as `Study.renyi` with ``from_states``.
 
     Raises
     ------
     OffGridError
-        No bucket list of that r is kept.
+        No state of that r is kept.
     StoreDamagedError
         One was, but its files have changed.
     """
 
     def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
+        state = state_at(r)
+        if state is not None:
+            wholes = wholes_of([(pair, 1)], r)
+            found = [pair_state_renyi_bounds(state, orders, side, wholes) for side in Direction]
+            return np.stack([low for low, _ in found]), np.stack([high for _, high in found])
         sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
         found = [state_renyi_bounds(_kept_state(places, side, r), orders) for side in sides]
         lower, upper = (np.stack(part) for part in zip(*found, strict=True))
@@ -129,13 +148,13 @@ def _kept_state(places: list[tuple[StoredStudy, int]], direction: Direction, com
     for stored, row in places:
         try:
             state = read_state(stored, row, direction, compositions)
-        except FileNotFoundError:
+        except (FileNotFoundError, StoreFormatError):
             continue
         if isinstance(state, BucketState):
             return state
     raise OffGridError(
-        f"compositions: expected a number of compositions whose bucket list is kept, got {compositions}: a study with"
-        " method: buckets and keep_states: true keeps those of its own"
+        f"compositions: expected a number of compositions whose state is kept, got {compositions}: a study with"
+        " keep_states: true keeps those of its own"
     )
 
 

@@ -1,7 +1,7 @@
 """The stored points of noise settings, wherever in a store they are: what is not there is skipped, never read."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from pbdist.mechanisms import ElementaryPair, Histogram, Pair
 from pbdist.mechanisms.reversed import Reversed
 from pbdist.query.curve import Curve
+from pbdist.query.kept import StateAt, StateReader, with_state
 from pbdist.query.union import Union
 from pbdist.store import Refinement, StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
@@ -36,6 +37,8 @@ class PairPoints:
         Its points; where several have the same, the best bounds of them count.
     gridded
         Whether a study has computed them, on its grids; else they are refinements, of single points.
+    states : callable, optional
+        Returns the kept state of a number of rounds, None where there is none.
 
     Attributes
     ----------
@@ -46,8 +49,8 @@ class PairPoints:
         histograms whose masses do not sum to exactly 1.
     """
 
-    def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool) -> None:
-        self.pair, self.gridded = pair, gridded
+    def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool, states: StateAt | None = None) -> None:
+        self.pair, self.gridded, self.states = pair, gridded, states
         rounds = sorted({r for compositions, _, _, _ in sources for r in compositions})
         losses = sorted({value for _, epsilon, _, _ in sources for value in epsilon})
         lowest = [name.endswith("upper") for name in BOUNDS]
@@ -108,7 +111,10 @@ class PairPoints:
             values = self._closure()[:, :, row]
             count = 1 if self._symmetric else len(Direction)
             curves = tuple(self._curve(values[:, axis], row, axis) for axis in range(count))
-            self._curves[row] = curves if count > 1 else curves * len(Direction)
+            curves = curves if count > 1 else curves * len(Direction)
+            if self.states is not None:
+                curves = with_state(curves, self.states, int(self.compositions[row]))
+            self._curves[row] = curves
         return self._curves[row]
 
     def _places(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, IntArray, IntArray]:
@@ -172,11 +178,12 @@ class PointReader:
             self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values, within))
         self._batches: dict[tuple[str, int], tuple[FloatArray, BoolArray]] = {}
         self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
+        self._states = StateReader()
 
     def with_refinements(self, refinements: Sequence[Refinement]) -> "PointReader":
         """Return a reader of the same study with other refinements; what was read is not read again."""
         reader = PointReader(self._union, self._committed, refinements)
-        reader._batches = self._batches
+        reader._batches, reader._states = self._batches, self._states
         return reader
 
     @property
@@ -196,17 +203,26 @@ class PointReader:
         if key not in self._known:
             sources = [source for cell in cells for source in self._of_cell(cell)]
             # A batch that is not there may be later, but not for whoever has opened the store before.
-            self._known[key] = PairPoints(pair, [*sources, *self._refined.get(pair, ())], gridded=bool(sources))
+            self._known[key] = PairPoints(
+                pair,
+                [*sources, *self._refined.get(pair, ())],
+                gridded=bool(sources),
+                states=self._states.at(list(self._places(cells))),
+            )
         return self._known[key]
+
+    def _places(self, cells: Sequence[int]) -> Iterator[tuple[StoredStudy, int]]:
+        """Parts and rows of those of the cells that are committed."""
+        for cell in cells:
+            yield from ((stored, row) for stored, row in self._union.places(cell) if self._committed(stored, row))
 
     def _of_cell(self, cell: int) -> list[Source]:
         found = []
-        for stored, row in self._union.places(cell):
-            if self._committed(stored, row):
-                batch = row // stored.cells_per_batch
-                values, within = self._values(stored, batch)
-                place = row - batch * stored.cells_per_batch
-                found.append((stored.study.compositions, stored.study.epsilon, values[:, place], within[place]))
+        for stored, row in self._places([cell]):
+            batch = row // stored.cells_per_batch
+            values, within = self._values(stored, batch)
+            place = row - batch * stored.cells_per_batch
+            found.append((stored.study.compositions, stored.study.epsilon, values[:, place], within[place]))
         return found
 
     def _values(self, stored: StoredStudy, batch: int) -> tuple[FloatArray, BoolArray]:

@@ -13,6 +13,7 @@ from pbdist.mechanisms import Pair
 from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.query.arguments import check_flag
 from pbdist.query.curves import CurveBounds, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
+from pbdist.query.kept import StateAt
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
 from pbdist.query.refine import Point
@@ -89,7 +90,9 @@ class Study(StoredPoints):
 
         Guaranteed: ``lower <= δ <= upper``. Between the stored ε δ is convex and does not rise as a function of e^ε; it
         does not fall with r; and it does not rise with noise where more noise is proved to be post-processing of less.
-        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns.
+        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns. Where states are kept
+        (method tight, ``keep_states: true``) every ε up to the largest one of the study, and every δ that is met there,
+        is answered from them at each stored r, about as closely as the study's tolerance.
 
         Parameters
         ----------
@@ -218,12 +221,14 @@ class Study(StoredPoints):
 
         Parameters as for `delta`, but that `noise` names one setting, and as for `pbdist.tradeoff_bounds`. How close
         the bounds come depends on the ε of the study; those of ε = 0, where it is not stored, are those of `delta`.
-        With `refine` all of these ε are computed and stored where they are not. The tolerance of the study counts for
-        ``upper - lower``.
+        With `refine` all of these ε are computed and stored where they are not. Where a state is kept (method tight,
+        ``keep_states: true``) the whole curve is read off it, and nothing is refined. The tolerance of the study counts
+        for ``upper - lower``.
         """
         self._check_strict(strict)
         found, missed = stored_tradeoff(
             self._delta_at(mechanism, noise, refine=refine),
+            self._states(mechanism, noise),
             self._pair(mechanism, noise),
             np.unique([0.0, *self.spec.epsilon]),
             compositions=compositions,
@@ -272,14 +277,14 @@ class Study(StoredPoints):
     ) -> CurveBounds:
         """Bound the Rényi divergence of a noise setting of the study, as `pbdist.renyi_bounds` does.
 
-        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept bucket lists instead, those of a
-        study with ``method: buckets`` and ``keep_states: true``, and `tolerance` does not count: by what the lists
-        alone prove of each stored r, which is nothing from above where they have mass at infinity.
+        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept states instead, those of a study
+        with ``keep_states: true``, and `tolerance` does not count: by what the states alone prove of each stored r,
+        which is nothing from above where they have mass at infinity, as they do of losses without a bound.
 
         Raises
         ------
         OffGridError
-            No such setting, or no bucket list of that r is stored.
+            No such setting, or no state of that r is stored.
         PrecisionError
             The tolerance cannot be reached.
         """
@@ -288,7 +293,8 @@ class Study(StoredPoints):
             return pair_renyi(pair, compositions=compositions, order=order, tolerance=tolerance, direction=direction)
         cells = [cell for cell, one in enumerate(self.spec.cells) if one.pair == pair]
         places = [place for cell in cells for place in self._union.places(cell)]
-        return state_renyi(places, pair, compositions=compositions, order=order, direction=direction)
+        state_at = self._states(mechanism, noise)
+        return state_renyi(places, state_at, pair, compositions=compositions, order=order, direction=direction)
 
     @cached_property
     def queries(self) -> Queries:
@@ -312,6 +318,12 @@ class Study(StoredPoints):
         self._check()
         return PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
 
+    def _states(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> StateAt:
+        """What returns the kept states of a noise setting."""
+        equal = self.queries.setting(mechanism, noise).equal
+        states = None if equal is None else equal.states
+        return (lambda _: None) if states is None else states
+
     def _pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
         return self.queries.setting(mechanism, noise).cell.pair
 
@@ -319,6 +331,7 @@ class Study(StoredPoints):
         self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool
     ) -> Callable[[int, FloatArray], DeltaBounds]:
         """Return what bounds δ in both directions after r compositions at some ε."""
+        state_at = self._states(mechanism, noise)
 
         def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
             found, _ = self.queries.delta(
@@ -328,7 +341,7 @@ class Study(StoredPoints):
                 epsilon=epsilon,
                 exp_epsilon=None,
                 direction="each",
-                refine=refine,
+                refine=refine and state_at(r) is None,
             )
             return found
 

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pbdist
-from pbdist.buckets.tight import table
-from pbdist.buckets.tight.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
-from pbdist.buckets.tight.table import TightBounds, tight_bounds
+from pbdist.pld import engine
+from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
+from pbdist.pld.engine import TightBounds, tight_bounds
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, SubsampledGaussian
-from pbdist.types import Direction, FloatArray
+from pbdist.types import FloatArray
 from tests.strategies import examples
 
 Rational = Fraction | int
@@ -199,7 +199,7 @@ def refused(*_: object) -> tuple[FloatArray, FloatArray]:
 )
 def test_other_rounds_have_no_closed_form(counts: dict[ElementaryPair, int], monkeypatch: pytest.MonkeyPatch) -> None:
     assert gaussian_ratio(counts) is None
-    monkeypatch.setattr(table, "gaussian_bounds", refused)
+    monkeypatch.setattr(engine, "gaussian_bounds", refused)
     epsilon = [0.0, 1.0, 4.0]
     found = tight_bounds(counts, np.array([1, 2]), np.array(epsilon), tolerance=1e-3)
     assert np.all(brackets(found) <= 1e-3)
@@ -222,9 +222,9 @@ def test_truncation_far_out_changes_nothing_that_is_told() -> None:
     assert np.all(brackets(truncated) <= 1e-4)
 
 
-@pytest.mark.parametrize("arguments", [{"width": 0.01}, {"buckets": 2000}, {"keep_states": True}], ids=str)
-def test_a_width_or_states_go_the_general_way(arguments: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "gaussian_bounds", refused)
+@pytest.mark.parametrize("arguments", [{"width": 0.01}, {"buckets": 2000}], ids=str)
+def test_a_given_width_goes_the_general_way(arguments: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "gaussian_bounds", refused)
     found = one(Gaussian(2.0), [0.0, 1.0], [1, 5], tolerance=1e-3, **arguments)
     for row, r in enumerate((1, 5)):
         for column, at in enumerate((0.0, 1.0)):
@@ -258,21 +258,23 @@ def test_one_truncated_pair_is_enough() -> None:
     ids=str,
 )
 def test_the_closed_form_lies_within_the_engines_bracket(
-    pair: Gaussian, rounds: list[int], epsilon: list[float], tolerance: float
+    pair: Gaussian, rounds: list[int], epsilon: list[float], tolerance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed = one(pair, epsilon, rounds, tolerance=tolerance)
-    engine = one(pair, epsilon, rounds, tolerance=tolerance, keep_states=True)
-    assert not closed.states
-    assert set(engine.states) == {(Direction.A_TO_B, r) for r in rounds}
-    assert np.all(brackets(engine) <= tolerance)
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "gaussian_ratio", lambda _counts: None)
+        general = one(pair, epsilon, rounds, tolerance=tolerance, strict=False)
+    # Below 10^-130 nothing is promised but that they hold.
+    told = closed.log_lower > math.log(1e-130)
+    assert np.all(brackets(general)[told] <= tolerance)
     assert np.all(brackets(closed) <= 0.01 * tolerance)
-    assert np.all(engine.log_lower <= closed.log_lower)
-    assert np.all(closed.log_upper <= engine.log_upper)
+    assert np.all(general.log_lower <= closed.log_lower)
+    assert np.all(closed.log_upper <= general.log_upper)
     # The bracket that both report has the same truth in it.
     for row, r in enumerate(rounds):
         for column, at in enumerate(epsilon):
             truth = log_delta(variance_of(pair, r), at)
-            for found in (closed, engine):
+            for found in (closed, general):
                 assert holds(float(found.log_lower[1, row, column]), float(found.log_upper[1, row, column]), truth)
 
 
@@ -333,7 +335,7 @@ def test_a_grid_of_the_reported_width_has_about_the_tolerance(
     ratio = gaussian_ratio({pair: 1})
     assert ratio is not None
     assert width == gaussian_width(ratio, np.array(rounds), np.array(epsilon), 1, tolerance)
-    grid = pbdist.privacy_bounds(pair, compositions=rounds, epsilon=epsilon, factor=math.exp(width))
+    grid = pbdist.privacy_bounds(pair, compositions=rounds, epsilon=epsilon, factor=math.exp(width), floor=0.0)
     worst = float(np.max(np.expm1(grid.log_delta_upper - grid.log_delta_lower)))
     assert 0.1 * tolerance < worst < 3.0 * tolerance
     assert np.all(grid.log_delta_lower <= closed.log_delta_upper)

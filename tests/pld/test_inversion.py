@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.buckets.tight.inversion import epsilon_table
+from pbdist.pld.inversion import epsilon_table
 from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram
 
 
