@@ -13,13 +13,12 @@ import numpy as np
 
 from pbdist.buckets.arguments import check_totals, checked_components, checked_compositions, checked_precision
 from pbdist.buckets.table import bounds_table
-from pbdist.buckets.tight.gaussian import gaussian_ratio
-from pbdist.buckets.tight.table import factor_counts
 from pbdist.buckets.tradeoff import LARGEST_EPSILON, SupportCurve, Wholes, wholes_of
 from pbdist.buckets.tradeoff_state import state_tradeoff
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import ElementaryPair, Pair
-from pbdist.pld import kept_states
+from pbdist.pld import factor_counts, kept_states
+from pbdist.pld.gaussian import gaussian_ratio
 from pbdist.pld.profile import loss_profile
 from pbdist.types import Direction, FloatArray, IntArray
 

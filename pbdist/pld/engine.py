@@ -173,7 +173,8 @@ class _Table:
         before: dict[int, float] = {}
         for attempt in range(_PASSES):
             told = {}
-            for row, lower, upper in many_round_bounds(question, wanted, both=attempt > 0):
+            for row, spacing, lower, upper in many_round_bounds(question, wanted, both=attempt > 0):
+                self.widths.append(spacing)
                 self.take([row], lower[:, None], upper[:, None])
                 told[row] = float(self._brackets()[:, row].max())
             again = {}

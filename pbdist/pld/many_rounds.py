@@ -61,8 +61,8 @@ class Tilt:
 
 def many_round_bounds(
     question: Question, rows: Mapping[int, float], *, both: bool = False
-) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Yield rows of a table, with logarithms of lower and upper bounds, shape (2, E); those that it can tell.
+) -> Iterator[tuple[int, float, FloatArray, FloatArray]]:
+    """Yield rows of a table, with the spacing and logarithms of lower and upper bounds, shape (2, E): where it can.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def many_round_bounds(
         for row in group:
             found = _row_bounds(question, leaves, int(question.rounds[row]), both=both)
             if found is not None:
-                yield row, *found
+                yield row, leaves[0][0].dominating.core.spacing, *found
 
 
 def point_reader(question: Question, finer: float) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:

@@ -167,7 +167,9 @@ def within(state: PairState, window: Window) -> PairState:
             for direction, masses in state.exact.items()
         },
         state.shift,
-        *_outwards(state.lowest, state.highest, max(row.spacing for row in state.dominating.rows)),
+        # What is cut is moved inwards, or infinite.
+        state.lowest,
+        state.highest,
     )
 
 
@@ -201,10 +203,13 @@ def _coarser_core(masses: Masses[Row]) -> Masses[Row]:
 
 def confined(state: PairState, window: Window, spacing: float) -> PairState:
     """Keep the core within a window; what lies beyond it joins the far part, of that spacing."""
+    # Labels of atoms at its ends lie beside it.
+    beside = 2.0 * state.dominating.core.spacing
+    wider = Window(window.low - beside, window.high + beside)
     return PairState(
         _confined(state.dominating, window, spacing),
         {
-            direction: _confined(masses, window if direction is Direction.A_TO_B else window.swapped(), spacing)
+            direction: _confined(masses, wider if direction is Direction.A_TO_B else wider.swapped(), spacing)
             for direction, masses in state.exact.items()
         },
         state.shift,
