@@ -29,6 +29,8 @@ _SMALLEST = 1e-300
 _KNOWN = (5e-13, 1e-11, 1e-9)
 #: .. of which the first is taken that adds no more than this to all masses together.
 _ADDED = 1e-13
+#: Cells up to this width, nats, are narrow.
+_NARROW = 1.0
 
 
 @dataclass(frozen=True)
@@ -251,15 +253,7 @@ def _split(cells: _Cells, spacing: float, tolerance: float, loss_error: float) -
     trusted = known <= tolerance
     a, b = cells.a_upper, cells.b_upper
     quarter = 0.25 * spacing
-    total = (a + b) / (2.0 * math.cosh(quarter))
-    difference = (a - b) / (2.0 * math.sinh(quarter))
-    # An event outside its cell by rounding lies at its end.
-    outside = np.abs(difference) > total
-    difference = np.clip(difference, -total, total)
-    # There it keeps both masses, which takes more, by as much as it lies outside.
-    total = np.where(outside, total * (1.0 + 1.01 * loss_error), total)
-    difference = np.where(outside, difference * (1.0 + 1.01 * loss_error), difference)
-    low, high = 0.5 * (total - difference), 0.5 * (total + difference)
+    low, high = _narrow(a, b, quarter, loss_error) if spacing <= _NARROW else _wide(a, b, quarter)
     worst = float(np.max(known[trusted], initial=0.0))
     moved = 2.0 * worst + 64.0 * _U
     low, high = low * (1.0 + worst + 64.0 * _U), high * (1.0 + worst + 64.0 * _U)
@@ -282,6 +276,29 @@ def _split(cells: _Cells, spacing: float, tolerance: float, loss_error: float) -
         low = np.where(at_low, np.maximum(a * grow, cells.b_upper * shrink), np.where(at_high, 0.0, low))
         high = np.where(at_high, np.maximum(a * shrink, cells.b_upper * grow), np.where(at_low, 0.0, high))
     return low, high, moved
+
+
+def _narrow(a: FloatArray, b: FloatArray, quarter: float, loss_error: float) -> tuple[FloatArray, FloatArray]:
+    """Split events to the ends of narrow cells, of which a and b differ little, by sum and difference."""
+    total = (a + b) / (2.0 * math.cosh(quarter))
+    difference = (a - b) / (2.0 * math.sinh(quarter))
+    outside = np.abs(difference) > total
+    # An event outside its cell by rounding lies at its end, where it keeps both masses: that takes more, by as much.
+    difference = np.clip(difference, -total, total)
+    grown = np.where(outside, 1.0 + 1.01 * loss_error, 1.0)
+    return 0.5 * (total - difference) * grown, 0.5 * (total + difference) * grown
+
+
+def _wide(a: FloatArray, b: FloatArray, quarter: float) -> tuple[FloatArray, FloatArray]:
+    """Split events to the ends of wide cells, each end by itself: what rounding takes is added.
+
+    Below 0 there is an end of which an event lies beyond the other one, by rounding: the other then has more.
+    """
+    grow, shrink, wide = math.exp(quarter), math.exp(-quarter), 2.0 * math.sinh(2.0 * quarter)
+    ends = []
+    for near, far in ((b, a), (a, b)):
+        ends.append((np.maximum(near * grow - far * shrink, 0.0) + 32.0 * _U * (near * grow + far * shrink)) / wide)
+    return ends[0], ends[1]
 
 
 class _Atoms:
