@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pbdist.buckets.table import bounds_table
-from pbdist.buckets.tight.table import factor_counts, tight_bounds
+from pbdist.pld import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     Gaussian,
