@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pbdist.buckets.tight.composition import coarsen, compose
 from pbdist.buckets.tight.merging import merge_above
 from pbdist.buckets.tight.state import TiltedMasses
+from pbdist.progress import report
 
 __all__ = ["RADIX", "STEP", "Ladder", "stages_of"]
 
@@ -147,6 +148,7 @@ class Ladder:
                 waiting[r] = self.coarser(self.product(factors, r % (done * RADIX) * leaves)) if factors else None
             state = self.coarser(self.product([(state, RADIX)], done * RADIX * leaves))
             done *= RADIX
+            report("r =", done, max(rounds))
 
 
 def _packed(items: Sequence[tuple[TiltedMasses, int]]) -> list[list[tuple[TiltedMasses, int]]]:

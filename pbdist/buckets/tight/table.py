@@ -17,6 +17,7 @@ from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.pld import ladder_bounds
+from pbdist.progress import report
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["LONGEST", "LONGEST_GIVEN", "TightBounds", "TightTable", "factor_counts", "tight_bounds"]
@@ -226,6 +227,7 @@ class TightTable(TableOutline):
         for attempt in range(passes):
             if not _points(wanted):
                 break
+            report("pass", attempt + 1, passes)
             errors: dict[tuple[int, int, int], float] = {}
             used: dict[tuple[int, int, int], Means] = {}
             groups = deque(self.groups(self.points(wanted, self._found())))
