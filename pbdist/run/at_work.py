@@ -79,9 +79,11 @@ def regularly(seconds: float, act: Callable[[], None]) -> Iterator[None]:
             act()
 
     thread = threading.Thread(target=go_on, name="pbdist-clock", daemon=True)
-    thread.start()
     try:
+        # An interrupt may come at any moment.
+        thread.start()
         yield
     finally:
         over.set()
-        thread.join()
+        if thread.is_alive():
+            thread.join()

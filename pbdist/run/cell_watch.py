@@ -114,7 +114,12 @@ class CellWatch:
     def __enter__(self) -> Self:
         """Begin to watch."""
         if self._send is not None:
-            self._thread.start()
+            try:
+                self._thread.start()
+            except BaseException:
+                # An interrupt may come when it has just been started.
+                self._over.set()
+                raise
         return self
 
     def __exit__(
