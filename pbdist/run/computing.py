@@ -93,13 +93,12 @@ class Computing:
 
     def run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
         """Compute the batches that are left: those that fit into a worker, and those whose cells take all of them."""
+        self._left = {(part.part, batch.index): batch for part, batch in (*left, *giant)}
+        self._done -= sum(batch.stop - batch.start for batch in self._left.values())
         with regularly(self._told_every, lambda: self._tell_of_work(executor)):
             self._run(left, giant, executor)
 
     def _run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
-        self._left = {(part.part, batch.index): batch for part, batch in (*left, *giant)}
-        cells = sum(batch.stop - batch.start for batch in self._left.values())
-        self._done = self._cells - cells
         projected = sum(batch.seconds for batch in self._left.values())
         if projected >= _WORTH_MEASURING:
             self._speed = measured_speed(executor, left[0][0].head.settings.method if left else "buckets")
