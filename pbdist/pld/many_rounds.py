@@ -20,6 +20,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_SHIFT
 from pbdist.pld.state import PairState
 from pbdist.pld.tilted import tilted_leaf
+from pbdist.progress import report
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = [
@@ -80,6 +81,7 @@ def many_round_bounds(
             continue
         for row in group:
             found = _row_bounds(question, leaves, int(question.rounds[row]), both=both)
+            report("by few frequencies, r =", int(question.rounds[row]), question.top)
             if found is not None:
                 yield row, leaves[0][0].dominating.core.spacing, *found
 

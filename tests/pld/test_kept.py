@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from pbdist.buckets.table import bounds_table
-from pbdist.pld import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     Gaussian,
@@ -20,7 +19,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
 )
 from pbdist.mechanisms.reversed import Reversed
-from pbdist.pld import KeptStates, PairState, kept_states, lower_deltas, upper_deltas
+from pbdist.pld import KeptStates, PairState, factor_counts, kept_states, lower_deltas, tight_bounds, upper_deltas
 from pbdist.pld.record import state_from_record, state_record
 from pbdist.types import Direction, FloatArray
 from tests.curve_truth import composed, swapped
@@ -130,8 +129,11 @@ def test_a_table_keeps_one_state_for_both_directions() -> None:
         assert set(table.states) == {(direction, r) for direction in Direction for r in (2, 9)}
         for r in (2, 9):
             assert table.states[Direction.A_TO_B, r] is table.states[Direction.B_TO_A, r]
-        assert np.all(table.log_delta_lower >= plain.log_delta_lower)
-        assert np.all(table.log_delta_upper <= plain.log_delta_upper)
+        # What either is, the other one contains: each is as close as was asked for.
+        assert np.all(table.log_delta_lower <= plain.log_delta_upper)
+        assert np.all(plain.log_delta_lower <= table.log_delta_upper)
+        assert table.within is not None
+        assert table.within.all() == plain.within.all()
 
 
 def test_what_no_ladder_serves_has_no_state() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import warnings
 from dataclasses import replace
 
@@ -61,7 +62,7 @@ def test_the_noise_lies_between_one_that_does_and_one_that_does_not(tolerance: f
     assert sized.ordered
     proved(sized)
     # Not much wider than the bounds on δ are.
-    assert sized.refuted_scale > 0.9 * sized.scale
+    assert sized.refuted_scale > 0.85 * sized.scale
 
 
 def test_without_an_order_what_is_refuted_one_by_one_begins_there() -> None:
@@ -108,7 +109,7 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert err.count("\n") == 1
     text = " ".join(out.split())
-    assert "Wide: the refuted scale is smaller by 4." in text
+    assert re.search(r"Wide: the refuted scale is smaller by \d+\.\d %", text)
     assert "not by 1 %; of those between them nothing is known." in text
     # The answer is there, and the exit code says it.
     assert main(["size", "--family", "Laplace", *OPTIONS, "--strict"]) == 3
