@@ -192,10 +192,11 @@ def _tight_table(
     counts = factor_counts(parts)
     states: dict[tuple[Direction, int], PairState] = {}
     known: tuple[FloatArray, FloatArray] | None = None
+    kept_width = math.inf
     if keep_states:
         kept = kept_states(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
         states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
-        known = log_below(kept.lower), log_above(kept.upper)
+        known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
     found = tight_bounds(
         counts,
         rounds,
@@ -215,7 +216,7 @@ def _tight_table(
         compositions=rounds,
         epsilon=losses,
         method="tight",
-        loss_width=found.width,
+        loss_width=kept_width if precision.width is None and kept_width < math.inf else found.width,
         half_width=None,
         delta_lower=delta_below(found.log_lower),
         delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
