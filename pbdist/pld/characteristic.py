@@ -33,7 +33,7 @@ _U = UNIT_ROUNDOFF
 #: More frequencies, or products of frequencies and elements, than this take longer than a ladder.
 MOST_FREQUENCIES, _MOST_WORK = 8192, 400_000_000
 #: Longest window: its length times a frequency's number is an int64.
-_LONGEST = 1 << 50
+_LONGEST = 1 << 48
 #: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
 #: much the ones before are coarser.
 _LONGEST_LOOK, _LOOKS, _FINE, _CLOSER = 1 << 17, 4, 3.9e-3, 4.0
@@ -277,7 +277,10 @@ def _kept(
         left_out = left_out + close / (highest + 1.0)
     else:
         highest = math.ceil(end / step)
-    if highest > MOST_FREQUENCIES or highest * sum(leaf.weights for leaf, _ in factors) > _MOST_WORK:
+    # Of all frequencies but the last one there is a pair.
+    if highest > MOST_FREQUENCIES or 2 * highest >= length:
+        return None
+    if highest * sum(leaf.weights for leaf, _ in factors) > _MOST_WORK:
         return None
     return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
 
