@@ -293,13 +293,14 @@ def _far(
     None if there is none. It is looked at closer and closer where it is not `begin`; the last look is the closest.
     """
     deviation = max(math.sqrt(float(np.max(each.second_above))) for each in moments)
-    size = min(max(leaf.last + 1 for leaf, _ in factors), _LONGEST_LOOK)
+    rows = [leaf.dense(_LONGEST_LOOK) for leaf, _ in factors]
+    size = max(dense.shape[-1] for dense, _ in rows)
     for look in reversed(range(looks)):
         wanted = math.ceil(2.0 * math.pi * deviation / (_FINE * _CLOSER**look))
         length = good_length(min(max(2 * size, wanted), max(2 * size, _LONGEST_LOOK)))
         logs = [
-            0.5 * power * np.log(_squares(leaf, each.second_above, length))
-            for (leaf, power), each in zip(factors, moments, strict=True)
+            0.5 * power * np.log(_squares(leaf, row, each.second_above, length))
+            for (leaf, power), row, each in zip(factors, rows, moments, strict=True)
         ]
         # The largest from each place on.
         beyond = np.maximum.accumulate(np.add.reduce(logs, axis=0)[:, ::-1], axis=-1)[:, ::-1]
@@ -315,12 +316,12 @@ def _far(
     return max(2.0 * math.pi * place / length * (1.0 + 1e-9), begin), beyond[:, place]
 
 
-def _squares(leaf: TiltedLeaf, second: FloatArray, length: int) -> FloatArray:
+def _squares(leaf: TiltedLeaf, rows: tuple[FloatArray, FloatArray], second: FloatArray, length: int) -> FloatArray:
     """Return bounds on |ŵ(t)|² / s² between neighbouring multiples of 2π / length, up to π, by rows.
 
     Of places that are too far apart for the transform the weight is added to the modulus.
     """
-    dense, beside = leaf.dense(_LONGEST_LOOK)
+    dense, beside = rows
     step = 2.0 * math.pi / length
     spectrum = forward(dense, length)
     squares = (spectrum.real * spectrum.real + spectrum.imag * spectrum.imag) / (leaf.totals * leaf.totals)[:, None]

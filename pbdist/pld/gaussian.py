@@ -3,7 +3,7 @@
 The likelihood ratio of untruncated Gaussian pairs depends on the outcomes through one sum only, which is Gaussian: the
 composition of pairs of ratios μ_i = sensitivity_i / scale_i is the pair N(0, 1), N(μ, 1) with μ² = Σ μ_i² (Dong, Roth &
 Su 2022, Corollary 3.3), of which δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (there, Corollary 2.13). It rises with μ
-(Theorem 19 in ``docs/tight.md``).
+(Theorem 19 in ``docs/pld.md``).
 """
 
 import math
