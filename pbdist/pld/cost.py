@@ -26,7 +26,7 @@ __all__ = ["Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
 _SECONDS_PER_TILT, _SECONDS_PER_CELL, _SECONDS_PER_SAMPLED_CELL = 3.0e-3, 2.5e-7, 6.0e-7
 _SECONDS_PER_PLACE, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 #: Of a ladder: a product, a place of it; climbs of a table, on the average.
-_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 3.5e-7, 1.5
+_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
 #: What few frequencies do so soon, seconds, no ladder does.
 _SOON = 0.02
 #: Bytes of a place of a ladder, and of a leaf.

@@ -21,8 +21,8 @@ __all__ = ["Exponents", "SaddlePoints"]
 _TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 65)))
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
 _REFINEMENTS, _LEAP, _PARTS, _MOST_LEAPS = 3, 0.4, 8, 8
-#: Frequencies at which a characteristic function is looked at.
-_PLACES = 48
+#: Frequencies at which a characteristic function is looked at, and by what factor more are kept than are estimated.
+_PLACES, _MORE = 48, 2.0
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
 _OF_FLOOR = 0.2
 
@@ -179,7 +179,8 @@ class Exponents:
             if above.size and above[-1] == places.size - 1:
                 return math.inf
             cut = float(places[above[-1] + 1]) if above.size else cut
-        return cut * window / (2.0 * math.pi)
+        # Windows are somewhat wider than they would have to be.
+        return _MORE * cut * window / (2.0 * math.pi)
 
     def _theta(self, tilt: FloatArray | float) -> Any:
         """The tilt of A||B."""
