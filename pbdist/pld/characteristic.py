@@ -227,7 +227,7 @@ def _window(
     for sign in (1.0, -1.0):
         log_moment = _gathered([each.log_exponential(rates, sign) for each in moments], factors)
         # Sums that are 1 or next to it to a high power.
-        reach.append(np.min((log_moment * (1.0 + 1e-12) + (budget + 1e-6)) / rates, axis=-1))
+        reach.append(np.min((log_moment + 1e-12 * np.abs(log_moment) + (budget + 1e-6)) / rates, axis=-1))
     if not np.isfinite(reach).all():
         return None
     # Exact masses share their window.

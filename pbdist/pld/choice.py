@@ -14,6 +14,7 @@ from pbdist.pld.ladder import Limits
 from pbdist.pld.leaf import Lattice
 from pbdist.pld.profile import LossProfile
 from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_EPSILON
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
@@ -99,7 +100,7 @@ def chosen_lattices(
     spacing = float(spacings[0])
     leaves = top * sum(count for _, count in profiles)
     lost = 0.1 * tolerance * max(floor, 1e-290)
-    largest += min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
+    largest = min(largest, LARGEST_EPSILON) + min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
     lattices = {profile.lattice for profile, _ in profiles}
     lattice = lattices.pop() if len(lattices) == 1 else 0.0
     if lattice > _WIDEST:

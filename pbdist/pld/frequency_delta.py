@@ -59,7 +59,7 @@ def log_finite_upper(
     level = scale - tilt * lowered
     # A sum below 0 is so by no more than its error.
     finite = np.log(np.maximum(series.total(0, roots, sums), 0.0) + error) + level + slack
-    finite[lowered >= highest * (1.0 + 8.0 * _U)] = -np.inf
+    finite[lowered >= highest + 8.0 * _U * abs(highest)] = -np.inf
     return finite, math.log(error) + level
 
 

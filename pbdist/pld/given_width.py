@@ -1,6 +1,7 @@
 """Bounds on lattices of a given spacing, which is kept: nothing is chosen for a tolerance, and nothing refined."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,14 +12,14 @@ from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.profile import LossProfile
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
-from pbdist.types import FloatArray
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["given_width_bounds"]
 
 #: Places of a leaf, and of a product, at most.
 _MOST_LEAF_PLACES, _MOST_PLACES = 1 << 25, 1 << 25
-#: Mass that may become infinite in all compositions together.
-_LOST = 1e-290
+#: By how much rounding may add to all masses, relative to them.
+_ADDED = 1e-9
 #: What lies so many nats above the largest ε becomes infinite.
 _MARGIN = 40.0
 #: Widest spacing, and the farthest loss whose exponential is a float, nats.
@@ -46,7 +47,7 @@ def given_width_bounds(
     given_places(question, width=width, places=places)
     spacing, lattices = _lattices(question, width, places)
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
-    limits = Limits(_LOST, math.inf, 0.0, 1e-12, largest, (0.0,), 1 << 62)
+    limits = Limits(question.lost / question.top, math.inf, 0.0, _ADDED, largest, (0.0,), 1 << 62)
     states = []
     for (pair, count), lattice in zip(question.counts.items(), lattices, strict=True):
         leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, question.directions)
@@ -54,6 +55,7 @@ def given_width_bounds(
     shape = (2, question.rounds.size, question.epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)
     asked = np.minimum(question.epsilon, LARGEST_EPSILON)
+    limits = replace(limits, floor=question.lost)
     for r, power in powers(product_of(states, limits), question.rounds.tolist(), limits):
         for row in np.flatnonzero(question.rounds == r).tolist():
             for axis, direction in enumerate(question.directions):
@@ -81,7 +83,12 @@ def given_places(question: Question, *, width: float | None, places: int | None)
             f" {max(sizes)} of {spacing:g} nats"
         )
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
-    whole = min(2.0 * largest / spacing, float(question.top * sum(question.counts.values()) * max(sizes)))
+    deviation = math.sqrt(question.top * max(question.exponents(Direction.A_TO_B).usual_variance, 0.0))
+    whole = min(
+        2.0 * largest / spacing,
+        float(question.top * question.leaves * max(sizes)),
+        2.2 * math.sqrt(-2.0 * math.log(question.lost / question.top)) * deviation / spacing + max(sizes),
+    )
     if whole > _MOST_PLACES:
         raise PrecisionError(
             f"compositions: expected so few, or a factor so large, that they take at most {_MOST_PLACES} buckets, got"

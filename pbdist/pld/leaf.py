@@ -31,6 +31,11 @@ _KNOWN = (5e-13, 1e-11, 1e-9)
 _ADDED = 1e-13
 #: Cells up to this width, nats, are narrow.
 _NARROW = 1.0
+#: Where so small a share lies at one end, nearly all events may be next to the other one.
+_NEAR_END = 0.1
+#: With a share of a tenth at least at either end, and cells so many times as wide as a and b are known, losses need be
+#: moved by so many times that.
+_ROOM, _MOVED = 1200.0, 12.0
 
 
 @dataclass(frozen=True)
@@ -253,9 +258,18 @@ def _split(cells: _Cells, spacing: float, tolerance: float, loss_error: float) -
     trusted = known <= tolerance
     a, b = cells.a_upper, cells.b_upper
     quarter = 0.25 * spacing
-    low, high = _narrow(a, b, quarter, loss_error) if spacing <= _NARROW else _wide(a, b, quarter)
+    if spacing <= _NARROW:
+        low, high = _narrow(a, b, quarter, loss_error)
+        if cells.end is None:
+            # Where nearly all lies next to an end, or cells are no wider than losses are known, the others have no room
+            # to be moved so little that it makes up for what is beyond that end.
+            with np.errstate(invalid="ignore", divide="ignore"):
+                share = low / (low + high)
+            trusted = trusted & (share > _NEAR_END) & (share < 1.0 - _NEAR_END) & (_ROOM * known < spacing)
+    else:
+        low, high = _wide(a, b, quarter, np.where(trusted, known, 0.0))
     worst = float(np.max(known[trusted], initial=0.0))
-    moved = 2.0 * worst + 64.0 * _U
+    moved = _MOVED * worst + 64.0 * _U
     low, high = low * (1.0 + worst + 64.0 * _U), high * (1.0 + worst + 64.0 * _U)
     if not trusted.all():
         grow, shrink, wide = math.exp(quarter), math.exp(-quarter), 2.0 * math.sinh(2.0 * quarter)
@@ -289,15 +303,16 @@ def _narrow(a: FloatArray, b: FloatArray, quarter: float, loss_error: float) -> 
     return 0.5 * (total - difference) * grown, 0.5 * (total + difference) * grown
 
 
-def _wide(a: FloatArray, b: FloatArray, quarter: float) -> tuple[FloatArray, FloatArray]:
-    """Split events to the ends of wide cells, each end by itself: what rounding takes is added.
+def _wide(a: FloatArray, b: FloatArray, quarter: float, known: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Split events to the ends of wide cells, each end by itself: what rounding, and not knowing, take is added.
 
     Below 0 there is an end of which an event lies beyond the other one, by rounding: the other then has more.
     """
     grow, shrink, wide = math.exp(quarter), math.exp(-quarter), 2.0 * math.sinh(2.0 * quarter)
     ends = []
     for near, far in ((b, a), (a, b)):
-        ends.append((np.maximum(near * grow - far * shrink, 0.0) + 32.0 * _U * (near * grow + far * shrink)) / wide)
+        added = (32.0 * _U + 2.0 * known) * (near * grow + far * shrink)
+        ends.append((np.maximum(near * grow - far * shrink, 0.0) + added) / wide)
     return ends[0], ends[1]
 
 

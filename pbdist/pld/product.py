@@ -61,11 +61,11 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
     InvalidInputError
         If their lattices differ.
     """
-    if first.dominating.core.spacing != second.dominating.core.spacing:
-        raise InvalidInputError(
-            f"states: expected one spacing, got {first.dominating.core.spacing!r} and"
-            f" {second.dominating.core.spacing!r} nats"
-        )
+    for name in ("core", "far"):
+        rows = [row for row in (getattr(first.dominating, name), getattr(second.dominating, name)) if row is not None]
+        if len({row.spacing for row in rows}) > 1:
+            got = " and ".join(repr(row.spacing) for row in rows)
+            raise InvalidInputError(f"states: expected one spacing of their {name} parts, got {got} nats")
     up, down = 1.0 + 8.0 * _U, 1.0 - 8.0 * _U
     same = first is second
     # Those of both directions look alike, so that they are convolved together.

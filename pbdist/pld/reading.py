@@ -61,7 +61,8 @@ def lower_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
     result: FloatArray = np.maximum(own - np.exp(epsilon) * other * (1.0 + 16.0 * _U), 0.0)
     for row in masses.rows:
         result = result + _below(row, epsilon)
-    return np.minimum(result * (1.0 - 64.0 * _U), 1.0)
+    # What is no full float may have been rounded up.
+    return np.clip(result * (1.0 - 64.0 * _U) - _UNDERFLOW, 0.0, 1.0)
 
 
 def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
