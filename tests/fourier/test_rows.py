@@ -175,7 +175,7 @@ def test_the_same_rows_give_the_same_bits() -> None:
     assert np.array_equal(first[0][0], first[0][2])
 
 
-#: Places and logarithms to base 2 of the corners of two rows of which a cell far below the others has the largest error.
+#: Places and logarithms to base 2 of the corners of two rows that fall by hundreds of bits.
 VALLEY_X = [
     *((0, -543), (38, -543), (39, -534), (45, -444), (49, -383), (51, -355), (55, -295), (57, -264), (67, -115)),
     *((69, -84), (71, -55), (72, -44), (86, -257), (95, -396), (96, -409), (111, -542), (113, -562), (118, -607)),

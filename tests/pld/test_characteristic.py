@@ -49,7 +49,9 @@ def dyadic(weights: FloatArray) -> FloatArray:
     return np.rint(weights / weights.sum(axis=-1, keepdims=True) * 2.0**GRAIN) / 2.0**GRAIN
 
 
-def leaf_of(weights: FloatArray, *, first: int = -7, width: float = 0.01, tilt: float = 0.0, half: int = 1) -> TiltedLeaf:
+def leaf_of(
+    weights: FloatArray, *, first: int = -7, width: float = 0.01, tilt: float = 0.0, half: int = 1
+) -> TiltedLeaf:
     """A leaf of those weights, shape (3, n), on neighbouring places."""
     return TiltedLeaf(
         width, tilt, first, (0, half, half), (Part(slice(0, ROWS), 0, 1, weights),), np.zeros(ROWS), np.zeros(ROWS)

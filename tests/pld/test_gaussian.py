@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pbdist
-from pbdist.pld import engine
-from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
-from pbdist.pld.engine import TightBounds, tight_bounds
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, SubsampledGaussian
+from pbdist.pld import engine
+from pbdist.pld.engine import TightBounds, tight_bounds
+from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.types import FloatArray
 from tests.strategies import examples
 

@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.pld.inversion import epsilon_table
 from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram
+from pbdist.pld.inversion import epsilon_table
 
 
 def gaussian_delta(mu: mpmath.mpf, epsilon: float) -> mpmath.mpf:

@@ -19,7 +19,9 @@ def random_limits(draw: random.Random, spacing: float) -> Limits:
         rare=draw.choice([0.0, 0.2, 100.0]),
         added=10.0 ** -draw.uniform(1.0, 14.0),
         largest=draw.choice([0.01, 0.5, 4.0, 40.0, 500.0]),
-        spacings=tuple(min(spacing * draw.choice([0.5, 1.0, 2.0, 4.0, 16.0]), WIDEST) for _ in range(draw.randint(1, 5))),
+        spacings=tuple(
+            min(spacing * draw.choice([0.5, 1.0, 2.0, 4.0, 16.0]), WIDEST) for _ in range(draw.randint(1, 5))
+        ),
         coarsens=draw.choice([1, 4, 64, 1 << 40]),
     )
 
