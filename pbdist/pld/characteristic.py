@@ -31,7 +31,7 @@ __all__ = ["MOST_FREQUENCIES", "Frequencies", "few_frequencies", "unit_roots"]
 
 _U = UNIT_ROUNDOFF
 #: More frequencies, or products of frequencies and elements, than this take longer than a ladder.
-MOST_FREQUENCIES, _MOST_WORK = 8192, 400_000_000
+MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000
 #: Longest window: its length times a frequency's number is an int64.
 _LONGEST = 1 << 48
 #: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how

@@ -22,6 +22,8 @@ _MOST_LEAF_PLACES, _MOST_PLACES = 1 << 25, 1 << 25
 _ADDED = 1e-9
 #: What lies so many nats above the largest ε becomes infinite.
 _MARGIN = 40.0
+#: Lattices of fewer places are not made coarser; how much larger they become, about, where they are.
+_FEWEST, _GROWN = 512, 4.0
 #: Widest spacing, and the farthest loss whose exponential is a float, nats.
 _WIDEST, _FARTHEST = 50.0, 690.0
 #: Losses of next to nothing, nats.
@@ -47,7 +49,12 @@ def given_width_bounds(
     given_places(question, width=width, places=places)
     spacing, lattices = _lattices(question, width, places)
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
-    limits = Limits(question.lost / question.top, math.inf, 0.0, _ADDED, largest, (0.0,), 1 << 62)
+    # A number of places is that of a leaf: later ones are as wide as keeps about that number.
+    grows = width is None and question.lattice == 0.0
+    spacings = tuple(spacing * 2.0 ** (0.5 * doubling) for doubling in range(64)) if grows else (0.0,)
+    limits = Limits(
+        question.lost / question.top, math.inf, 0.0, _ADDED, largest, spacings, _FEWEST if grows else 1 << 62
+    )
     states = []
     for (pair, count), lattice in zip(question.counts.items(), lattices, strict=True):
         leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, question.directions)
@@ -84,6 +91,8 @@ def given_places(question: Question, *, width: float | None, places: int | None)
         )
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
     deviation = math.sqrt(question.top * max(question.exponents(Direction.A_TO_B).usual_variance, 0.0))
+    if width is None and question.lattice == 0.0:
+        return sum(sizes), float(_GROWN * max(sizes))
     whole = min(
         2.0 * largest / spacing,
         float(question.top * question.leaves * max(sizes)),
