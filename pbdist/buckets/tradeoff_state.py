@@ -110,7 +110,7 @@ def _rejecting(state: PairState, direction: Direction, alpha: FloatArray, altern
     inside = np.minimum(last, power.size - 1)
     share = np.zeros(alpha.shape)
     if power.size:
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             share = (alpha - errors[last]) / error[inside] * (1.0 - 8.0 * _U)
         share = np.where(last < power.size, np.clip(np.nan_to_num(share, nan=0.0, posinf=1.0), 0.0, 1.0), 0.0)
         share = share * power[inside]

@@ -18,9 +18,9 @@ from pbdist.types import Direction, FloatArray
 __all__ = ["Exponents", "SaddlePoints"]
 
 #: Saddle points are looked for at these.
-_TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 65)))
+_TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
 #: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
-_REFINEMENTS, _LEAP, _PARTS, _MOST_LEAPS = 3, 0.4, 8, 8
+_REFINEMENTS, _LEAP, _PARTS, _MOST_LEAPS = 3, 0.3, 8, 8
 #: Frequencies at which a characteristic function is looked at, and by what factor more are kept than are estimated.
 _PLACES, _MORE = 48, 2.0
 #: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
@@ -99,6 +99,8 @@ class Exponents:
         self._k, self._variance = sums[0], sums[2]
         # Rounding must not turn them round.
         self._mean = np.maximum.accumulate(sums[1])
+        #: By how much the mean would rise between two tilts, if it rose evenly.
+        self._smooth = 0.5 * (self._variance[1:] + self._variance[:-1]) * np.diff(self._tilts)
         #: Σ E D⁴/24 for the difference D of two losses of a leaf.
         self._fourth = sums[3]
 
@@ -133,7 +135,8 @@ class Exponents:
         width = tilts[place + 1] - tilts[place]
         with np.errstate(divide="ignore", invalid="ignore"):
             # The mean rises by factors where it leaps, and evenly about 0.
-            rate = np.where((low > 0.0) & (high > low), np.log(high / low), 0.0)
+            even = np.abs(self._smooth[place] - (high - low)) <= _LEAP * (high - low)
+            rate = np.where((low > 0.0) & (high > low) & ~even, np.log(high / low), 0.0)
             grown = np.where(rate > 1e-6, np.log(x / low) / rate, (x - low) / (high - low))
             part = np.clip(np.nan_to_num(grown, nan=0.0), 0.0, 1.0)
             reached = np.where(rate > 1e-6, low * np.exp(rate * part), low + part * (high - low))

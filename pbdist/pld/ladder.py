@@ -136,7 +136,8 @@ def _depth(state: PairState, floor: float, largest: float) -> Window:
         reach = 0.0
         for row in rows:
             losses = row.losses
-            masses = (row.u * np.exp(sign * 0.5 * losses))[:: int(-sign)]
+            with np.errstate(over="ignore"):
+                masses = (row.u * np.exp(sign * 0.5 * losses))[:: int(-sign)]
             beyond = np.cumsum(masses)
             kept = int(np.searchsorted(beyond, floor))
             if kept < row.size:

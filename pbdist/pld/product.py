@@ -25,6 +25,8 @@ __all__ = ["Window", "coarser_core", "confined", "product", "within"]
 
 _U = UNIT_ROUNDOFF
 Row = TypeVar("Row", Dominating, Exact)
+#: An upper value that tells nothing of a mass.
+_MUCH = 1e100
 #: More than what underflows.
 _TINY = 1e-315
 #: By how much the window of exact masses is wider.
@@ -134,13 +136,15 @@ def _infinite(first: Masses[Row], second: Masses[Row], rounding: tuple[float, fl
     """A product is infinite where a factor is, the other one finite or infinite."""
     if not (any(first.infinite) or any(second.infinite)):
         return (0.0, 0.0)
-    one, two = _sums(first), _sums(second)
+    # So much more than all is as good as infinite, and is multiplied without overflow.
+    one, two = ([min(each, _MUCH) for each in _sums(masses)] for masses in (first, second))
     # From above a product that underflows is not nothing.
     there = [one or two for one, two in zip(first.infinite, second.infinite, strict=True)]
     tiny = [_TINY if side > 1.0 and some else 0.0 for side, some in zip(rounding, there, strict=True)]
+    mine, its = ([min(float(each), _MUCH) for each in masses.infinite] for masses in (first, second))
     return (
-        (first.infinite[0] * (two[0] + second.infinite[0]) + one[0] * second.infinite[0]) * rounding[0] + tiny[0],
-        (first.infinite[1] * (two[1] + second.infinite[1]) + one[1] * second.infinite[1]) * rounding[1] + tiny[1],
+        (mine[0] * (two[0] + its[0]) + one[0] * its[0]) * rounding[0] + tiny[0],
+        (mine[1] * (two[1] + its[1]) + one[1] * its[1]) * rounding[1] + tiny[1],
     )
 
 

@@ -18,7 +18,7 @@ from pbdist.types import Direction, FloatArray, IntArray
 __all__ = ["MOST_LEAVES", "MOST_PAIRS", "LadderBounds", "climbed", "ladder_bounds", "serves"]
 
 #: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
-MOST_LEAVES = 1 << 40
+MOST_LEAVES = 1 << 32
 
 #: How often a ladder is climbed for a table.
 _CLIMBS = 4
@@ -28,6 +28,8 @@ MOST_PAIRS = 6
 _FIRST_PLACES = 1 << 18
 #: By how much the spacing shrinks at least and at most.
 _LEAST, _MOST = 0.75, 0.1
+#: No far part need be finer than for such a bracket.
+_FINEST = 1e-9
 #: A bracket that is no smaller than this part of the one before will not become small.
 _HOPELESS = 0.85
 #: Part of the tolerance that is aimed at, when it was missed.
@@ -73,7 +75,7 @@ def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | Non
     table = _Table(question.counts, rounds, question.epsilon, symmetric=symmetric)
     spacings = chosen_spacings(question, rounds)
     directions = tuple(Direction) if not (together or symmetric) else (Direction.A_TO_B,)
-    used = math.inf
+    used, scale = math.inf, 1.0
     before: FloatArray | float = math.inf
     chosen_rows = np.arange(rounds.size)
     for climb in range(_CLIMBS):
@@ -83,7 +85,8 @@ def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | Non
             top,
             question.largest,
             spacings,
-            tolerance=tolerance,
+            # Of the far part as much finer as of the core.
+            tolerance=max(tolerance * scale**2, _FINEST),
             floor=floor,
             most=min(_FIRST_PLACES << 3 * climb, MOST_PLACES),
         )
@@ -102,7 +105,8 @@ def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | Non
         hopeful = (brackets > tolerance) & (brackets < _HOPELESS * before)
         if not hopeful.any():
             break
-        spacings = spacings * min(max(math.sqrt(_AIM * tolerance / float(np.max(brackets[hopeful]))), _MOST), _LEAST)
+        factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(brackets[hopeful]))), _MOST), _LEAST)
+        spacings, scale = spacings * factor, scale * factor
         before = brackets
         # Of both directions each has its own.
         chosen_rows = np.flatnonzero(hopeful.reshape(-1, rounds.size, question.epsilon.size).any(axis=(0, 2)))
