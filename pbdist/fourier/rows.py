@@ -79,6 +79,7 @@ def convolve_by_tilts(
     return None
 
 
+@np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, cell: int) -> bool:
     """Whether the bounds add little to the masses beyond each element, in both directions."""
     error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance

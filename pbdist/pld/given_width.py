@@ -1,11 +1,12 @@
 """Bounds on lattices of a given spacing, which is kept: nothing is chosen for a tolerance, and nothing refined."""
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
-from pbdist.errors import PrecisionError
+from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.pld.ladder import Limits, powers, product_of
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.logarithms import log_above, log_below
@@ -63,12 +64,14 @@ def given_width_bounds(
     lower, upper = np.zeros(shape), np.ones(shape)
     asked = np.minimum(question.epsilon, LARGEST_EPSILON)
     limits = replace(limits, floor=question.lost)
-    for r, power in powers(product_of(states, limits), question.rounds.tolist(), limits):
-        for row in np.flatnonzero(question.rounds == r).tolist():
-            for axis, direction in enumerate(question.directions):
-                upper[axis, row] = upper_deltas(power, asked, direction)
-                known = lower_deltas(power, asked, direction)
-                lower[axis, row] = np.where(question.epsilon <= LARGEST_EPSILON, known, 0.0)
+    # Where lattices are so wide that labels lie hundreds of nats beside losses, masses under them are no floats.
+    with suppress(InvalidInputError):
+        for r, power in powers(product_of(states, limits), question.rounds.tolist(), limits):
+            for row in np.flatnonzero(question.rounds == r).tolist():
+                for axis, direction in enumerate(question.directions):
+                    upper[axis, row] = upper_deltas(power, asked, direction)
+                    known = lower_deltas(power, asked, direction)
+                    lower[axis, row] = np.where(question.epsilon <= LARGEST_EPSILON, known, 0.0)
     if question.symmetric:
         lower[1], upper[1] = lower[0], upper[0]
     return log_below(lower), np.minimum(log_above(upper), 0.0), spacing

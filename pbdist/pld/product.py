@@ -9,7 +9,7 @@ c' being the core made as coarse as the far part: what is rare is made coarser o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,8 +25,8 @@ __all__ = ["Window", "coarser_core", "confined", "product", "within"]
 
 _U = UNIT_ROUNDOFF
 Row = TypeVar("Row", Dominating, Exact)
-#: An upper value that tells nothing of a mass.
-_MUCH = 1e100
+#: An upper value that tells nothing of a mass, and an element that only lattices far too wide make.
+_MUCH, _HOPELESS = 1e100, 1e50
 #: More than what underflows.
 _TINY = 1e-315
 #: By how much the window of exact masses is wider.
@@ -90,11 +90,19 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
     step = max((row.spacing for row in first.dominating.rows + second.dominating.rows), default=0.0)
     step = step if any(masses.far is not None for masses in (first.dominating, second.dominating)) else 0.0
     return PairState(
-        results[0],
+        _told(results[0]),
         dict(zip(first.exact, results[1:], strict=True)),
         shift,
         *_outwards(first.lowest + second.lowest, first.highest + second.highest, 2.0 * step),
     )
+
+
+def _told(masses: Masses[Dominating]) -> Masses[Dominating]:
+    """Give up a pair of which nothing is known any more, for one that tells everything and so dominates any."""
+    if all(float(np.max(row.u)) <= _HOPELESS for row in masses.rows):
+        return masses
+    nothing = [replace(row, first=0, u=np.zeros(1)) for row in masses.rows]
+    return Masses(nothing[0], nothing[1] if len(nothing) > 1 else None, (_MUCH, _MUCH))
 
 
 def _outwards(lowest: float, highest: float, step: float) -> tuple[float, float]:

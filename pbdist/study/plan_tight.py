@@ -35,7 +35,8 @@ __all__ = ["cell_cost"]
 _SECONDS_PER_CELL, _SECONDS_PER_POINT = 1.0e-3, 3.0e-7
 #: An outcome; its bytes.
 _SECONDS_PER_OUTCOME, _BYTES_PER_OUTCOME = 2.0e-6, 2000
-#: A kept state, to be written.
+#: What the climbs take by which states are made close everywhere, at their peak; a kept state, to be written.
+_BYTES_PER_CLIMB = 250_000_000
 _SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
 #: Grids are thinned to this many r and ε, and pairs of more outcomes are looked at without their outcomes.
 _MOST_ROUNDS, _MOST_EPSILON, _MOST_OUTCOMES = 10, 12, 2000
@@ -71,7 +72,8 @@ def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
     if study.keep_states:
         states = round(more * cost.state_bytes)
         seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
-    return CellCost(seconds, cost.peak_bytes + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
+    climbs = _BYTES_PER_CLIMB if study.keep_states else 0
+    return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:

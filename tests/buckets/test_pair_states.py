@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pbdist.buckets.renyi import renyi_table
 from pbdist.buckets.renyi_pair_state import pair_state_renyi_bounds
-from pbdist.buckets.tight.table import factor_counts
+from pbdist.pld import factor_counts
 from pbdist.buckets.tradeoff import wholes_of
 from pbdist.buckets.tradeoff_state import state_tradeoff
 from pbdist.buckets.tradeoff_table import tradeoff_table
