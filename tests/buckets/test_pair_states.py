@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from pbdist.buckets.renyi import renyi_table
 from pbdist.buckets.renyi_pair_state import pair_state_renyi_bounds
-from pbdist.pld import factor_counts
 from pbdist.buckets.tradeoff import wholes_of
 from pbdist.buckets.tradeoff_state import state_tradeoff
 from pbdist.buckets.tradeoff_table import tradeoff_table
 from pbdist.mechanisms import Gaussian, Histogram, Laplace, NoisyCount, Pair, RandomizedResponse, SubsampledGaussian
 from pbdist.mechanisms.reversed import Reversed
-from pbdist.pld import PairState, kept_states
+from pbdist.pld import PairState, factor_counts, kept_states
 from pbdist.types import Direction, FloatArray
 from tests.curve_truth import (
     composed,
