@@ -35,7 +35,7 @@ _NARROW = 1.0
 _NEAR_END = 0.1
 #: With a share of a tenth at least at either end, and cells so many times as wide as a and b are known, losses need be
 #: moved by so many times that.
-_ROOM, _MOVED = 1200.0, 12.0
+_ROOM, _MOVED = 2400.0, 24.0
 
 
 @dataclass(frozen=True)
