@@ -18,7 +18,9 @@ from pbdist.types import Direction, FloatArray, IntArray
 __all__ = ["MOST_LEAVES", "MOST_PAIRS", "LadderBounds", "climbed", "ladder_bounds", "serves"]
 
 #: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
-MOST_LEAVES = 1 << 32
+MOST_LEAVES = 1 << 40
+#: The same of losses that are no multiples of one number: more take very long.
+_MOST_IRREGULAR = 1 << 32
 
 #: How often a ladder is climbed for a table.
 _CLIMBS = 4
@@ -55,8 +57,9 @@ class LadderBounds:
 
 def serves(question: Question) -> bool:
     """Whether a ladder can be climbed for what is asked."""
+    most = MOST_LEAVES if question.lattice > 0.0 else _MOST_IRREGULAR
     leaves = question.top * question.leaves
-    return len(question.counts) <= MOST_PAIRS and leaves <= MOST_LEAVES and question.largest <= LARGEST_EPSILON
+    return len(question.counts) <= MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
 
 
 def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | None:

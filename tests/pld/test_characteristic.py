@@ -457,7 +457,7 @@ def test_no_frequency_is_larger_than_the_bound_between_two() -> None:
         leaf = leaf_of(dyadic(base * (1.0 + wave * np.cos(phase * np.arange(size)))))
         for each in (leaf, parted(draw, leaf)):
             length = fine * size + int(draw.integers(0, 4))
-            bound = _squares(each, _Moments(each).second_above, length)
+            bound = _squares(each, each.dense(1 << 17), _Moments(each).second_above, length)
             step = 2.0 * math.pi / length
             weights = dense(each)
             for m in range(bound.shape[1]):
@@ -476,7 +476,7 @@ def test_places_too_far_apart_for_a_transform_count_with_all_their_weight(monkey
     both = replace(leaf, parts=(*leaf.parts, far))
     monkeypatch.setattr(characteristic, "_LONGEST_LOOK", 512)
     length = 1009
-    bound = _squares(both, _Moments(both).second_above, length)
+    bound = _squares(both, both.dense(512), _Moments(both).second_above, length)
     weights = dense(both)
     angles = np.linspace(0.0, math.pi, 4001)
     transform = weights @ np.exp(-1j * np.multiply.outer(np.arange(weights.shape[1]), angles))
