@@ -9,9 +9,9 @@ import xarray as xr
 
 from pbdist.buckets import METHODS, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
-from pbdist.buckets.tight.inversion import LARGEST_EPSILON
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning, shown
 from pbdist.mechanisms import Pair
+from pbdist.pld.inversion import LARGEST_EPSILON
 from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction
 
 __all__ = ["epsilon_bounds", "privacy_bounds"]
@@ -51,7 +51,7 @@ def privacy_bounds(
         ε >= 0, nats.
     method : {"tight", "buckets"}, optional
         ``"tight"``: a dominating pair on a grid from above, exact masses from below, both composed by Fourier
-        transforms with a certified rounding; see ``docs/tight.md``. ``"buckets"``: privacy buckets (Meiser &
+        transforms with a certified rounding; see ``docs/pld.md``. ``"buckets"``: privacy buckets (Meiser &
         Mohammadi 2018) with exact masses, the chord's upper bound and the lower bound by post-processing.
     tolerance : float, optional
         With ``"tight"``: the largest ``delta_upper / delta_lower - 1`` at any (r, ε), 1e-3 by default: of the larger of

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -176,21 +177,72 @@ def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path, ca
     write_study(tmp_path, TIGHT)
     done = called("run", "study.yaml", "--serial", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    # P_A - e^ε P_B of an outcome of randomized response is 0 there: no lower bound is above it.
-    assert done.stdout.splitlines()[-2].startswith(
-        "upper / lower - 1 > 0.01 at 1 of 72 (noise setting, r, ε), at worst infinite:"
-        " RandomizedResponse(p=0.6), r = 1, ε = 0.405465, δ from 0 to "
-    )
+    # Where δ is 0, as at the largest loss, no better is to be had.
+    told, where = done.stdout.splitlines()[-2:]
+    assert re.fullmatch(r"upper / lower - 1 <= 0\.01 at all [67][0-9] points \(noise setting, r, ε\) asked for", told)
+    assert where == "store: data/tight.zarr"
     assert "tight, tolerance 0.01" in called("plan", "study.yaml", cwd=tmp_path).stdout
     write_study(tmp_path, TIGHT.replace("p: [0.6, 0.7]", "p: 0.7"))
-    again = called("run", "study.yaml", "--serial", "--store", "other.zarr", cwd=tmp_path)
-    assert again.stdout.splitlines()[-2:] == [
-        "upper / lower - 1 <= 0.01 at all 60 (noise setting, r, ε)",
-        "store: other.zarr",
-    ]
+    again = called("run", "study.yaml", "--serial", "--strict", "--store", "other.zarr", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
     verified = called("verify", "other.zarr", "--sample", "5", cwd=tmp_path)
     assert verified.returncode == 0, verified.stderr
     assert "5 of 120 stored points recomputed (seed 0), on grids of at most 100,000 cells:" in verified.stdout
+
+
+#: At an ε of 1e-13 float64 does not tell δ of so much noise; at 1 δ is below the floor.
+MISSED = """\
+format: 1
+name: missed
+mechanisms:
+  - {kind: Laplace, scale: 1.0e+12}
+  - {kind: Gaussian, scale: 10}
+compositions: [1]
+epsilon: [1e-13, 0.1, 2]
+"""
+
+
+def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called) -> None:
+    write_study(tmp_path, MISSED)
+    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.splitlines()[-2]
+    assert line.startswith("upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) asked for, at worst 0."), (
+        line
+    )
+    assert "Laplace(scale=1e+12, sensitivity=1), r = 1, ε = 1e-13, δ from 4." in line
+    # The bounds are stored all the same, and the same is said of them again.
+    strict = called("run", "study.yaml", "--serial", "--strict", "--store", "strict.zarr", cwd=tmp_path)
+    assert (strict.returncode, strict.stdout.splitlines()[-2]) == (3, line)
+    assert called("run", "study.yaml", "--serial", "--strict", "--store", "strict.zarr", cwd=tmp_path).returncode == 3
+    status = called("status", "strict.zarr", "--check", cwd=tmp_path)
+    assert status.returncode == 0, status.stderr
+    assert f"tolerance: {line}" in status.stdout.splitlines()
+    found = json.loads(called("status", "strict.zarr", "--json", cwd=tmp_path).stdout)["precision"]
+    assert (found["tolerance"], found["asked"], found["missed"], found["unreadable_cells"]) == (0.001, 3, 1, 0)
+    worst = found["widest"]
+    assert (worst["setting"], worst["epsilon"]) == ("Laplace(scale=1e+12, sensitivity=1)", 1e-13)
+    assert worst["ratio"] == pytest.approx(worst["delta_upper"] / worst["delta_lower"] - 1.0, rel=1e-9)
+    # Bounds that cannot be read are no reason to tell nothing.
+    chunk = tmp_path / "strict.zarr/within_tolerance/c/0/0/0/0"
+    chunk.write_bytes(chunk.read_bytes()[::-1])
+    status = called("status", "strict.zarr", cwd=tmp_path)
+    assert status.returncode == 0, status.stderr
+    assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
+
+
+def test_strict_is_refused_where_no_tolerance_is_aimed_at(tmp_path: Path, called: Called) -> None:
+    write_study(tmp_path, TINY)
+    done = called("run", "study.yaml", "--serial", "--strict", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "pbdist: error: --strict: expected a study with a tolerance, got one without\n",
+    )
+    assert not (tmp_path / "data").exists()
+    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert "upper / lower" not in done.stdout
+    assert json.loads(called("status", "data/tiny.zarr", "--json", cwd=tmp_path).stdout)["precision"] is None
+    assert "tolerance" not in called("status", "data/tiny.zarr", cwd=tmp_path).stdout
 
 
 CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")

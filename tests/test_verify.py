@@ -45,7 +45,7 @@ def computed(folder: Path, precision: str) -> Path:
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return computed(tmp_path_factory.mktemp("verify"), "tolerance: 0.01")
+    return computed(tmp_path_factory.mktemp("verify"), "tolerance: 0.01\ndirection: each")
 
 
 @pytest.fixture

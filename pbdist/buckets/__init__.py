@@ -17,8 +17,8 @@ from pbdist.buckets.composition import (
 from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.buckets.table import METHODS, BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
-from pbdist.buckets.tight import TiltedMasses
 from pbdist.fourier import convolve
+from pbdist.pld import PairState
 
 __all__ = [
     "DEFAULT_BUCKETS",
@@ -33,9 +33,9 @@ __all__ = [
     "Grid",
     "Leaf",
     "LowerBound",
+    "PairState",
     "Squared",
     "SquaringRule",
-    "TiltedMasses",
     "UpperBound",
     "bounds_table",
     "compose",

@@ -14,6 +14,7 @@ from pbdist.types import FloatArray, IntArray
 
 __all__ = [
     "DEFAULT_BUCKETS",
+    "DEFAULT_FLOOR",
     "DEFAULT_TOLERANCE",
     "MAX_BUCKETS",
     "MAX_COMPOSITIONS",
@@ -33,6 +34,8 @@ __all__ = [
 
 #: What is taken where nothing is asked for.
 DEFAULT_BUCKETS, DEFAULT_TOLERANCE = 100_000, 1e-3
+#: δ from which on bounds are to meet a tolerance, if nobody says otherwise: below 2^-128.
+DEFAULT_FLOOR = 1e-40
 #: A tolerance below this asks for more than float64 can certify.
 SMALLEST_TOLERANCE = 1e-9
 

@@ -11,10 +11,10 @@ from pbdist.buckets.delta import log_lower, log_upper
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.ladder import Engine, SquaringRule, State, composed_by_rule, powers_by_rule
 from pbdist.buckets.state import BucketState, Grid
-from pbdist.buckets.tight.state import TiltedMasses
-from pbdist.buckets.tight.table import factor_counts
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Pair
+from pbdist.pld import factor_counts
+from pbdist.pld.state import PairState
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["BoundsTable", "bucket_table", "reveals_nothing", "without_loss"]
@@ -37,8 +37,9 @@ class BoundsTable:
         n of the grid; None with "tight", whose grids evolve.
     delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
         First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
-    states : mapping of (Direction, int) to BucketState or TiltedMasses
-        State of each direction and r; empty unless asked for. For a symmetric pair both directions share theirs.
+    states : mapping of (Direction, int) to BucketState or PairState
+        State of each direction and r; empty unless asked for. A `PairState` is that of both directions; so is the
+        bucket state of a symmetric pair. There is none of an r that no ladder serves.
     within : ndarray of bool, shape (2, R, E), or None
         Where the bounds meet within the tolerance, or no better is to be had; None where no tolerance is aimed at.
     """
@@ -52,7 +53,7 @@ class BoundsTable:
     delta_upper: FloatArray
     log_delta_lower: FloatArray
     log_delta_upper: FloatArray
-    states: Mapping[tuple[Direction, int], BucketState | TiltedMasses]
+    states: Mapping[tuple[Direction, int], BucketState | PairState]
     within: BoolArray | None = None
 
     @property
@@ -73,7 +74,7 @@ def without_loss(
     method: str,
     loss_width: float,
     half_width: int | None,
-    states: Mapping[tuple[Direction, int], BucketState | TiltedMasses] | None = None,
+    states: Mapping[tuple[Direction, int], BucketState | PairState] | None = None,
 ) -> BoundsTable:
     """Return the table of pairs that reveal nothing: δ = 0 from both sides."""
     nothing = np.zeros((2, rounds.size, losses.size))

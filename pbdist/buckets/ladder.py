@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from pbdist.buckets.state import BucketList, BucketState, Grid
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import ElementaryPair
+from pbdist.progress import report
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SHARP_RULE", "Engine", "Operations", "SquaringRule", "composed_by_rule", "powers_by_rule"]
@@ -129,13 +130,15 @@ def powers_by_rule(
             operations.release(result)
         while len(rungs) < r.bit_length():
             rungs.append(composed_by_rule(rungs[-1], rungs[-1], rule, operations))
+            report("r =", 1 << (len(rungs) - 1), wanted[-1])
         digits = [rung for position, rung in enumerate(rungs) if r >> position & 1]
         result = digits[0]
-        for rung in digits[1:]:
+        for factors, rung in enumerate(digits[1:], start=2):
             longer = composed_by_rule(result, rung, rule, operations)
             if result not in rungs:
                 operations.release(result)
             result = longer
+            report(f"r = {r:,}: factor", factors, len(digits))
         yield r, result
     for rung in rungs[1:]:
         if rung is not result:

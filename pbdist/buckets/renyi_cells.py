@@ -28,6 +28,8 @@ from pbdist.types import BoolArray, FloatArray
 __all__ = [
     "LogMasses",
     "Order",
+    "a_term",
+    "b_term",
     "cell_terms_above",
     "log_unit_of",
     "point_terms_above",
@@ -174,7 +176,7 @@ def point_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_er
     be. Infinite where the loss is, and b may be 0.
     """
     size = np.where(np.isfinite(loss), np.abs(loss), 0.0) + loss_error
-    by_a, by_b = _a_term(order, masses.a_upper, size), _b_term(order, masses.b_upper, size)
+    by_a, by_b = a_term(order, masses.a_upper, size), b_term(order, masses.b_upper, size)
     # The sign of a loss within its error is not known.
     unknown = np.abs(loss) <= loss_error
     by_loss = np.where(unknown, np.maximum(by_a, by_b), np.where(loss > 0.0, by_a, by_b))
@@ -183,19 +185,19 @@ def point_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_er
         above, under = (masses.a_upper - masses.b_lower), (masses.b_upper - masses.a_lower)
     finite = np.isfinite(above)
     ratio = np.where(finite, np.maximum(above, 0.0), 0.0) * (1.0 + 4.0 * _U)
-    by_masses = np.where(finite, _a_term(order, masses.a_upper, ratio), np.where(above > 0.0, np.inf, 0.0))
+    by_masses = np.where(finite, a_term(order, masses.a_upper, ratio), np.where(above > 0.0, np.inf, 0.0))
     under = np.where(np.isnan(under), 0.0, np.maximum(under, 0.0)) * (1.0 + 4.0 * _U)
-    return np.minimum(by_loss, np.maximum(by_masses, _b_term(order, masses.b_upper, under)))
+    return np.minimum(by_loss, np.maximum(by_masses, b_term(order, masses.b_upper, under)))
 
 
-def _a_term(order: Order, log_mass: FloatArray, loss: FloatArray) -> FloatArray:
+def a_term(order: Order, log_mass: FloatArray, loss: FloatArray) -> FloatArray:
     """Return a ψ(L) for L >= 0, rounded up."""
     share, error = order.share(loss)
     weight, relative = order.weight(log_mass, loss)
     return (share + error) * weight * (1.0 + relative + 8.0 * _U)
 
 
-def _b_term(order: Order, log_mass: FloatArray, depth: FloatArray) -> FloatArray:
+def b_term(order: Order, log_mass: FloatArray, depth: FloatArray) -> FloatArray:
     """Return b φ(e^-ℓ) for ℓ >= 0, rounded up."""
     value, error = order.below_one(depth)
     return (value + error) * _exp(log_mass, 1.0)

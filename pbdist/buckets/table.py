@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.buckets.arguments import (
+    DEFAULT_FLOOR,
     Precision,
     check_totals,
     checked_components,
@@ -21,13 +22,12 @@ from pbdist.buckets.arguments import (
 from pbdist.buckets.bucket_table import BoundsTable, bucket_table, reveals_nothing, without_loss
 from pbdist.buckets.composition import IN_MEMORY
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
-from pbdist.buckets.tight.delta import delta_above, delta_below
-from pbdist.buckets.tight.inversion import epsilon_table
-from pbdist.buckets.tight.outline import TRIVIAL_WIDTH
-from pbdist.buckets.tight.table import factor_counts, tight_bounds
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
-from pbdist.types import FloatArray, IntArray
+from pbdist.pld import PairState, epsilon_table, factor_counts, kept_states, tight_bounds
+from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH
+from pbdist.pld.logarithms import delta_above, delta_below, log_above, log_below
+from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = [
     "DEFAULT_FLOOR",
@@ -40,8 +40,6 @@ __all__ = [
 
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
-#: δ from which on bounds are to meet a tolerance, if nobody says otherwise: below 2^-128.
-DEFAULT_FLOOR = 1e-40
 
 
 def bounds_table(
@@ -71,7 +69,7 @@ def bounds_table(
     epsilon : array_like of float, shape (E,)
         ε >= 0, nats.
     method : {"tight", "buckets"}, optional
-        "tight" (`pbdist.buckets.tight`) or the method of Meiser & Mohammadi 2018.
+        "tight" (`pbdist.pld`) or the method of Meiser & Mohammadi 2018.
     tolerance : float, optional
         With "tight": largest upper / lower - 1, by default 1e-3.
     buckets : int, optional
@@ -81,7 +79,7 @@ def bounds_table(
         Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
         "tight" it takes the place of the tolerance, and the grid does not evolve.
     keep_states : bool, optional
-        Whether to return the states too.
+        Whether to return the states too: with "tight" such as tell δ about as closely at every ε up to the largest.
     strict : bool, optional
         With "tight": whether a tolerance that is not reached is an error.
     together : bool, optional
@@ -191,33 +189,39 @@ def _tight_table(
     if reveals_nothing(parts) and not keep_states:
         width = TRIVIAL_WIDTH if precision.width is None else precision.width
         return without_loss(rounds, losses, method="tight", loss_width=width, half_width=None)
+    counts = factor_counts(parts)
+    states: dict[tuple[Direction, int], PairState] = {}
+    known: tuple[FloatArray, FloatArray] | None = None
+    kept_width = math.inf
+    if keep_states:
+        kept = kept_states(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
+        states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
+        known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
     found = tight_bounds(
-        factor_counts(parts),
+        counts,
         rounds,
         losses,
         tolerance=precision.tolerance,
         width=precision.width,
         buckets=precision.buckets,
         strict=strict and not reveals_nothing(parts),
-        keep_states=keep_states,
         together=together,
         floor=floor,
         excuses=excuses,
+        known=known,
     )
     if reveals_nothing(parts):
-        return without_loss(
-            rounds, losses, method="tight", loss_width=found.width, half_width=None, states=found.states
-        )
+        return without_loss(rounds, losses, method="tight", loss_width=found.width, half_width=None, states=states)
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,
         method="tight",
-        loss_width=found.width,
+        loss_width=kept_width if precision.width is None and kept_width < math.inf else found.width,
         half_width=None,
         delta_lower=delta_below(found.log_lower),
         delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
         log_delta_lower=found.log_lower,
         log_delta_upper=found.log_upper,
-        states=found.states,
+        states=states,
         within=found.within,
     )

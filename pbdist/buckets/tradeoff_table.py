@@ -1,7 +1,11 @@
-"""Trade-off curves and total variation of a mechanism: δ is bounded where the curve needs it."""
+"""Trade-off curves and total variation of a mechanism.
+
+A curve is read off a kept state (`pbdist.buckets.tradeoff_state`); that of untruncated Gaussian noise, whose δ is a
+closed form, and what no ladder serves, from δ at the ε where the curve needs it.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +14,12 @@ import numpy as np
 from pbdist.buckets.arguments import check_totals, checked_components, checked_compositions, checked_precision
 from pbdist.buckets.table import bounds_table
 from pbdist.buckets.tradeoff import LARGEST_EPSILON, SupportCurve, Wholes, wholes_of
+from pbdist.buckets.tradeoff_state import state_tradeoff
 from pbdist.errors import InvalidInputError, PrecisionError, shown
-from pbdist.mechanisms import Pair
+from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.pld import factor_counts, kept_states
+from pbdist.pld.gaussian import gaussian_ratio
+from pbdist.pld.profile import loss_profile
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["CurveTable", "checked_errors", "total_variation_table", "tradeoff_table", "variation_of"]
@@ -20,6 +28,11 @@ __all__ = ["CurveTable", "checked_errors", "total_variation_table", "tradeoff_ta
 _FIRST_LOOK, _CUTS = 33, 6
 #: How often intervals are cut in a row without bringing the bounds a third closer.
 _PATIENCE = 5
+#: Parts of the tolerance that states are first asked for, and then.
+_FINER = (1.0, 0.1)
+#: Tilts at which a reach is looked for, and the smallest one, nats.
+_TILTS: FloatArray = np.geomspace(1e-4, 1e4, 65)
+_SMALLEST_REACH = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,8 +103,9 @@ def tradeoff_table(
     alpha = checked_errors(type_one_error)
     gap = checked_precision(tolerance, None, None).tolerance
     lower, upper = (np.empty((len(Direction), rounds.size, alpha.size)) for _ in range(2))
+    known = _by_states(parts, rounds, alpha, gap)
     for row, r in enumerate(rounds.tolist()):
-        lower[:, row], upper[:, row] = _Search(parts, r, gap).bounds(alpha)
+        lower[:, row], upper[:, row] = known[r] if r in known else _Search(parts, r, gap).bounds(alpha)
     return CurveTable(rounds, alpha, lower, upper)
 
 
@@ -125,6 +139,39 @@ def variation_of(
     if any((whole.total_lower, whole.total_upper) != (1.0, 1.0) for whole in wholes.values()):
         return lower, upper
     return np.full(2, float(np.max(lower))), np.full(2, float(np.min(upper)))
+
+
+def _by_states(
+    parts: Sequence[tuple[Pair, int]], rounds: IntArray, alpha: FloatArray, tolerance: float
+) -> dict[int, tuple[FloatArray, FloatArray]]:
+    """Return lower and upper bounds, shape (2, K), of those r of which states tell the curve closely enough."""
+    counts = factor_counts(parts)
+    found: dict[int, tuple[FloatArray, FloatArray]] = {}
+    if gaussian_ratio(counts) is not None:
+        return found
+    for finer in _FINER:
+        wanted = np.array([r for r in np.unique(rounds).tolist() if r not in found])
+        if not wanted.size:
+            break
+        # δ at most is 1, so that what it is off by relatively it is off by at most.
+        aim, floor = max(0.5 * finer * tolerance, 1e-9), 0.05 * finer * tolerance
+        reach = _rough_reach(counts, int(wanted[-1]), floor)
+        for r, state in kept_states(counts, wanted, np.array([reach]), tolerance=aim, floor=floor).states.items():
+            wholes = wholes_of(parts, r)
+            lower, upper = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
+            if max(float(np.max(high - low)) for low, high in zip(lower, upper, strict=True)) <= tolerance:
+                found[r] = np.stack(lower), np.stack(upper)
+    return found
+
+
+def _rough_reach(counts: Mapping[ElementaryPair, int], rounds: int, floor: float) -> float:
+    """Return an ε at which δ is about `floor` at most in both directions, by Chernoff's bound; no bound rests on it."""
+    profiles = [(loss_profile(pair, 1.0, 1.0), count) for pair, count in counts.items()]
+    reach = 0.0
+    for tilts in (_TILTS, -1.0 - _TILTS):
+        cumulant = sum(count * profile.moments(tilts)[0] for profile, count in profiles if profile.loss.size)
+        reach = max(reach, float(np.min((rounds * cumulant - math.log(floor)) / _TILTS)))
+    return min(max(reach, _SMALLEST_REACH), LARGEST_EPSILON)
 
 
 class _Search:

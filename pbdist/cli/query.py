@@ -8,8 +8,10 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.exits import MISSED
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import page
+from pbdist.cli.precision import telling
 
 if TYPE_CHECKING:
     from pbdist.query import Study
@@ -20,11 +22,13 @@ __all__ = ["add_to"]
 _ABOUT = """\
 Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. Each of
 them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A stored
-point is answered as it is stored; any other one by what is proved from the stored ones, or not at all."""
+point is answered as it is stored; any other one by what is proved from the stored ones, or not at all. A line on
+stderr says which answers are wider than the study's tolerance."""
 _EXITS = """\
 exit codes:
     0  answered
     2  not answerable from what is stored, or something in the input is wrong: the one line on stderr says what
+    3  answered, with --strict: an answer is wider than the study's tolerance
   130  interrupted
 """
 _NUMBERS = {
@@ -74,6 +78,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--each", action="store_true", help="both directions, not the larger of them, of several answers"
     )
     parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with code 3 if an answer is wider than the study's tolerance"
+    )
     parser.set_defaults(action=_query)
 
 
@@ -85,11 +92,14 @@ def _factor(text: str) -> float | str:
 
 
 def _query(options: argparse.Namespace) -> int:
-    if not options.refine:
-        return _answer(options)
-    # It holds the store while it adds to it.
-    with in_good_order():
-        return _answer(options)
+    with telling() as missed:
+        if not options.refine:
+            code = _answer(options)
+        else:
+            # It holds the store while it adds to it.
+            with in_good_order():
+                code = _answer(options)
+    return MISSED if options.strict and missed and not code else code
 
 
 def _answer(options: argparse.Namespace) -> int:
@@ -98,6 +108,7 @@ def _answer(options: argparse.Namespace) -> int:
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
     from pbdist.query.answer_tables import answers_as_json, answers_table
+    from pbdist.query.wide import check_strict
 
     gc.freeze()
     gc.enable()
@@ -110,6 +121,7 @@ def _answer(options: argparse.Namespace) -> int:
             f" {', '.join('--' + name.replace('_', '-') for name in asked) or 'none'}"
         )
     study = open_study(options.store)
+    check_strict(study.spec, options.strict)
     single = all(len(values) == 1 for values in (*asked.values(), *numbers.values()))
     if single and "delta" not in asked:
         point = {name: values[0] for name, values in asked.items()}
@@ -157,20 +169,25 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
             return replace(found, asked_exp_epsilon=given)
         except OffGridError:
             pass  # Answered, or refused, by what is near.
-    bounds = study.delta(options.mechanism, **point, **noise, refine=options.refine, direction="each")
+    asked = {"epsilon": None, "exp_epsilon": None, **point, "refine": options.refine}
+    bounds, _ = study.queries.delta(options.mechanism, noise, **asked, direction="each")
+    # Judged, and told of, as the study is.
+    judged = study.delta(options.mechanism, **point, **noise, direction=study.spec.direction).within_tolerance
     values = {
         "delta_lower": bounds.lower,
         "delta_upper": bounds.upper,
         "log_delta_lower": bounds.log_lower,
         "log_delta_upper": bounds.log_upper,
     }
+    told: dict[str, Any] = {name: tuple(value.tolist()) for name, value in values.items()}
     return Bounds(
         setting=study.describe(options.mechanism, **noise),
         compositions=point["compositions"],
         epsilon=epsilon,
         directions=tuple(direction.value for direction in Direction),
         asked_exp_epsilon=given,
-        **{name: tuple(value.tolist()) for name, value in values.items()},
+        within_tolerance=None if judged is None else bool(judged.all()),
+        **told,
     )
 
 

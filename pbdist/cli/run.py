@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pbdist.cli.exits import EXIT_CODES
+from pbdist.cli.exits import EXIT_CODES, MISSED
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import page
 from pbdist.errors import InvalidInputError, PbdistError
@@ -48,6 +48,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("--log", metavar="PATH", type=Path, help="append what happens, one JSON object a line")
     parser.add_argument("--report", metavar="PATH.html", type=Path, help="save Dask's performance report")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with code 3 if the tolerance is missed at a point that was asked for",
+    )
     parser.set_defaults(action=_run)
 
 
@@ -55,6 +60,8 @@ def _run(options: argparse.Namespace) -> int:
     from pbdist.study import load_study
 
     study = load_study(options.study)
+    if options.strict and not any(map(study.seeks_tolerance, study.cells)):
+        raise InvalidInputError("--strict: expected a study with a tolerance, got one without")
     store = options.store or f"data/{study.name}.zarr"
     for option in ("log", "report"):
         _check_outside(store, f"--{option}", getattr(options, option))
@@ -78,9 +85,9 @@ def _run(options: argparse.Namespace) -> int:
         stored = run_study(study, store, executor, lambda event: _tell(listeners, event), patience=patience)
     console = page()
     _print_targets(console, study, stored.place)
-    _print_precision(console, study, stored.place)
+    missed = _print_precision(console, study, stored.place)
     console.print(f"store: {store}", markup=False, highlight=False, soft_wrap=True)
-    return 0
+    return MISSED if options.strict and missed else 0
 
 
 def _tell(listeners: "list[Callable[[Event], None]]", event: "Event") -> None:
@@ -136,11 +143,13 @@ def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> No
         console.print(targets_table(study, target, judge_target(opened, target)))
 
 
-def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> None:
-    if study.tolerance is None or not any(map(study.seeks_tolerance, study.cells)):
-        return
+def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> int:
+    """Tell how far the tolerance was reached; return at how many points it was missed."""
+    if study.sought is None or not any(map(study.seeks_tolerance, study.cells)):
+        return 0
     from pbdist.query import open_study, reached_precision
     from pbdist.query.tables import precision_line
 
-    line = precision_line(study.tolerance, reached_precision(open_study(store)))
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
+    found = reached_precision(open_study(store), study)
+    console.print(precision_line(study.sought, found), markup=False, highlight=False, soft_wrap=True)
+    return found.missed

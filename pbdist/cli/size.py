@@ -5,7 +5,9 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pbdist.cli.exits import MISSED
 from pbdist.cli.output import page
+from pbdist.cli.precision import telling
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,10 +77,21 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     parser.add_argument("--store", metavar="STORE", help="a store to ask first: a path or s3://BUCKET/PREFIX")
     parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with code 3 if what is refuted is smaller by more than the tolerance",
+    )
     parser.set_defaults(action=_size)
 
 
 def _size(options: argparse.Namespace) -> int:
+    with telling() as missed:
+        code = _sized(options)
+    return MISSED if options.strict and missed and not code else code
+
+
+def _sized(options: argparse.Namespace) -> int:
     from pbdist.errors import InvalidInputError
     from pbdist.query.size_tables import sized_as_json, sized_table
 

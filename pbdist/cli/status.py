@@ -67,6 +67,12 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
     if found.refinements:
         yield f"added by queries: {found.refined_points:,} points in {found.refinements:,} refinements"
+    if found.precision is not None and first.study.sought is not None:
+        from pbdist.query.tables import precision_line
+
+        yield f"tolerance: {precision_line(first.study.sought, found.precision)}"
+        if found.precision.unreadable:
+            yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
     yield f"driver: {found.driver.describe() if found.driver else 'none at work'}"
     failed = [(part, item) for part in found.parts for item in part.failed]
     for part, cell in failed[:_MOST_TOLD]:

@@ -36,6 +36,8 @@ _CELLS, _LONG = 48, (1 << 12, 1 << 13, 1 << 14)
 _ENOUGH, _RARE_ENOUGH = 4.0, 64.0
 #: So many bits less may be lost where a result is not known well.
 _CARE = 10.0
+#: A factor below this may be no full float.
+_SMALLEST_FACTOR = 2.0**-1000
 #: What underflow adds to a tilted result, at most.
 _UNDERFLOW = 2.0**-500
 
@@ -77,6 +79,7 @@ def convolve_by_tilts(
     return None
 
 
+@np.errstate(over="ignore")
 def _known_well(values: FloatArray, bound: FloatArray, needs: Needs, level: Level, cell: int) -> bool:
     """Whether the bounds add little to the masses beyond each element, in both directions."""
     error, mass, allowance = bound.max(axis=0), values.max(axis=0), needs.allowance
@@ -182,6 +185,8 @@ def _run(x: _Stack, y: _Stack, plan: Sequence[Run], out: tuple[FloatArray, Float
         back = np.exp2((run.top_x + run.top_y) - run.tilt * np.arange(float(part.start), float(part.stop)))
         np.multiply(inverse(spectrum, length)[:, part], back, out=values[:, part])
         np.multiply((error * norms + underflow)[:, None], back, out=bound[:, part])
+        # A factor that is no full float loses digits of what it multiplies, however large that is.
+        bound[:, part][:, back < _SMALLEST_FACTOR] = np.inf
 
 
 def _outside(cells: FloatArray, parts: Sequence[tuple[int, int]]) -> BoolArray:

@@ -1,23 +1,17 @@
 """Gaussian noise added to a query."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
-from pbdist.mechanisms.masses import LossMasses
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
+from pbdist.mechanisms.rounding import UNIT_ROUNDOFF
 from pbdist.mechanisms.tails import log_moment_of_tail, picture_points, rounded_up
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["Gaussian"]
-
-#: Cells of stacked pairs that are handled at a time.
-_STACKED_CELLS = 16384
 
 
 @dataclass(frozen=True)
@@ -48,61 +42,6 @@ class Gaussian(AdditiveNoise):
         if self.truncate is not None or points is None:
             return None
         return points, -((points - 0.5 * variance) ** 2) / (2.0 * variance)
-
-    @classmethod
-    def stacked_loss_masses(cls, pairs: Sequence["Gaussian"], edges: FloatArray) -> LossMasses:
-        """Masses of many untruncated pairs on common loss cells.
-
-        Parameters
-        ----------
-        pairs : sequence of Gaussian
-            k pairs, none truncated.
-        edges : ndarray, shape (m,)
-            Loss edges in nats, finite and increasing.
-
-        Returns
-        -------
-        LossMasses
-            Row by row those of `loss_masses`, but for rounding: cells of shape (k, m + 1), no atoms (shape (k, 0)), and
-            one loss error for all.
-
-        Raises
-        ------
-        InvalidInputError
-            If a pair is truncated.
-        """
-        if any(pair.truncate is not None for pair in pairs):
-            raise InvalidInputError("Gaussian.truncate: expected pairs without truncation, got a truncated one")
-        scales = np.array([[pair.scale] for pair in pairs]).reshape(-1, 1)
-        sensitivities = np.array([[pair.sensitivity] for pair in pairs]).reshape(-1, 1)
-        shape = (len(pairs), edges.size + 1)
-        bounds = [np.empty(shape) for _ in range(4)]
-        # Few rows at a time, so that what is computed on the way stays in the cache.
-        rows = max(1, _STACKED_CELLS // shape[1])
-        for start in range(0, len(pairs), rows):
-            block = slice(start, start + rows)
-            scale, s = scales[block], sensitivities[block]
-            ends = np.empty((scale.size, edges.size + 2))
-            ends[:, 0], ends[:, -1] = np.inf, -np.inf
-            # As in `_location`.
-            ends[:, 1:-1] = 0.5 * s - scale * (scale / s) * edges
-            mass, error = gaussian_interval(ends[:, 1:], ends[:, :-1], scale, np.stack((np.zeros_like(s), s)))
-            occupied = ends[:, 1:] < ends[:, :-1]
-            around = MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied)
-            bounds[0][block], bounds[2][block] = around.lower
-            bounds[1][block], bounds[3][block] = around.upper
-        largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
-        none = MassBounds(np.zeros((len(pairs), 0)), np.zeros((len(pairs), 0)))
-        return LossMasses(
-            cells_a=MassBounds(bounds[0], bounds[1]),
-            cells_b=MassBounds(bounds[2], bounds[3]),
-            atom_loss=np.zeros((len(pairs), 0)),
-            atoms_a=none,
-            atoms_b=none,
-            only_a=MassBounds.zeros(1),
-            only_b=MassBounds.zeros(1),
-            loss_error=max((pair._location_error(largest) for pair in pairs), default=0.0),
-        )
 
     def interval(
         self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0

@@ -165,10 +165,6 @@ class ElementaryPair(Pair):
         """
         return math.inf
 
-    def rough_log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
-        """Upper bound of the same as `log_tail_moment`, where there is one that takes less time; else that itself."""
-        return self.log_tail_moment(tilt, loss, direction)
-
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         """Masses of (A, B) as `scaled_loss_masses` returns them; without factors where no mechanism knows better."""
         return ScaledLossMasses.unscaled(self.loss_masses(edges))

@@ -100,7 +100,3 @@ class Reversed(ElementaryPair):
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
         """That of the pair in the other direction."""
         return self.pair.log_tail_moment(tilt, loss, _OTHER[direction])
-
-    def rough_log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
-        """That of the pair in the other direction."""
-        return self.pair.rough_log_tail_moment(tilt, loss, _OTHER[direction])

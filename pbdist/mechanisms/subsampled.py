@@ -12,7 +12,7 @@ from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_inter
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import log_moment_of_lines, log_moment_of_tail, picture_points, rounded_up, steepest_tilt
+from pbdist.mechanisms.tails import log_moment_of_lines, picture_points, rounded_up, steepest_tilt
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SubsampledGaussian"]
@@ -172,23 +172,6 @@ class SubsampledGaussian(ElementaryPair):
         if direction is Direction.A_TO_B:
             return self._moment_below_chords(power, start, points)
         return self._moment_below_tangents(power, start, points)
-
-    def rough_log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
-        """As `log_tail_moment`, with a single line from `loss` on: of slope 1, or the tangent of -L there."""
-        side = 1.0 if direction is Direction.A_TO_B else -1.0
-        start = self._gain_beyond(side * loss, -side)
-        if not math.isfinite(start):
-            return math.inf
-        losses, error = self._loss(np.array([start]))
-        level, slope, power = float(losses[0]), 1.0, tilt + 1.0
-        if direction is Direction.B_TO_A:
-            slope, power = math.exp(math.log(self.rate) + start - level) * (1.0 + 8.0 * error), tilt
-        ratio = self.sensitivity / self.scale
-        tail = log_moment_of_tail(power * slope, side * -0.5 * ratio * ratio, ratio, side * start)
-        if tail == -math.inf:
-            return tail
-        terms = (power * side * level, -power * slope * side * start, tail)
-        return math.fsum(terms) + 4.0 * power * error + 16.0 * UNIT_ROUNDOFF * math.fsum(map(abs, terms))
 
     @property
     def _deepest(self) -> float:

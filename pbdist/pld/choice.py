@@ -1,8 +1,7 @@
 """Which lattices: spacing, far part and window of a leaf, from a rough picture of its losses. Nothing here is a bound.
 
 A lattice of spacing h adds h²/6 to the variance of every leaf's loss above, and takes h²/12 from it below; so does
-every coarsening, relative to the variance then reached. Adding a variance v moves ln δ by at most about v (θ(θ+1) +
-1/V + 1/√V) / 2 at an ε whose saddle point is θ, with the variance V there.
+every coarsening, relative to the variance then reached. How much that moves ln δ is told in `exponents`.
 """
 
 import math
@@ -14,7 +13,9 @@ import numpy as np
 from pbdist.pld.ladder import Limits
 from pbdist.pld.leaf import Lattice
 from pbdist.pld.profile import LossProfile
-from pbdist.types import FloatArray, IntArray
+from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_EPSILON
+from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
 
@@ -22,10 +23,8 @@ __all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
 MOST_PLACES = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
 _OF_SPACING, _OF_FAR = 0.6, 0.25
-#: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
-_OF_FLOOR = 0.2
-#: Saddle points are looked for at these.
-_TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 129)))
+#: A spacing where the picture tells none, nats.
+_ANY_SPACING = 1e-3
 #: What is cut so many nats above the largest ε, besides -ln of the tolerance, adds hardly anything; and at most. For
 #: the mean of e^{-loss} under A is 1: of mass that becomes infinite at a loss l only a part e^{ε-l} would come back.
 _MARGIN, _WIDEST_MARGIN = 4.6, 25.0
@@ -51,40 +50,24 @@ class Chosen:
     limits: Limits
 
 
-def chosen_spacings(
-    profiles: Sequence[tuple[LossProfile, int]], rounds: IntArray, epsilon: FloatArray, tolerance: float, floor: float
-) -> FloatArray:
+def chosen_spacings(question: Question, rounds: IntArray) -> FloatArray:
     """About the largest spacings with which the bounds meet: of the state of 1, 2, 4, .. rounds.
 
-    A state of 2^j rounds occurs r / 2^j times in one of r.
+    A state of 2^j rounds occurs r / 2^j times in one of r. The spacing is `_ANY_SPACING` where the picture tells none.
     """
-    tilts = _TILTS
-    cumulants = [np.zeros(tilts.size) for _ in range(3)]
-    for profile, count in profiles:
-        if profile.loss.size:
-            values = profile.cumulants(tilts)
-            cumulants = [total + count * value for total, value in zip(cumulants, values, strict=True)]
-    k, mean, variance = cumulants
-    leaves = sum(count for _, count in profiles)
-    doublings = int(np.max(rounds)).bit_length()
-    allowed = np.full(doublings, np.inf)
-    stages = 1.0 + 0.5 * math.log2(int(np.max(rounds)) * leaves)
+    top, leaves = int(np.max(rounds)), question.leaves
+    allowed = np.full(top.bit_length(), np.inf)
+    stages = 1.0 + 0.5 * math.log2(top * leaves)
+    parts = 2.0 ** np.arange(allowed.size)
+    directions = question.directions if not question.together else (Direction.A_TO_B,)
     for r in rounds.tolist():
-        tilt = np.interp(epsilon / r, mean, tilts)
-        v = np.maximum(r * np.interp(tilt, tilts, variance), 1e-300)
-        exponent = r * np.interp(tilt, tilts, k) - tilt * epsilon
-        log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * v))
-        told = tilt < tilts[-1]
-        if not told.any():
-            continue
-        # Of what lies below the floor, it need only be proved.
-        allowed_error = np.maximum(tolerance, _OF_FLOOR * (math.log(floor) - log_delta))
-        sharpness = 0.5 * (tilt * (tilt + 1.0) + 1.0 / v + 1.0 / np.sqrt(v)) / allowed_error
-        sharpest = float(np.max(sharpness[told]))
-        parts = 2.0 ** np.arange(doublings)
-        each = _OF_SPACING * parts / (0.25 * r * leaves * sharpest * stages)
-        allowed = np.where(parts <= r, np.minimum(allowed, each), allowed)
-    result: FloatArray = np.sqrt(allowed)
+        for direction in directions:
+            saddles = question.saddle_points(direction, r)
+            sharpest = saddles.sharpness(question.tolerance, max(question.floor, 1e-250))
+            if sharpest > 0.0:
+                each = _OF_SPACING * parts / (0.25 * r * leaves * sharpest * stages)
+                allowed = np.where(parts <= r, np.minimum(allowed, each), allowed)
+    result: FloatArray = np.where(np.isfinite(allowed), np.sqrt(allowed), _ANY_SPACING)
     return result
 
 
@@ -96,6 +79,7 @@ def chosen_lattices(
     *,
     tolerance: float,
     floor: float,
+    most: int = MOST_PLACES,
 ) -> Chosen | None:
     """Choose the lattices of a spacing, None where they would be too large.
 
@@ -110,18 +94,20 @@ def chosen_lattices(
     spacings : ndarray
         Of the state of 1, 2, 4, .. rounds, nats.
     tolerance, floor : float
+    most : int, optional
+        Places, at most: where there were more the spacing is wider.
     """
     spacing = float(spacings[0])
     leaves = top * sum(count for _, count in profiles)
     lost = 0.1 * tolerance * max(floor, 1e-290)
-    largest += min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
+    largest = min(largest, LARGEST_EPSILON) + min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
     lattices = {profile.lattice for profile, _ in profiles}
     lattice = lattices.pop() if len(lattices) == 1 else 0.0
     if lattice > _WIDEST:
         # Of such losses one alone reveals the input.
         lattice = 0.0
     step = math.sqrt(12.0 * _OF_FAR * tolerance / max(math.log2(leaves), 1.0))
-    pictures = [_Picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
+    pictures = [_picture(profile, lost / leaves, leaves, largest) for profile, _ in profiles]
     if lattice > 0.0:
         spacing, coarse, cores = lattice, 1, [0.0] * len(pictures)
         spacings = np.maximum(spacings, lattice)
@@ -136,9 +122,9 @@ def chosen_lattices(
         )
         if coarse == 1:
             places = max(picture.above + picture.below for picture in pictures) / spacing
-        if places > 0.5 * MOST_PLACES:
+        if places > 0.5 * most:
             # As fine as can be, whatever that tells.
-            spacing *= 4.0 * places / MOST_PLACES
+            spacing *= 4.0 * places / most
             coarse, cores = _far_part(pictures, spacing, step)
     result = []
     for picture, core in zip(pictures, cores, strict=True):
@@ -199,7 +185,6 @@ class _Picture:
             return
         u = np.where(kept, np.exp(np.minimum(log_u - log_u[kept].max(), 0.0)), 0.0)
         u /= u.sum()
-        mean = float(u @ loss)
         size = np.abs(loss)
         order = np.argsort(size)
         self.loss = size[order]
@@ -218,23 +203,36 @@ class _Picture:
         beside = np.array([np.append(0.0, between), np.append(between, 0.0)])
         self._slopes = np.where(kept, beside, 0.0)[:, order]
         self._apart = np.array([np.append(0.0, apart), np.append(apart, 0.0)])[:, order]
-        self.u, self.mean, self.places = u[order], mean, loss[order]
+        self._farthest = float(np.max(self._apart))
+        # The deviation of what lies within each size.
+        weights = np.maximum(np.cumsum(u[order]), 1e-300)
+        inner = np.cumsum(u[order] * loss[order]) / weights
+        self._variance = np.maximum(np.cumsum(u[order] * loss[order] ** 2) / weights - inner**2, 0.0)
+        self._steepest = np.max(self._slopes, axis=0)
 
     def core(self, wide: float, step: float) -> float:
         """Return the loss from which on a spacing will do."""
         if self.loss.size == 0:
             return 0.0
         # Atoms that are farther apart than the spacing tell nothing of the slope.
-        slope = 0.5 + np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
-        steep = slope * wide > step
+        slope = self._steepest
+        if self._farthest > wide:
+            slope = np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
+        steep = (0.5 + slope) * wide > step
         last_steep = float(self.loss[np.flatnonzero(steep)[-1]]) if steep.any() else 0.0
-        # The deviation of what lies within each size.
-        weights = np.cumsum(self.u)
-        mean = np.cumsum(self.u * self.places) / np.maximum(weights, 1e-300)
-        variance = np.cumsum(self.u * self.places**2) / np.maximum(weights, 1e-300) - mean**2
-        usual = self.rarity > (_RARE * step) ** 2 * np.maximum(variance, 0.0) / wide**2
+        usual = self.rarity > (_RARE * step) ** 2 * self._variance / wide**2
         last_usual = float(self.loss[np.flatnonzero(usual)[-1]]) if usual.any() else 0.0
         return max(last_steep, last_usual)
+
+
+def _picture(profile: LossProfile, lost: float, leaves: int, largest: float) -> _Picture:
+    """Return the picture of a profile, the last one again if that is asked for."""
+    asked = lost, leaves, largest
+    if asked not in profile.pictures:
+        profile.pictures.clear()
+        profile.pictures[asked] = _Picture(profile, lost, leaves, largest)
+    found: _Picture = profile.pictures[asked]
+    return found
 
 
 def _reach(sizes: FloatArray, beyond: FloatArray, lost: float, leaves: int, largest: float) -> float:

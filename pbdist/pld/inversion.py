@@ -1,127 +1,274 @@
-"""ε as a function of δ, read off the states of a ladder."""
+"""ε as a function of δ, from both sides: read off few frequencies, or off the state of a ladder.
+
+δ(ε) does not rise with ε. So any ε at which the upper bound on δ is at most δ is an upper bound, and any ε at which the
+lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in ``docs/pld.md``).
+"""
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.profile import loss_profile
-from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
+from pbdist.pld.cost import frequency_cost
+from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio
+from pbdist.pld.logarithms import log_above, log_below
+from pbdist.pld.many_rounds import point_reader
+from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_EPSILON as LARGEST_READ
+from pbdist.pld.reading import lower_deltas, upper_deltas
+from pbdist.pld.revealed import log_revealed_mass
 from pbdist.pld.state import PairState
-from pbdist.pld.table import MOST_LEAVES, MOST_PAIRS, climbed
-from pbdist.types import Direction, FloatArray
+from pbdist.pld.table import climbed, serves
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["ladder_epsilon"]
+__all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
 
-#: Climbs at most, and by how much the spacing shrinks at least and at most.
-_CLIMBS, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
-#: Points of one look between two ε, and looks.
-_POINTS, _LOOKS = 17, 9
+#: No ε beyond this is looked for.
+LARGEST_EPSILON = 1e9
+#: Part of the tolerance that is aimed at.
+_AIM = 0.1
+#: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
+_PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
+#: Points of one look between two ε, looks at most, and the part of the aim that they need not tell.
+_POINTS, _LOOKS, _FINE = 17, 16, 0.02
 #: No ladder looks for a smaller δ.
 _LEAST_DELTA = 1e-120
-#: Brackets of δ, relative, that a first climb aims at.
+#: Brackets of δ, relative, that passes aim at.
 _FINEST, _COARSEST = 2e-6, 1e-2
+#: Largest ε of each rough look.
+_LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
+#: How far from the guess few frequencies are read, as a factor.
+_APART = 1.25
+
+#: Logarithms of a lower and of an upper bound on the larger δ of some directions at every ε.
+_Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
-def ladder_epsilon(
+@dataclass(frozen=True, eq=False)
+class EpsilonBounds:
+    """Bounds on the smallest ε with which δ is met, nats; shape (2, R, D), first axis A||B, B||A.
+
+    δ is not met at any ε below ``lower`` and is met at ``upper``, which is infinite where no ε meets it.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+
+
+def epsilon_table(
     counts: Mapping[ElementaryPair, int],
-    rounds: int,
-    delta: float,
-    axes: tuple[int, ...],
+    rounds: IntArray,
+    delta: FloatArray,
     *,
-    guess: float,
-    slope: float,
-    aim: float,
-) -> tuple[float, float] | None:
-    """Bound the smallest ε with which the larger δ of some directions is at most `delta`, after a number of rounds.
-
-    Every ε at which the upper bound on δ is at most `delta` is an upper bound, every one at which the lower bound
-    exceeds it a lower one, however it is found.
+    tolerance: float,
+    together: bool = False,
+) -> EpsilonBounds:
+    """Bound ε for every r and δ.
 
     Parameters
     ----------
     counts : mapping of ElementaryPair to int
-    rounds : int
-    delta : float
-    axes : tuple of int
-        0 for A||B, 1 for B||A.
-    guess, slope : float
-        About ε, nats, and the slope of ln δ there, below 0.
-    aim : float
-        Largest upper / lower - 1.
-
-    Returns
-    -------
-    (float, float) or None
-        0 where nothing is known from below, infinity from above; None where the ladder does not serve.
+        What one round consists of.
+    rounds : ndarray of int64, shape (R,)
+    delta : ndarray, shape (D,)
+        δ, above 0 and below 1.
+    tolerance : float
+        ``upper / lower - 1`` that is aimed at.
+    together : bool, optional
+        Whether one ε is sought for both directions, with which the larger δ is met; it is returned for both.
     """
-    leaves = rounds * sum(counts.values())
-    if (
-        not 0.0 < guess <= 0.5 * LARGEST_EPSILON
-        or leaves > MOST_LEAVES
-        or len(counts) > MOST_PAIRS
-        or delta < _LEAST_DELTA
-    ):
-        return None
-    tolerance = min(max(_GOAL * aim * guess * -slope, _FINEST), _COARSEST)
-    directions = tuple(tuple(Direction)[axis] for axis in axes)
-    # Rare losses may move ε far from what a rough picture tells.
-    largest = min(4.0 * guess, LARGEST_EPSILON)
-    asked = np.array([guess])
-    profiles = [(loss_profile(pair, guess / (rounds * sum(counts.values()))), count) for pair, count in counts.items()]
-    spacings = chosen_spacings(profiles, np.array([rounds]), asked, tolerance, min(1e-3 * delta, 1e-6))
-    if not np.all(np.isfinite(spacings)):
-        return None
-    low, high = 0.0, math.inf
-    for _ in range(_CLIMBS):
-        chosen = chosen_lattices(profiles, rounds, largest, spacings, tolerance=tolerance, floor=1e-3 * delta)
-        if chosen is None:
-            return (low, high) if high < math.inf else None
-        state = next((state for _, state in climbed(counts, chosen, [rounds], directions)), None)
-        if state is None:
-            return None
-        new_low, new_high = _ends(state, directions, delta, largest)
-        low, high = max(low, new_low), min(high, new_high)
-        if high == 0.0 or high - low <= aim * high < math.inf or high == math.inf:
-            break
-        ratio = (high - low) / (aim * high)
-        spacings = spacings * min(max(math.sqrt(_GOAL / ratio), _MOST), _LEAST)
-        tolerance = max(tolerance * min(_GOAL / ratio, 1.0), _FINEST)
-    return low, high
+    shape = (2, rounds.size, delta.size)
+    lower, upper = np.zeros(shape), np.full(shape, np.inf)
+    symmetric = all(pair.symmetric for pair in counts)
+    axes: list[tuple[int, ...]] = [(0,)] if symmetric else ([(0, 1)] if together else [(0,), (1,)])
+    for row, r in enumerate(rounds.tolist()):
+        for column, asked in enumerate(delta.tolist()):
+            for which in axes:
+                search = _Search(counts, r, asked, tuple(tuple(Direction)[axis] for axis in which), _AIM * tolerance)
+                lower[which, row, column], upper[which, row, column] = search.bounds()
+    if symmetric:
+        lower[1], upper[1] = lower[0], upper[0]
+    return EpsilonBounds(lower, upper)
 
 
-def _ends(state: PairState, directions: tuple[Direction, ...], delta: float, largest: float) -> tuple[float, float]:
-    """Find the largest ε at which δ certainly exceeds `delta`, and the smallest at which it certainly does not."""
-    slack = 8.0 * UNIT_ROUNDOFF
+class _Search:
+    """The search for one r and δ; of some directions the larger δ is to be met."""
 
-    def exceeds(epsilon: FloatArray) -> FloatArray:
-        lower = np.max([lower_deltas(state, epsilon, direction) for direction in directions], axis=0)
-        return np.asarray(lower > delta * (1.0 + slack))
+    def __init__(
+        self,
+        counts: Mapping[ElementaryPair, int],
+        rounds: int,
+        delta: float,
+        directions: tuple[Direction, ...],
+        aim: float,
+    ) -> None:
+        self._counts, self._rounds, self._delta = counts, rounds, delta
+        self._directions, self._aim = directions, aim
+        self._low, self._high = 0.0, math.inf
+        slack = 8.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(delta)))
+        #: The logarithm of δ, rounded down and up.
+        self._met, self._unmet = math.log(delta) - slack, math.log(delta) + slack
 
-    def misses(epsilon: FloatArray) -> FloatArray:
-        upper = np.max([upper_deltas(state, epsilon, direction) for direction in directions], axis=0)
-        return np.asarray(upper > delta * (1.0 - slack))
+    def bounds(self) -> tuple[float, float]:
+        """Return the largest ε that is known not to meet δ, or 0, and the smallest that is known to meet it."""
+        ratio = gaussian_ratio(self._counts)
+        if ratio is not None:
+            self._by_closed_form(ratio)
+            return self._low, self._high
+        revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
+        if max(revealed) > self._unmet:
+            return LARGEST_EPSILON, math.inf
+        guess, slope = self._guess()
+        question = self._question(guess, slope)
+        few = guess > 0.0 and frequency_cost(question, 0) is not None
+        if few:
+            self._by_frequencies(guess, slope)
+        if not self._done:
+            self._by_ladder(guess, slope)
+        return self._low, self._high
 
-    low, _ = _crossing(exceeds, largest)
-    _, high = _crossing(misses, largest)
-    return low, high
+    @property
+    def _done(self) -> bool:
+        return self._high == 0.0 or self._high - self._low <= self._aim * self._high < math.inf
 
+    def _question(self, epsilon: float, slope: float) -> Question:
+        tolerance = min(max(_GOAL * self._aim * epsilon * -slope, _FINEST), _COARSEST)
+        together = len(self._directions) > 1
+        return Question(
+            self._counts, np.array([self._rounds]), np.array([epsilon]), tolerance, 1e-3 * self._delta, together
+        )
 
-def _crossing(holds: Callable[[FloatArray], FloatArray], largest: float) -> tuple[float, float]:
-    """Return neighbouring ε of which the first fulfils a condition, or 0, and the second does not, or infinity."""
-    inner, outer = 0.0, largest
-    ends = holds(np.array([0.0, largest]))
-    if not ends[0]:
-        return 0.0, 0.0
-    if ends[1]:
-        return largest, math.inf
-    for _ in range(_LOOKS):
-        points = np.linspace(inner, outer, _POINTS)
-        held = holds(points[1:-1])
-        last = int(np.argmin(np.append(held, False)))
-        inner, outer = float(points[last]), float(points[last + 1])
-        if outer - inner <= 1e-12 * outer:
-            break
-    return inner, outer
+    def _guess(self) -> tuple[float, float]:
+        """Return about the ε that meets δ, and the slope of ln δ there, by rough looks."""
+        for largest in _LARGEST_LOOKED:
+            question = self._question(largest, -1.0)
+            found = [self._guess_of(question, direction) for direction in self._directions]
+            guess, slope = max(found)
+            if guess < largest:
+                break
+        if 0.0 < guess < LARGEST_EPSILON:
+            # Losses are seen best where they matter.
+            question = self._question(guess, slope)
+            guess, slope = max(self._guess_of(question, direction) for direction in self._directions)
+        return guess, slope
+
+    def _guess_of(self, question: Question, direction: Direction) -> tuple[float, float]:
+        infinite = sum(
+            count * (profile.only_a if direction is Direction.A_TO_B else profile.only_b)
+            for profile, count in question.profiles
+        )
+        left = self._delta + math.expm1(self._rounds * math.log1p(-min(infinite, 1.0 - 1e-16)))
+        exponents = question.exponents(direction)
+        guess = exponents.deepest(self._rounds, math.log(left) if left > 0.0 else -math.inf)
+        guess = min(max(guess, 0.0), LARGEST_EPSILON)
+        left = max(left, 1e-3 * self._delta)
+        tilt = float(exponents.saddle_points(self._rounds, np.array([guess])).tilt[0])
+        # Next to no tilt δ falls with the deviation.
+        variance = float(exponents.saddle_points(self._rounds, np.array([guess])).variance[0])
+        return guess, -max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3) * left / self._delta
+
+    def _by_closed_form(self, ratio: float) -> None:
+        def reader(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+            lower, upper = gaussian_bounds(ratio, np.array([self._rounds]), epsilon)
+            return lower[0], upper[0]
+
+        self._read(reader, 0.0, LARGEST_EPSILON)
+
+    def _by_frequencies(self, guess: float, slope: float) -> None:
+        finer = 1.0
+        for _ in range(_PASSES):
+            reader = point_reader(self._question(guess, slope), finer)
+            if reader is None:
+                return
+            before = self._low, self._high
+            self._read(reader, guess / _APART, guess * _APART)
+            if self._done:
+                return
+            low, high = self._low, self._high
+            if not 0.0 < low <= high < math.inf:
+                return
+            width = high - low
+            if before[1] - before[0] <= 1.1 * width:
+                return
+            guess = 0.5 * (low + high)
+            finer *= min(max(math.sqrt(_GOAL * self._aim * high / width), _MOST), _LEAST)
+
+    def _by_ladder(self, guess: float, slope: float) -> None:
+        """Climb ladders, each finer than the one before, where they serve."""
+        if not 0.0 <= guess <= 0.5 * LARGEST_READ or self._delta < _LEAST_DELTA:
+            return
+        question = self._question(max(guess, 1e-6), slope)
+        if not serves(question):
+            return
+        # Rare losses may move ε far from what a rough picture tells.
+        largest = min(max(4.0 * guess, 1e-3), LARGEST_READ)
+        tolerance = question.tolerance
+        spacings = chosen_spacings(question, question.rounds)
+        for _ in range(_PASSES):
+            chosen = chosen_lattices(
+                question.profiles, self._rounds, largest, spacings, tolerance=tolerance, floor=question.floor
+            )
+            if chosen is None:
+                return
+            states = climbed(self._counts, chosen, [self._rounds], self._directions)
+            state = next((power for _, power in states), None)
+            if state is None:
+                return
+            before = self._low, self._high
+
+            def reader(epsilon: FloatArray, state: PairState = state) -> tuple[FloatArray, FloatArray]:
+                lower = np.max([lower_deltas(state, epsilon, direction) for direction in self._directions], axis=0)
+                upper = np.max([upper_deltas(state, epsilon, direction) for direction in self._directions], axis=0)
+                return log_below(lower), log_above(upper)
+
+            self._read(reader, 0.0, largest)
+            low, high = self._low, self._high
+            if self._done or (low, high) == before:
+                return
+            if high == math.inf:
+                if largest == LARGEST_READ:
+                    return
+                largest = min(8.0 * largest, LARGEST_READ)
+                continue
+            ratio = (high - low) / (self._aim * high)
+            spacings = spacings * min(max(math.sqrt(_GOAL / ratio), _MOST), _LEAST)
+            tolerance = max(tolerance * min(_GOAL / ratio, 1.0), _FINEST)
+
+    def _read(self, reader: _Reader, begin: float, end: float) -> None:
+        """Move both ends to where the bounds cross δ between two ε."""
+        known: dict[float, tuple[float, float]] = {}
+
+        def bounds(epsilon: FloatArray) -> FloatArray:
+            asked = [value for value in epsilon.tolist() if value not in known]
+            if asked:
+                found = reader(np.array(asked))
+                known.update(zip(asked, zip(found[0].tolist(), found[1].tolist(), strict=True), strict=True))
+            return np.array([known[value] for value in epsilon.tolist()])
+
+        inner, _ = self._crossing(lambda epsilon: np.asarray(bounds(epsilon)[:, 0] > self._unmet), begin, end)
+        _, outer = self._crossing(lambda epsilon: np.asarray(bounds(epsilon)[:, 1] > self._met), begin, end)
+        self._low, self._high = max(self._low, inner), min(self._high, outer)
+
+    def _crossing(self, holds: Callable[[FloatArray], BoolArray], begin: float, end: float) -> tuple[float, float]:
+        """Return neighbouring ε of which the first fulfils a condition, or 0, and the second does not, or infinity."""
+        ends = holds(np.array([begin, end]))
+        if not ends[0]:
+            return 0.0, (begin if begin > 0.0 else 0.0)
+        if ends[1]:
+            return end, math.inf
+        inner, outer = begin, end
+        for _ in range(_LOOKS):
+            # By factors where they are far apart.
+            least = max(inner, 1e-6 * outer)
+            points = (np.geomspace if outer > 4.0 * least else np.linspace)(least, outer, _POINTS)[:-1]
+            points = points[points > inner]
+            held = holds(points)
+            last = int(np.argmin(np.append(held, False)))
+            every = np.concatenate(([inner], points, [outer]))
+            inner, outer = float(every[last]), float(every[last + 1])
+            if outer - inner <= _FINE * self._aim * outer:
+                break
+        return inner, outer

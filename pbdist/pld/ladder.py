@@ -18,6 +18,7 @@ from pbdist.fourier import Allowance
 from pbdist.pld.lattice import Dominating
 from pbdist.pld.product import Window, coarser_core, confined, product, within
 from pbdist.pld.state import PairState
+from pbdist.progress import report
 
 __all__ = ["Limits", "powers", "product_of"]
 
@@ -63,15 +64,19 @@ def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[t
     top = max(rounds)
     rungs: list[PairState] = [_confined(leaf, 1, top, limits)]
     wanted = sorted(set(rounds))
+    before = 0
     for r in wanted:
         while 1 << len(rungs) <= r:
             rungs.append(_next(rungs[-1], len(rungs), top, limits))
+            report("r =", 1 << (len(rungs) - 1), top)
         state: PairState | None = None
         reached = 0
         for bit in reversed(range(r.bit_length())):
             if r >> bit & 1:
                 reached += 1 << bit
                 state = rungs[bit] if state is None else _multiplied(state, rungs[bit], reached, top, limits)
+                report("r =", max(reached, before), top)
+        before = r
         if state is not None:
             yield r, state
 
@@ -131,7 +136,8 @@ def _depth(state: PairState, floor: float, largest: float) -> Window:
         reach = 0.0
         for row in rows:
             losses = row.losses
-            masses = (row.u * np.exp(sign * 0.5 * losses))[:: int(-sign)]
+            with np.errstate(over="ignore"):
+                masses = (row.u * np.exp(sign * 0.5 * losses))[:: int(-sign)]
             beyond = np.cumsum(masses)
             kept = int(np.searchsorted(beyond, floor))
             if kept < row.size:

@@ -82,6 +82,7 @@ class Dominating:
         """The masses of the product, from its vectors."""
         return Dominating(self.spacing, self.first + other.first, vectors[0])
 
+    @np.errstate(over="ignore")
     def cut(self, low: int, high: int) -> tuple["Dominating", float, float]:
         """The masses from `low` to `high`, and what becomes infinite: P_A mass at +∞, P_B mass at -∞.
 
@@ -123,6 +124,7 @@ class Dominating:
         low, high = _occupied(self.u)
         return replace(self, first=self.first + low, u=self.u[low:high])
 
+    @np.errstate(over="ignore")
     def sums(self) -> tuple[float, float]:
         """A* and B* of all places, from above."""
         half = 0.5 * self.losses
@@ -212,6 +214,7 @@ class Exact:
         label = self.label + other.label
         return Exact(self.spacing, self.first + other.first, label, own, foreign)._named_shortly()
 
+    @np.errstate(over="ignore")
     def cut(self, low: int, high: int) -> tuple["Exact", float, float]:
         """The events from `low` to `high`; and P_A from below and P_B from above of those above, as one event."""
         size = self.size
@@ -238,6 +241,7 @@ class Exact:
         low, high = _occupied(self.own)
         return self._part(low, high)
 
+    @np.errstate(over="ignore")
     def sums(self) -> tuple[float, float]:
         """P_A from below and P_B from above of all places."""
         half = 0.5 * self.labels

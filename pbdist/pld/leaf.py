@@ -29,6 +29,13 @@ _SMALLEST = 1e-300
 _KNOWN = (5e-13, 1e-11, 1e-9)
 #: .. of which the first is taken that adds no more than this to all masses together.
 _ADDED = 1e-13
+#: Cells up to this width, nats, are narrow.
+_NARROW = 1.0
+#: Where so small a share lies at one end, nearly all events may be next to the other one.
+_NEAR_END = 0.1
+#: With a share of a tenth at least at either end, and cells so many times as wide as a and b are known, losses need be
+#: moved by so many times that.
+_ROOM, _MOVED = 2400.0, 24.0
 
 
 @dataclass(frozen=True)
@@ -251,13 +258,18 @@ def _split(cells: _Cells, spacing: float, tolerance: float, loss_error: float) -
     trusted = known <= tolerance
     a, b = cells.a_upper, cells.b_upper
     quarter = 0.25 * spacing
-    total = (a + b) / (2.0 * math.cosh(quarter))
-    difference = (a - b) / (2.0 * math.sinh(quarter))
-    # An event outside its cell by rounding lies at its end.
-    difference = np.clip(difference, -total, total)
-    low, high = 0.5 * (total - difference), 0.5 * (total + difference)
+    if spacing <= _NARROW:
+        low, high = _narrow(a, b, quarter, loss_error)
+        if cells.end is None:
+            # Where nearly all lies next to an end, or cells are no wider than losses are known, the others have no room
+            # to be moved so little that it makes up for what is beyond that end.
+            with np.errstate(invalid="ignore", divide="ignore"):
+                share = low / (low + high)
+            trusted = trusted & (share > _NEAR_END) & (share < 1.0 - _NEAR_END) & (_ROOM * known < spacing)
+    else:
+        low, high = _wide(a, b, quarter, np.where(trusted, known, 0.0))
     worst = float(np.max(known[trusted], initial=0.0))
-    moved = 2.0 * worst + 64.0 * _U
+    moved = _MOVED * worst + 64.0 * _U
     low, high = low * (1.0 + worst + 64.0 * _U), high * (1.0 + worst + 64.0 * _U)
     if not trusted.all():
         grow, shrink, wide = math.exp(quarter), math.exp(-quarter), 2.0 * math.sinh(2.0 * quarter)
@@ -280,6 +292,30 @@ def _split(cells: _Cells, spacing: float, tolerance: float, loss_error: float) -
     return low, high, moved
 
 
+def _narrow(a: FloatArray, b: FloatArray, quarter: float, loss_error: float) -> tuple[FloatArray, FloatArray]:
+    """Split events to the ends of narrow cells, of which a and b differ little, by sum and difference."""
+    total = (a + b) / (2.0 * math.cosh(quarter))
+    difference = (a - b) / (2.0 * math.sinh(quarter))
+    outside = np.abs(difference) > total
+    # An event outside its cell by rounding lies at its end, where it keeps both masses: that takes more, by as much.
+    difference = np.clip(difference, -total, total)
+    grown = np.where(outside, 1.0 + 1.01 * loss_error, 1.0)
+    return 0.5 * (total - difference) * grown, 0.5 * (total + difference) * grown
+
+
+def _wide(a: FloatArray, b: FloatArray, quarter: float, known: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Split events to the ends of wide cells, each end by itself: what rounding, and not knowing, take is added.
+
+    Below 0 there is an end of which an event lies beyond the other one, by rounding: the other then has more.
+    """
+    grow, shrink, wide = math.exp(quarter), math.exp(-quarter), 2.0 * math.sinh(2.0 * quarter)
+    ends = []
+    for near, far in ((b, a), (a, b)):
+        added = (32.0 * _U + 2.0 * known) * (near * grow + far * shrink)
+        ends.append((np.maximum(near * grow - far * shrink, 0.0) + added) / wide)
+    return ends[0], ends[1]
+
+
 class _Atoms:
     """Atoms of a pair, sorted into the cells of the core and of the far lattice, and those beyond all cells."""
 
@@ -287,7 +323,7 @@ class _Atoms:
         plain, h, coarse = masses.masses, lattice.spacing, lattice.coarse
         self._spread = spread
         loss = plain.atom_loss if plain.atom_loss.ndim == 1 else np.zeros(0)
-        self.known = np.isfinite(loss)
+        self.loss, self.known = loss, np.isfinite(loss)
         self.snapped = 0.0
         position = np.clip(np.where(self.known, loss, 0.0) / h, -(2.0**52), 2.0**52)
         self.above = self.known & (position > lattice.high)
@@ -348,10 +384,14 @@ class _Ends:
         unknown_a, unknown_b = (side.sum(None, ~atoms.known)[1] for side in (side_a, side_b))
         up, down = 1.0 + 16.0 * _U, 1.0 - 16.0 * _U
         self.infinite = ((only_a[1] + unknown_a + infinite_a) * up, (only_b[1] + unknown_b + infinite_b) * up)
-        self.exact = {
-            Direction.A_TO_B: ((only_a[0] + a_above[0]) * down, b_above[1]),
-            Direction.B_TO_A: ((only_b[0] + b_below[0]) * down, a_below[1]),
-        }
+        # Outcomes whose losses are too large to be told are events like any other.
+        self.exact = {}
+        for direction, sides, only, beyond, end in (
+            (Direction.A_TO_B, (side_a, side_b), only_a, (a_above, b_above), np.inf),
+            (Direction.B_TO_A, (side_b, side_a), only_b, (b_below, a_below), -np.inf),
+        ):
+            own, other = (side.sum(None, atoms.loss == end) for side in sides)
+            self.exact[direction] = (only[0] + beyond[0][0] + own[0]) * down, (beyond[1][1] + other[1]) * up
 
 
 def _sides(masses: MassBounds) -> tuple[float, float]:

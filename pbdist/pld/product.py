@@ -9,7 +9,7 @@ c' being the core made as coarse as the far part: what is rare is made coarser o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +25,10 @@ __all__ = ["Window", "coarser_core", "confined", "product", "within"]
 
 _U = UNIT_ROUNDOFF
 Row = TypeVar("Row", Dominating, Exact)
+#: An upper value that tells nothing of a mass, and an element that only lattices far too wide make.
+_MUCH, _HOPELESS = 1e100, 1e50
+#: More than what underflows.
+_TINY = 1e-315
 #: By how much the window of exact masses is wider.
 _WIDER = 1.05
 
@@ -59,11 +63,11 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
     InvalidInputError
         If their lattices differ.
     """
-    if first.dominating.core.spacing != second.dominating.core.spacing:
-        raise InvalidInputError(
-            f"states: expected one spacing, got {first.dominating.core.spacing!r} and"
-            f" {second.dominating.core.spacing!r} nats"
-        )
+    for name in ("core", "far"):
+        rows = [row for row in (getattr(first.dominating, name), getattr(second.dominating, name)) if row is not None]
+        if len({row.spacing for row in rows}) > 1:
+            got = " and ".join(repr(row.spacing) for row in rows)
+            raise InvalidInputError(f"states: expected one spacing of their {name} parts, got {got} nats")
     up, down = 1.0 + 8.0 * _U, 1.0 - 8.0 * _U
     same = first is second
     # Those of both directions look alike, so that they are convolved together.
@@ -82,12 +86,23 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
         for core, far, (one, two, _, rounding) in zip(cores, fars, kinds, strict=True)
     ]
     shift = (first.shift + second.shift) * (1.0 + 2.0 * _U)
+    # Places that are made as coarse as the far part move outwards.
+    step = max((row.spacing for row in first.dominating.rows + second.dominating.rows), default=0.0)
+    step = step if any(masses.far is not None for masses in (first.dominating, second.dominating)) else 0.0
     return PairState(
-        results[0],
+        _told(results[0]),
         dict(zip(first.exact, results[1:], strict=True)),
         shift,
-        *_outwards(first.lowest + second.lowest, first.highest + second.highest, 0.0),
+        *_outwards(first.lowest + second.lowest, first.highest + second.highest, 2.0 * step),
     )
+
+
+def _told(masses: Masses[Dominating]) -> Masses[Dominating]:
+    """Give up a pair of which nothing is known any more, for one that tells everything and so dominates any."""
+    if all(float(np.max(row.u)) <= _HOPELESS for row in masses.rows):
+        return masses
+    nothing = [replace(row, first=0, u=np.zeros(1)) for row in masses.rows]
+    return Masses(nothing[0], nothing[1] if len(nothing) > 1 else None, (_MUCH, _MUCH))
 
 
 def _outwards(lowest: float, highest: float, step: float) -> tuple[float, float]:
@@ -129,10 +144,15 @@ def _infinite(first: Masses[Row], second: Masses[Row], rounding: tuple[float, fl
     """A product is infinite where a factor is, the other one finite or infinite."""
     if not (any(first.infinite) or any(second.infinite)):
         return (0.0, 0.0)
-    one, two = _sums(first), _sums(second)
+    # So much more than all is as good as infinite, and is multiplied without overflow.
+    one, two = ([min(each, _MUCH) for each in _sums(masses)] for masses in (first, second))
+    # From above a product that underflows is not nothing.
+    there = [one or two for one, two in zip(first.infinite, second.infinite, strict=True)]
+    tiny = [_TINY if side > 1.0 and some else 0.0 for side, some in zip(rounding, there, strict=True)]
+    mine, its = ([min(float(each), _MUCH) for each in masses.infinite] for masses in (first, second))
     return (
-        (first.infinite[0] * (two[0] + second.infinite[0]) + one[0] * second.infinite[0]) * rounding[0],
-        (first.infinite[1] * (two[1] + second.infinite[1]) + one[1] * second.infinite[1]) * rounding[1],
+        (mine[0] * (two[0] + its[0]) + one[0] * its[0]) * rounding[0] + tiny[0],
+        (mine[1] * (two[1] + its[1]) + one[1] * its[1]) * rounding[1] + tiny[1],
     )
 
 
@@ -159,7 +179,9 @@ def within(state: PairState, window: Window) -> PairState:
             for direction, masses in state.exact.items()
         },
         state.shift,
-        *_outwards(state.lowest, state.highest, max(row.spacing for row in state.dominating.rows)),
+        # What is cut is moved inwards, or infinite.
+        state.lowest,
+        state.highest,
     )
 
 
@@ -193,10 +215,13 @@ def _coarser_core(masses: Masses[Row]) -> Masses[Row]:
 
 def confined(state: PairState, window: Window, spacing: float) -> PairState:
     """Keep the core within a window; what lies beyond it joins the far part, of that spacing."""
+    # Labels of atoms at its ends lie beside it.
+    beside = 2.0 * state.dominating.core.spacing
+    wider = Window(window.low - beside, window.high + beside)
     return PairState(
         _confined(state.dominating, window, spacing),
         {
-            direction: _confined(masses, window if direction is Direction.A_TO_B else window.swapped(), spacing)
+            direction: _confined(masses, wider if direction is Direction.A_TO_B else wider.swapped(), spacing)
             for direction, masses in state.exact.items()
         },
         state.shift,

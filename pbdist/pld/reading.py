@@ -10,6 +10,7 @@ Next to ε what is summed is a difference of nearly equal numbers: there it is t
 e^{ε-ℓ}).
 """
 
+import math
 from typing import cast
 
 import numpy as np
@@ -43,7 +44,9 @@ def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
         directed = row if direction is Direction.A_TO_B else row.swapped()
         result += _above(directed, epsilon - (shift + 8.0 * _U * (epsilon + row.reach + shift)))
     infinite = masses.infinite[list(Direction).index(direction)]
-    result = (result * np.exp(shift) + infinite) * (1.0 + 64.0 * _U)
+    # Of A nothing was moved but its losses.
+    moved = 1.0 if direction is Direction.A_TO_B else math.exp(shift)
+    result = (result + infinite) * moved * (1.0 + 64.0 * _U)
     if infinite == 0.0:
         # No finite loss exceeds these ε.
         highest = state.highest if direction is Direction.A_TO_B else -state.lowest
@@ -58,7 +61,8 @@ def lower_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
     result: FloatArray = np.maximum(own - np.exp(epsilon) * other * (1.0 + 16.0 * _U), 0.0)
     for row in masses.rows:
         result = result + _below(row, epsilon)
-    return np.minimum(result * (1.0 - 64.0 * _U), 1.0)
+    # What is no full float may have been rounded up.
+    return np.clip(result * (1.0 - 64.0 * _U) - _UNDERFLOW, 0.0, 1.0)
 
 
 def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:

@@ -7,31 +7,35 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbdist.mechanisms import ElementaryPair
-from pbdist.pld.choice import Chosen, chosen_lattices, chosen_spacings
+from pbdist.pld.choice import MOST_PLACES, Chosen, chosen_lattices, chosen_spacings
 from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import leaf_state
-from pbdist.pld.profile import loss_profile
-from pbdist.pld.reading import LARGEST_EPSILON, LARGEST_SHIFT, lower_deltas, upper_deltas
+from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
 from pbdist.pld.state import PairState
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["MOST_LEAVES", "MOST_PAIRS", "LadderBounds", "climbed", "ladder_bounds"]
+__all__ = ["MOST_LEAVES", "MOST_PAIRS", "LadderBounds", "climbed", "ladder_bounds", "serves"]
 
 #: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
 MOST_LEAVES = 1 << 40
+#: The same of losses that are no multiples of one number: more take very long.
+_MOST_IRREGULAR = 1 << 32
 
 #: How often a ladder is climbed for a table.
 _CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
 MOST_PAIRS = 6
+#: Places of the first climb, at most; of each further one eight times as many.
+_FIRST_PLACES = 1 << 18
 #: By how much the spacing shrinks at least and at most.
 _LEAST, _MOST = 0.75, 0.1
+#: No far part need be finer than for such a bracket.
+_FINEST = 1e-9
 #: A bracket that is no smaller than this part of the one before will not become small.
 _HOPELESS = 0.85
 #: Part of the tolerance that is aimed at, when it was missed.
 _AIM = 0.7
-#: A spacing where the picture tells none.
-_ANY_SPACING = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,94 +48,74 @@ class LadderBounds:
         First axis: A||B, B||A. Lower bounds of a direction that was not asked for are 0.
     spacing : float
         The smallest spacing that was used, nats.
-    finer : float
-        By what factor spacings would have to be smaller for what is left, about; 0 where that is hopeless.
     """
 
     lower: FloatArray
     upper: FloatArray
     spacing: float
-    finer: float
 
 
-def ladder_bounds(
-    counts: Mapping[ElementaryPair, int],
-    rounds: IntArray,
-    epsilon: FloatArray,
-    *,
-    tolerance: float,
-    floor: float,
-    together: bool,
-    enough: int = 0,
-    finer: float = 1.0,
-) -> LadderBounds | None:
-    """Bound δ for every r and ε, or tell by None that the ladder does not serve.
+def serves(question: Question) -> bool:
+    """Whether a ladder can be climbed for what is asked."""
+    most = MOST_LEAVES if question.lattice > 0.0 else _MOST_IRREGULAR
+    leaves = question.top * question.leaves
+    return len(question.counts) <= MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
+
+
+def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | None:
+    """Bound δ for some r and every ε, or tell by None that the ladder does not serve.
 
     Parameters
     ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    rounds : ndarray of int64, shape (R,)
-    epsilon : ndarray, shape (E,)
-        Nats.
-    tolerance : float
-        Largest upper / lower - 1 aimed at.
-    floor : float
-        Where an upper bound is at most that, nothing more is aimed at.
-    together : bool
-        Whether the larger direction alone is to meet the tolerance.
-    enough : int, optional
-        With no more points than that missed no further ladder is climbed.
-    finer : float, optional
-        By what factor spacings are smaller than they seem to have to be.
+    question : Question
+    rows : sequence of int
+        Places of the r.
     """
-    leaves = int(np.max(rounds)) * sum(counts.values())
-    if len(counts) > MOST_PAIRS or leaves > MOST_LEAVES or float(np.max(epsilon)) > LARGEST_EPSILON:
+    if not serves(question):
         return None
-    # Of many rounds it shows what is usual, of one what is rare.
-    usual, profiles = (
-        [
-            (loss_profile(pair, float(np.max(epsilon)) / (r * sum(counts.values()))), count)
-            for pair, count in counts.items()
-        ]
-        for r in (int(np.max(rounds)), 1)
-    )
-    symmetric = all(pair.symmetric for pair in counts)
-    table = _Table(counts, rounds, epsilon, symmetric=symmetric)
-    spacings = chosen_spacings(usual, rounds, epsilon, tolerance, max(floor, 1e-250))
-    spacings = finer * np.where(np.isfinite(spacings), spacings, _ANY_SPACING)
+    rounds, tolerance, floor = question.rounds[list(rows)], question.tolerance, question.floor
+    symmetric, together = question.symmetric, question.together
+    table = _Table(question.counts, rounds, question.epsilon, symmetric=symmetric)
+    spacings = chosen_spacings(question, rounds)
     directions = tuple(Direction) if not (together or symmetric) else (Direction.A_TO_B,)
-    used, scale = math.inf, finer
+    used, scale = math.inf, 1.0
     before: FloatArray | float = math.inf
-    for _ in range(_CLIMBS):
+    chosen_rows = np.arange(rounds.size)
+    for climb in range(_CLIMBS):
+        top = int(np.max(rounds[chosen_rows]))
         chosen = chosen_lattices(
-            profiles, int(np.max(rounds)), float(np.max(epsilon)), spacings, tolerance=tolerance, floor=floor
+            question.profiles,
+            top,
+            question.largest,
+            spacings,
+            # Of the far part as much finer as of the core.
+            tolerance=max(tolerance * scale**2, _FINEST),
+            floor=floor,
+            most=min(_FIRST_PLACES << 3 * climb, MOST_PLACES),
         )
         if chosen is None:
             break
         used = min(used, chosen.lattices[0].spacing)
-        if not table.climb(chosen, directions):
+        if not table.climb(chosen, directions, chosen_rows):
             break
         brackets = table.brackets(floor, directions, together=together)
         if together and not symmetric and len(directions) == 1 and table.other_matters(floor, tolerance):
             directions = tuple(Direction)
             before = math.inf
-        elif len({profile.lattice for profile, _ in profiles}) == 1 and profiles[0][0].lattice > 0.0:
-            scale = 0.0
+        elif question.lattice > 0.0:
             break
         # What has not become better will not.
-        hopeful = brackets[(brackets > tolerance) & (brackets < _HOPELESS * before)]
-        factor = 0.0
-        if hopeful.size:
-            factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(hopeful))), _MOST), _LEAST)
-        scale *= factor
-        if hopeful.size <= enough:
+        hopeful = (brackets > tolerance) & (brackets < _HOPELESS * before)
+        if not hopeful.any():
             break
+        factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(brackets[hopeful]))), _MOST), _LEAST)
+        spacings, scale = spacings * factor, scale * factor
         before = brackets
-        spacings = spacings * factor
+        # Of both directions each has its own.
+        chosen_rows = np.flatnonzero(hopeful.reshape(-1, rounds.size, question.epsilon.size).any(axis=(0, 2)))
     if math.isinf(used):
         return None
-    return LadderBounds(table.lower, table.upper, used, scale)
+    return LadderBounds(table.lower, table.upper, used)
 
 
 class _Table:
@@ -150,10 +134,10 @@ class _Table:
         shape = (2, rounds.size, epsilon.size)
         self.lower, self.upper = np.zeros(shape), np.ones(shape)
 
-    def climb(self, chosen: Chosen, directions: Sequence[Direction]) -> bool:
-        """Compute all powers on some lattices, and keep what is better than before; whether there is anything."""
+    def climb(self, chosen: Chosen, directions: Sequence[Direction], rows: IntArray) -> bool:
+        """Compute the powers of some rows, and keep what is better than before; whether there is anything."""
         told = False
-        for r, power in climbed(self._counts, chosen, self._rounds.tolist(), directions):
+        for r, power in climbed(self._counts, chosen, self._rounds[rows].tolist(), directions):
             told = True
             for row in np.flatnonzero(self._rounds == r).tolist():
                 for axis, direction in enumerate(Direction):
@@ -186,13 +170,11 @@ class _Table:
 def climbed(
     counts: Mapping[ElementaryPair, int], chosen: Chosen, rounds: Sequence[int], directions: Sequence[Direction]
 ) -> Iterator[tuple[int, PairState]]:
-    """Yield the state of each number of rounds, in increasing order; none where losses are hardly known."""
+    """Yield the state of each number of rounds, in increasing order."""
     top = max(rounds)
     limits = replace(chosen.limits, floor=chosen.limits.floor / top, added=chosen.limits.added / top, coarsens=1 << 62)
     states: list[PairState] = []
     for (pair, count), lattice in zip(counts.items(), chosen.lattices, strict=True):
         leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, directions)
         states += [power for _, power in powers(leaf, [count], limits)] if count > 1 else [leaf]
-    state = product_of(states, chosen.limits)
-    if state.shift * top <= LARGEST_SHIFT:
-        yield from powers(state, rounds, chosen.limits)
+    yield from powers(product_of(states, limits), rounds, chosen.limits)

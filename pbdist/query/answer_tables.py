@@ -41,26 +41,35 @@ def answers_table(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Ans
         table.add_column("direction", no_wrap=True)
     for name in columns:
         table.add_column(_spoken(name), justify="right", no_wrap=True)
+    within = found.within_tolerance
+    marked = within is not None and not within.all()
+    if marked:
+        table.add_column("", no_wrap=True)
     for index, row in enumerate(zip(*asked.values(), strict=True)):
         told = [_plain(value) for value in row]
         for axis, direction in enumerate(Direction) if each else [(0, None)]:
             values = [(values[axis] if each else values)[index] for values in columns.values()]
             bounds = [_bound(name, value) for name, value in zip(columns, values, strict=True)]
-            table.add_row(*told, *([] if direction is None else [direction.value]), *bounds)
+            met = within is None or bool((within[axis] if each else within)[index])
+            mark = [] if not marked else ["" if met else "wide"]
+            table.add_row(*told, *([] if direction is None else [direction.value]), *bounds, *mark)
     return Group(Text(mechanism), table)
 
 
 def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> dict[str, JsonValue]:
-    """Return the answers, unrounded; what is not finite is None."""
-    columns = _columns(found)
+    """Return the answers, unrounded; what is not finite is None, and so is the tolerance of a study without one."""
+    columns, within = _columns(found), found.within_tolerance
     answers: list[JsonValue] = []
     for index, row in enumerate(zip(*asked.values(), strict=True)):
         answer: dict[str, JsonValue] = dict(zip(asked, row, strict=True))
         if next(iter(columns.values())).ndim > 1:
             for axis, direction in enumerate(Direction):
-                answer[direction.value] = {name: _number(name, values[axis, index]) for name, values in columns.items()}
+                told = {name: _number(name, values[axis, index]) for name, values in columns.items()}
+                met = None if within is None else bool(within[axis, index])
+                answer[direction.value] = {**told, "within_tolerance": met}
         else:
             answer.update({name: _number(name, values[index]) for name, values in columns.items()})
+            answer["within_tolerance"] = None if within is None else bool(within[index])
         answers.append(answer)
     return {"mechanism": mechanism, "answers": answers}
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.tight.delta import delta_above, delta_below
+from pbdist.pld.logarithms import delta_above, delta_below
 from pbdist.query.curve import Curve, log_above, log_below
 from pbdist.query.points import PairPoints
 from pbdist.query.settings import Setting
@@ -25,6 +25,7 @@ __all__ = [
     "bound_compositions",
     "bound_delta",
     "bound_epsilon",
+    "stored_within",
 ]
 
 _DIRECTIONS = len(Direction)
@@ -39,12 +40,16 @@ class DeltaBounds:
     lower, upper, log_lower, log_upper
         Of the shape that the arguments of the query have together; with ``direction="each"`` a leading axis of A||B
         and B||A. The logarithm of 0 is -inf.
+    within_tolerance
+        Of the same shape: whether upper / lower - 1 is at most the study's tolerance, or the upper bound at most its
+        floor, or the study knows that no better is to be had. None where the study has no tolerance.
     """
 
     lower: FloatArray
     upper: FloatArray
     log_lower: FloatArray
     log_upper: FloatArray
+    within_tolerance: BoolArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +62,13 @@ class EpsilonBounds:
         Just below it the lower bound on δ exceeds what is asked for, or it is 0.
     upper
         There the upper bound on δ is at most what is asked for; infinite where none in the store is.
+    within_tolerance
+        Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
     """
 
     lower: FloatArray
     upper: FloatArray
+    within_tolerance: BoolArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,10 +82,13 @@ class CompositionBounds:
     upper
         More are provably not: one less than the smallest stored r whose lower bound exceeds δ; infinite where none
         does.
+    within_tolerance
+        Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
     """
 
     lower: IntArray
     upper: FloatArray
+    within_tolerance: BoolArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +159,17 @@ def bound_delta(
     result = np.stack([bounds[name] for name in BOUNDS])
     result[:, :, stored] = exact[:, :, stored]
     return result, stored, bounded
+
+
+def stored_within(asked: Questions, epsilon: FloatArray) -> BoolArray:
+    """Return which points the store holds as within the tolerance, shape (2, n); of one that it lacks nothing is known.
+
+    It knows more than the bounds tell: where no better is to be had.
+    """
+    within = np.zeros((_DIRECTIONS, epsilon.size), dtype=bool)
+    for points, places in _grouped([setting.equal for setting in asked.settings], asked.setting):
+        within[:, places] = points.within(asked.compositions[places], epsilon[places])
+    return within
 
 
 def bound_epsilon(asked: Questions, delta: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:

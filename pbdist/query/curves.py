@@ -8,16 +8,22 @@ import numpy as np
 
 from pbdist.buckets.arguments import checked_compositions
 from pbdist.buckets.renyi import checked_orders, renyi_table
+from pbdist.buckets.renyi_pair_state import pair_state_renyi_bounds
 from pbdist.buckets.renyi_state import state_renyi_bounds
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.tradeoff import SupportCurve, wholes_of
+from pbdist.buckets.tradeoff_state import state_tradeoff
 from pbdist.buckets.tradeoff_table import checked_errors, variation_of
-from pbdist.errors import InvalidInputError, OffGridError
+from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import DeltaBounds
 from pbdist.query.arguments import check_direction, given_array
+from pbdist.query.kept import StateAt
+from pbdist.query.wide import between, missed_by, ratio_of
 from pbdist.store import StoredStudy, read_state
-from pbdist.types import Direction, FloatArray
+from pbdist.study import StudySpec
+from pbdist.study.promise import log_floor
+from pbdist.types import BoolArray, Direction, FloatArray
 
 __all__ = ["CurveBounds", "pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]
 
@@ -34,16 +40,30 @@ class CurveBounds:
     lower, upper
         Of the shape that the arguments of the query have together; with ``direction="each"`` a leading axis of A||B
         and B||A.
+    within_tolerance
+        Of the same shape: whether they are as close as the tolerance asks. None where there is no tolerance.
     """
 
     lower: FloatArray
     upper: FloatArray
+    within_tolerance: BoolArray | None = None
 
 
 def stored_tradeoff(
-    delta_at: DeltaAt, pair: Pair, epsilon: FloatArray, *, compositions: Any, type_one_error: Any, direction: str
-) -> CurveBounds:
-    """Bound the type II error by the δ that a store bounds at ε = 0 and at the ε of its grid; as `Study.tradeoff`."""
+    delta_at: DeltaAt,
+    state_at: StateAt,
+    pair: Pair,
+    epsilon: FloatArray,
+    *,
+    compositions: Any,
+    type_one_error: Any,
+    direction: str,
+    study: StudySpec,
+) -> tuple[CurveBounds, str | None]:
+    """Bound the type II error as `Study.tradeoff`; with what is told of bounds that miss the study's tolerance.
+
+    By the δ that a store bounds at ε = 0 and at the ε of its grid, and by the kept state, where there is one.
+    """
 
     def bounds(r: int, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         known, wholes = delta_at(r, epsilon), wholes_of([(pair, 1)], r)
@@ -52,20 +72,31 @@ def stored_tradeoff(
             np.stack([side(curve, alpha)[0] for curve in curves])
             for side in (SupportCurve.lower_bound, SupportCurve.upper_bound)
         )
+        state = state_at(r)
+        if state is not None:
+            below, above = zip(*(state_tradeoff(state, test, alpha, wholes) for test in Direction), strict=True)
+            lower, upper = np.maximum(lower, np.stack(below)), np.minimum(upper, np.stack(above))
         return lower, upper
 
-    return _answered(bounds, compositions, _Axis("type_one_error", type_one_error, checked_errors, np.min), direction)
+    axis = _Axis("type_one_error", type_one_error, checked_errors, np.min)
+    return _judged(_answered(bounds, compositions, axis, direction), study, compositions, axis, pair)
 
 
-def stored_total_variation(delta_at: DeltaAt, pair: Pair, *, compositions: Any, direction: str) -> CurveBounds:
-    """Bound the total variation distance by the δ that a store bounds at ε = 0; as `Study.total_variation`."""
+def stored_total_variation(
+    delta_at: DeltaAt, pair: Pair, *, compositions: Any, direction: str, study: StudySpec
+) -> tuple[CurveBounds, str | None]:
+    """Bound the total variation distance by the δ that a store bounds at ε = 0; as `Study.total_variation`.
+
+    With what is told of bounds that miss the study's tolerance.
+    """
 
     def bounds(r: int, points: FloatArray) -> tuple[FloatArray, FloatArray]:
         known = delta_at(r, np.zeros(1))
         lower, upper = variation_of(known.lower[:, 0], known.upper[:, 0], wholes_of([(pair, 1)], r))
         return lower[:, None] + 0.0 * points, upper[:, None] + 0.0 * points
 
-    return _answered(bounds, compositions, _Axis("compositions", 0.0, _as_it_is, np.max), direction)
+    axis = _Axis("compositions", 0.0, _as_it_is, np.max)
+    return _judged(_answered(bounds, compositions, axis, direction), study, compositions, axis, pair)
 
 
 def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, direction: str) -> CurveBounds:
@@ -75,23 +106,36 @@ def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, d
         table = renyi_table([(pair, 1)], compositions=r, order=orders, tolerance=tolerance)
         return table.lower[:, 0], table.upper[:, 0]
 
-    return _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
+    found = _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
+    # Others are refused.
+    return CurveBounds(found.lower, found.upper, _frozen(np.ones(found.lower.shape, dtype=bool)))
 
 
 def state_renyi(
-    places: list[tuple[StoredStudy, int]], pair: Pair, *, compositions: Any, order: Any, direction: str
+    places: list[tuple[StoredStudy, int]],
+    state_at: StateAt,
+    pair: Pair,
+    *,
+    compositions: Any,
+    order: Any,
+    direction: str,
 ) -> CurveBounds:
-    """Bound the Rényi divergence by kept bucket lists; as `Study.renyi` with ``from_states``.
+    """Bound the Rényi divergence by kept states; as `Study.renyi` with ``from_states``.
 
     Raises
     ------
     OffGridError
-        No bucket list of that r is kept.
+        No state of that r is kept.
     StoreDamagedError
         One was, but its files have changed.
     """
 
     def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
+        state = state_at(r)
+        if state is not None:
+            wholes = wholes_of([(pair, 1)], r)
+            found = [pair_state_renyi_bounds(state, orders, side, wholes) for side in Direction]
+            return np.stack([low for low, _ in found]), np.stack([high for _, high in found])
         sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
         found = [state_renyi_bounds(_kept_state(places, side, r), orders) for side in sides]
         lower, upper = (np.stack(part) for part in zip(*found, strict=True))
@@ -104,13 +148,13 @@ def _kept_state(places: list[tuple[StoredStudy, int]], direction: Direction, com
     for stored, row in places:
         try:
             state = read_state(stored, row, direction, compositions)
-        except FileNotFoundError:
+        except (FileNotFoundError, StoreFormatError):
             continue
         if isinstance(state, BucketState):
             return state
     raise OffGridError(
-        f"compositions: expected a number of compositions whose bucket list is kept, got {compositions}: a study with"
-        " method: buckets and keep_states: true keeps those of its own"
+        f"compositions: expected a number of compositions whose state is kept, got {compositions}: a study with"
+        " keep_states: true keeps those of its own"
     )
 
 
@@ -151,7 +195,41 @@ def _answered(
     return CurveBounds(*(_frozen(side.reshape((len(Direction), *shape))) for side in (lower, upper)))
 
 
-def _frozen(values: FloatArray) -> FloatArray:
+def _judged(
+    found: CurveBounds, study: StudySpec, compositions: Any, axis: _Axis, pair: Pair
+) -> tuple[CurveBounds, str | None]:
+    """Return bounds with what they are to the study's tolerance, and what is told of those that miss it.
+
+    Errors are compared by their difference, the total variation by the ratio, as in `pbdist.curves`.
+    """
+    if study.sought is None:
+        return found, None
+    errors = axis.name == "type_one_error"
+    width = found.upper - found.lower if errors else ratio_of(found.lower, found.upper)
+    within = width <= study.sought
+    if not errors:
+        with np.errstate(divide="ignore"):
+            within |= np.log(found.upper) <= log_floor(study)
+    rounds, points = np.broadcast_arrays(given_array("compositions", compositions), given_array(axis.name, axis.points))
+
+    def worst(place: tuple[int, ...]) -> str:
+        at = place[len(place) - rounds.ndim :]
+        point = f", α = {float(points[at]):g}" if errors else ""
+        name = "the type II error" if errors else "the total variation"
+        known = between(name, float(found.lower[place]), float(found.upper[place]))
+        return (
+            f"{pair}, r = {int(rounds[at])}{point}: {known}: this r, or ε = 0, is not stored (refine=True computes it),"
+            " or the ε of the study lie too far apart"
+        )
+
+    what = (
+        "type_two_error_upper - type_two_error_lower" if errors else "total_variation_upper / total_variation_lower - 1"
+    )
+    missed = missed_by(np.asarray(~within), width, study, what, worst)
+    return CurveBounds(found.lower, found.upper, _frozen(np.asarray(within))), missed
+
+
+def _frozen(values: Any) -> Any:
     values = np.asarray(values)
     values.setflags(write=False)
     return values

@@ -1,13 +1,17 @@
 """The bounds of a study as a Dataset. Apart, so that look-ups need not wait for xarray."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
+from xarray.backends import BackendArray
+from xarray.core import indexing
 
 from pbdist.query.union import Union
-from pbdist.store import is_committed, read_values
+from pbdist.store import StoredStudy, is_committed, read_values, read_within
 from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.documents import group_document
-from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, STORE_FORMATS
+from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, STORE_FORMATS, WITHIN
 from pbdist.store.skeleton import ROOT_FILE
 from pbdist.types import Direction
 
@@ -27,7 +31,12 @@ def bounds_of(union: Union) -> xr.Dataset:
     else:
         first = union.parts[0]
         dataset = xr.open_zarr(first.place.zarr_store(first.most_bytes), consolidated=False, chunks=None)
-    bounds: xr.Dataset = dataset[[*BOUNDS, *COMPUTED]].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
+        if first.study.sought is not None and WITHIN not in first.head.results:
+            like, name = dataset[next(iter(BOUNDS))], {"long_name": "whether the bounds meet within the tolerance"}
+            derived = indexing.LazilyIndexedArray(_Within(first, like.shape))
+            dataset[WITHIN] = xr.Variable(like.dims, derived, name)
+    told = [name for name in (*BOUNDS, WITHIN, *COMPUTED) if name in dataset]
+    bounds: xr.Dataset = dataset[told].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
     return bounds
 
 
@@ -57,7 +66,27 @@ def _assembled(union: Union) -> xr.Dataset:
             for name in BOUNDS:
                 values = dataset[name].values
                 values[np.ix_(rows, directions, r, e)] = read_values(stored, name, selection)
+            if WITHIN in dataset:
+                dataset[WITHIN].values[np.ix_(rows, directions, r, e)] = read_within(stored, selection)
             for name in COMPUTED:
                 values = dataset[name].values
                 values[rows] = np.fmin(values[rows], read_values(stored, name, selection))
     return dataset
+
+
+class _Within(BackendArray):
+    """Where the bounds of a store that does not hold it meet within the tolerance, found when it is asked for."""
+
+    def __init__(self, stored: StoredStudy, shape: tuple[int, ...]) -> None:
+        self._stored = stored
+        self.shape, self.dtype = shape, np.dtype(bool)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a part."""
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._part)
+
+    def _part(self, key: tuple[Any, ...]) -> Any:
+        # Of whole cells, as the larger direction may be judged.
+        cells, *inner = key
+        found = read_within(self._stored, cells)
+        return found[(*([] if isinstance(cells, int | np.integer) else [slice(None)]), *inner)]

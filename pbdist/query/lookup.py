@@ -39,6 +39,9 @@ class Bounds:
         One value for each direction; logarithms are natural.
     asked_exp_epsilon
         The e^ε that was asked for; None where ε was.
+    within_tolerance
+        Whether they are as close as the study's tolerance asks, the larger direction or each, as the study says, or
+        the upper bound is at most its floor, or no better is to be had. None where the study has no tolerance.
     """
 
     setting: str
@@ -50,6 +53,7 @@ class Bounds:
     log_delta_lower: tuple[float, ...]
     log_delta_upper: tuple[float, ...]
     asked_exp_epsilon: float | None = None
+    within_tolerance: bool | None = None
 
     @property
     def exp_epsilon(self) -> float:

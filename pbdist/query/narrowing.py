@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from pbdist.buckets.arguments import MAX_COMPOSITIONS
+from pbdist.buckets.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
 from pbdist.buckets.table import epsilon_table_of
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon
@@ -23,7 +23,7 @@ Again = Callable[[Iterable[Point]], Questions]
 #: Why the points of a question, by its place, could not be computed.
 Failures = dict[int, PbdistError]
 
-#: How closely ε is sought, relative to it, and in how many steps after the first.
+#: How closely ε is sought at most, relative to it, and in how many steps after the first.
 _CLOSE, _STEPS = 2e-3, 5
 #: By how much further ε is sought where no upper bound met δ.
 _FURTHER = 1.25
@@ -32,20 +32,25 @@ _HALVINGS = 130
 _LOG_LOWER, _LOG_UPPER = (list(BOUNDS).index(name) for name in ("log_delta_lower", "log_delta_upper"))
 
 
-def narrow_epsilon(asked: Questions, delta: FloatArray, again: Again) -> tuple[Questions, Failures]:
-    """Have points computed next to ε(δ), where it is not known closely yet.
+def narrow_epsilon(
+    asked: Questions, delta: FloatArray, again: Again, tolerance: float | None
+) -> tuple[Questions, Failures]:
+    """Have points computed next to ε(δ), where it is not known within the tolerance, or 0.2 %, yet.
 
     The first two lie where a computation of ε alone puts it, another one a little further, for the slope; then such as
     make up for the width of the brackets there.
     """
-    lower, upper, open_ = _open(asked, delta)
+    close = _CLOSE if tolerance is None else min(_CLOSE, tolerance)
+    lower, upper, open_ = _open(asked, delta, close)
     points: list[tuple[int, Point]] = []
     failed: Failures = {}
     reach = np.full(delta.size, np.inf)
     for place in np.flatnonzero(open_).tolist():
         cell, r = asked.settings[int(asked.setting[place])].cell, int(asked.compositions[place])
         try:
-            found = epsilon_table_of([(cell.pair, 1)], compositions=r, delta=delta[place], tolerance=1e-3)
+            found = epsilon_table_of(
+                [(cell.pair, 1)], compositions=r, delta=delta[place], tolerance=max(0.5 * close, SMALLEST_TOLERANCE)
+            )
         except (PrecisionError, InvalidInputError) as error:
             failed[place] = error
             continue
@@ -57,7 +62,7 @@ def narrow_epsilon(asked: Questions, delta: FloatArray, again: Again) -> tuple[Q
         return asked, failed
     asked = _computed(asked, points, again, failed)
     for _ in range(_STEPS):
-        lower, upper, open_ = _open(asked, delta)
+        lower, upper, open_ = _open(asked, delta, close)
         open_[list(failed)] = False
         # Where wide brackets keep δ out of reach, it is sought further on.
         beyond = open_ & np.isinf(upper) & np.isfinite(reach)
@@ -139,9 +144,9 @@ def _next(allowed: int, refuted: float) -> int:
     return (allowed + int(refuted) + 1) // 2
 
 
-def _open(asked: Questions, delta: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+def _open(asked: Questions, delta: FloatArray, close: float) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return what is known of ε, the larger of the directions, and where that is not close."""
     both_lower, both_upper, bounded = bound_epsilon(asked, delta)
     lower, upper = both_lower.max(axis=0), both_upper.max(axis=0)
     with np.errstate(invalid="ignore"):
-        return lower, upper, ~bounded | np.isinf(upper) | ~(upper - lower <= _CLOSE * upper)
+        return lower, upper, ~bounded | np.isinf(upper) | ~(upper - lower <= close * lower)

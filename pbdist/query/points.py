@@ -1,7 +1,7 @@
 """The stored points of noise settings, wherever in a store they are: what is not there is skipped, never read."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -9,16 +9,19 @@ import numpy as np
 from pbdist.mechanisms import ElementaryPair, Histogram, Pair
 from pbdist.mechanisms.reversed import Reversed
 from pbdist.query.curve import Curve
+from pbdist.query.kept import StateAt, StateReader, with_state
 from pbdist.query.union import Union
-from pbdist.store import Refinement, StoredStudy, read_values
+from pbdist.store import Refinement, StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
+from pbdist.study.promise import within_tolerance
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["PairPoints", "PointReader", "Source"]
 
 #: Values of some points: numbers of rounds and ε, both increasing, and the arrays of `BOUNDS` over (bound, direction,
-#: compositions, epsilon); not a number where there is no point.
-Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray]
+#: compositions, epsilon); not a number where there is no point. At last where the tolerance is met, over (direction,
+#: compositions, ε).
+Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray, BoolArray]
 #: Batches whose values are kept in memory.
 _MOST_BATCHES = 256
 
@@ -34,6 +37,8 @@ class PairPoints:
         Its points; where several have the same, the best bounds of them count.
     gridded
         Whether a study has computed them, on its grids; else they are refinements, of single points.
+    states : callable, optional
+        Returns the kept state of a number of rounds, None where there is none.
 
     Attributes
     ----------
@@ -44,13 +49,14 @@ class PairPoints:
         histograms whose masses do not sum to exactly 1.
     """
 
-    def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool) -> None:
-        self.pair, self.gridded = pair, gridded
-        rounds = sorted({r for compositions, _, _ in sources for r in compositions})
-        losses = sorted({value for _, epsilon, _ in sources for value in epsilon})
+    def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool, states: StateAt | None = None) -> None:
+        self.pair, self.gridded, self.states = pair, gridded, states
+        rounds = sorted({r for compositions, _, _, _ in sources for r in compositions})
+        losses = sorted({value for _, epsilon, _, _ in sources for value in epsilon})
         lowest = [name.endswith("upper") for name in BOUNDS]
         values = np.full((len(BOUNDS), len(Direction), len(rounds), len(losses)), np.nan)
-        for compositions, epsilon, given in sources:
+        within = np.zeros(values.shape[1:], dtype=bool)
+        for compositions, epsilon, given, met in sources:
             # A point is there with all of its numbers or not at all.
             known = np.where(np.isnan(given).any(axis=(0, 1)), np.nan, given)
             place = np.ix_(np.searchsorted(rounds, compositions), np.searchsorted(losses, epsilon))
@@ -58,11 +64,13 @@ class PairPoints:
                 for axis in range(len(Direction)):
                     part = values[index, axis][place]
                     values[index, axis][place] = (np.fmin if low else np.fmax)(part, known[index, axis])
+            for axis in range(len(Direction)):
+                within[axis][place] |= met[axis]
         there = ~np.isnan(values[0, 0])
         kept = there.any(axis=1)
         self.compositions: IntArray = np.array(rounds, dtype=np.int64)[kept]
         self._epsilon = np.array(losses, dtype=np.float64)
-        self._values, self._there = values[:, :, kept], there[kept]
+        self._values, self._there, self._within = values[:, :, kept], there[kept], within[:, kept]
         masses = [_masses(factor) for factor in pair.factors]
         self.ordered = all(exact for _, exact in masses)
         self._log_masses = [sum(logs[axis] for logs, _ in masses) for axis in range(len(Direction))]
@@ -74,10 +82,15 @@ class PairPoints:
         """Return which of some points are stored, shape (n,), and their values, shape (bounds, directions, n)."""
         if not self.compositions.size:
             return np.zeros(epsilon.shape, dtype=bool), np.full((len(BOUNDS), len(Direction), epsilon.size), np.nan)
-        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
-        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
-        found = (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e]
+        found, r, e = self._places(compositions, epsilon)
         return found, self._values[:, :, r, e]
+
+    def within(self, compositions: IntArray, epsilon: FloatArray) -> BoolArray:
+        """Return which of some points are stored as within the tolerance, shape (directions, n)."""
+        if not self.compositions.size:
+            return np.zeros((len(Direction), epsilon.size), dtype=bool)
+        found, r, e = self._places(compositions, epsilon)
+        return np.asarray(self._within[:, r, e] & found)
 
     def row_above(self, compositions: IntArray) -> IntArray:
         """Return the position of the r whose upper bounds hold for each of some r; -1 where there is none."""
@@ -98,8 +111,17 @@ class PairPoints:
             values = self._closure()[:, :, row]
             count = 1 if self._symmetric else len(Direction)
             curves = tuple(self._curve(values[:, axis], row, axis) for axis in range(count))
-            self._curves[row] = curves if count > 1 else curves * len(Direction)
+            curves = curves if count > 1 else curves * len(Direction)
+            if self.states is not None:
+                curves = with_state(curves, self.states, int(self.compositions[row]))
+            self._curves[row] = curves
         return self._curves[row]
+
+    def _places(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, IntArray, IntArray]:
+        """Return which of some points are stored, and where they are, or would be."""
+        r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
+        e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
+        return (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e], r, e
 
     def _checked(self, row: IntArray, compositions: IntArray) -> IntArray:
         if self.ordered or not self.compositions.size:
@@ -151,14 +173,17 @@ class PointReader:
         self.refinements = tuple(refinements)
         self._refined: dict[Pair, list[Source]] = {}
         for one in refinements:
-            self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values))
-        self._batches: dict[tuple[str, int], FloatArray] = {}
+            logs = (one.values[list(BOUNDS).index(f"log_delta_{side}")] for side in ("lower", "upper"))
+            within = within_tolerance(union.study, *logs) if one.within is None else one.within
+            self._refined.setdefault(one.pair, []).append((one.compositions, one.epsilon, one.values, within))
+        self._batches: dict[tuple[str, int], tuple[FloatArray, BoolArray]] = {}
         self._known: dict[tuple[Pair, tuple[int, ...]], PairPoints] = {}
+        self._states = StateReader()
 
     def with_refinements(self, refinements: Sequence[Refinement]) -> "PointReader":
         """Return a reader of the same study with other refinements; what was read is not read again."""
         reader = PointReader(self._union, self._committed, refinements)
-        reader._batches = self._batches
+        reader._batches, reader._states = self._batches, self._states
         return reader
 
     @property
@@ -178,26 +203,41 @@ class PointReader:
         if key not in self._known:
             sources = [source for cell in cells for source in self._of_cell(cell)]
             # A batch that is not there may be later, but not for whoever has opened the store before.
-            self._known[key] = PairPoints(pair, [*sources, *self._refined.get(pair, ())], gridded=bool(sources))
+            self._known[key] = PairPoints(
+                pair,
+                [*sources, *self._refined.get(pair, ())],
+                gridded=bool(sources),
+                states=self._states.at(list(self._places(cells))),
+            )
         return self._known[key]
+
+    def _places(self, cells: Sequence[int]) -> Iterator[tuple[StoredStudy, int]]:
+        """Parts and rows of those of the cells that are committed."""
+        for cell in cells:
+            yield from ((stored, row) for stored, row in self._union.places(cell) if self._committed(stored, row))
 
     def _of_cell(self, cell: int) -> list[Source]:
         found = []
-        for stored, row in self._union.places(cell):
-            if self._committed(stored, row):
-                batch = row // stored.cells_per_batch
-                values = self._values(stored, batch)[:, row - batch * stored.cells_per_batch]
-                found.append((stored.study.compositions, stored.study.epsilon, values))
+        for stored, row in self._places([cell]):
+            batch = row // stored.cells_per_batch
+            values, within = self._values(stored, batch)
+            place = row - batch * stored.cells_per_batch
+            found.append((stored.study.compositions, stored.study.epsilon, values[:, place], within[place]))
         return found
 
-    def _values(self, stored: StoredStudy, batch: int) -> FloatArray:
+    def _values(self, stored: StoredStudy, batch: int) -> tuple[FloatArray, BoolArray]:
         key = (stored.part, batch)
         if key not in self._batches:
             while len(self._batches) >= _MOST_BATCHES:
                 del self._batches[next(iter(self._batches))]
             cells = stored.head.cells_of(batch)
             selection = slice(cells.start, cells.stop)
-            self._batches[key] = np.stack([read_values(stored, name, selection) for name in BOUNDS])
+            values = np.stack([read_values(stored, name, selection) for name in BOUNDS])
+            if stored.study.sought is None:
+                within = np.zeros(values.shape[1:], dtype=bool)
+            else:
+                within = read_within(stored, selection)
+            self._batches[key] = values, within
         return self._batches[key]
 
 

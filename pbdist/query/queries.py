@@ -17,32 +17,39 @@ from pbdist.query.answers import (
     bound_compositions,
     bound_delta,
     bound_epsilon,
+    stored_within,
 )
 from pbdist.query.arguments import check_direction, check_flag, given_array, noise_parameter, one_setting
 from pbdist.query.narrowing import Failures, narrow_compositions, narrow_epsilon
 from pbdist.query.refine import Point
 from pbdist.query.settings import Setting, Settings
+from pbdist.query.wide import BETWEEN, TOO_FAR, between, delta_within, missed_by, ratio_of
 from pbdist.store.layout import BOUNDS
+from pbdist.study import StudySpec
 from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Queries"]
 
 
 class Queries:
-    """Answers questions to one store.
+    """Answers questions to one store, each with a sentence on those answers that miss the tolerance, if any do.
 
     Parameters
     ----------
     where
         The path or URL of the store, for messages.
+    study
+        The study in it, whose tolerance counts.
     settings
         Its noise settings.
     refine
         Computes points, adds them to the store, and returns the noise settings with them.
     """
 
-    def __init__(self, where: str, settings: Settings, refine: Callable[[Iterable[Point]], Settings]) -> None:
-        self._where, self._settings, self._refine = where, settings, refine
+    def __init__(
+        self, where: str, study: StudySpec, settings: Settings, refine: Callable[[Iterable[Point]], Settings]
+    ) -> None:
+        self._where, self._study, self._settings, self._refine = where, study, settings, refine
 
     def delta(
         self,
@@ -54,7 +61,7 @@ class Queries:
         exp_epsilon: Any,
         direction: str,
         refine: bool,
-    ) -> DeltaBounds:
+    ) -> tuple[DeltaBounds, str | None]:
         """As `Study.delta`."""
         check_direction(direction)
         refine = check_flag("refine", refine)
@@ -68,14 +75,20 @@ class Queries:
             cells = [settings[index].cell for index in number[missing].tolist()]
             points = zip(cells, asked.compositions[missing].tolist(), values[missing].tolist(), strict=True)
             asked = self._asking_again(mechanism, noise, asked, compositions=compositions, **given)(points)
-            answers, _, bounded = bound_delta(asked, values, around)
+            answers, stored, bounded = bound_delta(asked, values, around)
         self._refuse_unbounded(asked, bounded, values)
         answers = answers.max(axis=1) if direction == "both" else answers
+        logs = [answers[list(BOUNDS).index(name)] for name in _LOGS]
+        judged = delta_within(self._study, logs[0], logs[1], stored_within(asked, values))
+        within, missed = None, None
+        if judged is not None:
+            within = _frozen(judged[0].reshape(_with_directions(shape, direction)))
+            missed = self._missed_delta(asked, values, answers, judged, stored)
         lower, upper, log_lower, log_upper = (
             _frozen(answers[list(BOUNDS).index(name)].reshape(_with_directions(shape, direction)))
-            for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper")
+            for name in ("delta_lower", "delta_upper", *_LOGS)
         )
-        return DeltaBounds(lower, upper, log_lower, log_upper)
+        return DeltaBounds(lower, upper, log_lower, log_upper, within), missed
 
     def epsilon(
         self,
@@ -86,7 +99,7 @@ class Queries:
         delta: Any,
         direction: str,
         refine: bool,
-    ) -> EpsilonBounds:
+    ) -> tuple[EpsilonBounds, str | None]:
         """As `Study.epsilon`."""
         check_direction(direction)
         refine = check_flag("refine", refine)
@@ -98,14 +111,16 @@ class Queries:
         failed: Failures = {}
         if refine:
             again = self._asking_again(mechanism, noise, asked, compositions=compositions, delta=delta)
-            asked, failed = narrow_epsilon(asked, targets, again)
+            asked, failed = narrow_epsilon(asked, targets, again, self._study.sought)
         lower, upper, bounded = bound_epsilon(asked, targets)
         _raise_first(failed, ~bounded)
         self._refuse_unbounded(asked, bounded, None)
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
         whole = _with_directions(shape, direction)
-        return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)))
+        within, missed = self._judged(asked, lower, upper, "epsilon", targets, refined=refine)
+        told = None if within is None else _frozen(within.reshape(whole))
+        return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)), told), missed
 
     def compositions(
         self,
@@ -116,7 +131,7 @@ class Queries:
         exp_epsilon: Any,
         delta: Any,
         refine: bool,
-    ) -> CompositionBounds:
+    ) -> tuple[CompositionBounds, str | None]:
         """As `Study.compositions`."""
         refine = check_flag("refine", refine)
         given = _given_epsilon(epsilon, exp_epsilon)
@@ -133,7 +148,9 @@ class Queries:
         for setting in asked.settings:
             self._refuse_unknown(setting)
         lower, upper = bound_compositions(asked, values, targets, around)
-        return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)))
+        within, missed = self._judged(asked, lower, upper, "compositions", targets, refined=refine, epsilon=values)
+        told = None if within is None else _frozen(within.reshape(shape))
+        return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)), told), missed
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
         """Return the one noise setting that a mechanism, or a label with parameters, names."""
@@ -141,6 +158,61 @@ class Queries:
         if isinstance(mechanism, Pair):
             return self._settings.of_pair(mechanism)
         return self._settings.of_label(mechanism, one_setting(noise))
+
+    def _missed_delta(
+        self,
+        asked: Questions,
+        epsilon: FloatArray,
+        answers: FloatArray,
+        judged: tuple[BoolArray, FloatArray],
+        stored: BoolArray,
+    ) -> str | None:
+        """Return what is told of answers on δ that miss the tolerance."""
+        within, width = judged
+        lower, upper = (answers[list(BOUNDS).index(name)] for name in ("delta_lower", "delta_upper"))
+        missed = ~within & _sought(asked)
+
+        def worst(place: tuple[int, ...]) -> str:
+            n = place[-1]
+            between_them = int(np.count_nonzero(missed & ~stored))
+            why = BETWEEN if not stored[n] else "the study itself missed the tolerance there"
+            if stored[n] and len(place) > 1 and self._study.direction == "both":
+                why = "the study judges the larger of the two directions alone"
+            if stored[n] and between_them:
+                why += (
+                    f"; {between_them:,} of the others lie between stored points: refine=True (--refine) computes them"
+                )
+            at = f"{_setting(asked, n)}, r = {int(asked.compositions[n])}, ε = {float(epsilon[n]):.6g}"
+            return f"{at}: {between('δ', float(lower[place]), float(upper[place]))}: {why}"
+
+        return missed_by(missed, width, self._study, "delta_upper / delta_lower - 1", worst)
+
+    def _judged(
+        self,
+        asked: Questions,
+        lower: Any,
+        upper: FloatArray,
+        what: str,
+        delta: FloatArray,
+        *,
+        refined: bool,
+        epsilon: FloatArray | None = None,
+    ) -> tuple[BoolArray | None, str | None]:
+        """Return which answers on ε, or on r, are within the tolerance, and what is told of those that are not."""
+        if self._study.sought is None:
+            return None, None
+        width = ratio_of(lower, upper)
+        within = width <= self._study.sought
+
+        def worst(place: tuple[int, ...]) -> str:
+            n = place[-1]
+            point = f"r = {int(asked.compositions[n])}" if epsilon is None else f"ε = {float(epsilon[n]):.6g}"
+            known = between("ε" if epsilon is None else "r", float(lower[place]), float(upper[place]))
+            why = TOO_FAR if not refined else "as close as the bounds on δ tell there"
+            return f"{_setting(asked, n)}, {point}, δ = {float(delta[n]):g}: {known}: {why}"
+
+        missed = missed_by(~within & _sought(asked), width, self._study, f"{what}_upper / {what}_lower - 1", worst)
+        return within, missed
 
     def _asking_again(
         self, mechanism: str | Pair, noise: Mapping[str, Any], asked: Questions, **arguments: Any
@@ -218,6 +290,18 @@ class Queries:
             f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
             " run it again, or let refine=True compute it"
         )
+
+
+_LOGS = ("log_delta_lower", "log_delta_upper")
+
+
+def _sought(asked: Questions) -> BoolArray:
+    """Return of which points the tolerance is aimed at: a factor of their own takes its place."""
+    return np.array([setting.cell.factor is None for setting in asked.settings], dtype=bool)[asked.setting]
+
+
+def _setting(asked: Questions, place: int) -> str:
+    return asked.settings[int(asked.setting[place])].cell.describe()
 
 
 def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:

@@ -72,8 +72,8 @@ def refine(
     """
     if stored.format < 3:
         raise StoreMismatchError(
-            f"{stored.where}: expected a store of format 3 to add points to, got one of format {stored.format}: run the"
-            " study into a new store"
+            f"{stored.where}: expected a store of format 3 or later to add points to, got format {stored.format}: run"
+            " the study into a new store"
         )
     groups = _groups(points)
     for cell, compositions, epsilon in groups:
@@ -119,6 +119,9 @@ def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon
             tolerance=study.tolerance,
             buckets=study.buckets,
             factor=cell.factor,
+            together=study.direction == "both",
+            floor=study.floor,
+            excuses=True,
             # What is reached holds, as in a run.
             strict=False,
         )
@@ -127,7 +130,7 @@ def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon
     values = np.stack([getattr(table, name) for name in BOUNDS])
     if np.isnan(values).any():
         raise PbdistError(f"{cell.describe()}: expected numbers for bounds, got nan")
-    return Refinement(cell, tuple(compositions), tuple(epsilon), values, table.loss_width)
+    return Refinement(cell, tuple(compositions), tuple(epsilon), values, table.loss_width, within=table.within)
 
 
 def _is_there(refinements: Sequence[Refinement], wanted: Refinement) -> bool:

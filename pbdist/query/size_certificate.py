@@ -34,7 +34,10 @@ class ScannedPoint:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The scale, the refuted one, their mechanisms and bounds, and what a scan has refuted."""
+    """The scale, the refuted one, their mechanisms and bounds, and what a scan has refuted.
+
+    Where the refuted scale is smaller by more than the tolerance, it is not `within` it.
+    """
 
     scale: float
     mechanism: Pair
@@ -43,6 +46,7 @@ class Certificate:
     refuted_mechanism: Pair
     refuted_bracket: Bracket
     scanned: tuple[ScannedPoint, ...]
+    within: bool = True
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,8 @@ class SizedNoise:
     """The smallest noise of a family that meets a goal, and what proves it.
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
-    `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance. Both are certified bounds at `compositions`
-    and `epsilon`.
+    `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance; by more where `within_tolerance` is false.
+    Both are certified bounds at `compositions` and `epsilon`.
 
     Attributes
     ----------
@@ -69,7 +73,7 @@ class SizedNoise:
         Certified bounds on the δ of `mechanism`, the larger of the two directions.
     refuted_mechanism : Pair
     refuted_scale : float
-        ``scale * (1 - tolerance)``, that very float product.
+        ``scale * (1 - tolerance)``, that very float product; less where `within_tolerance` is false.
     refuted_mean : float or None
         ``mean * (1 - tolerance)``.
     refuted_delta_lower : float
@@ -85,6 +89,8 @@ class SizedNoise:
         What the noise costs a round on average, E[N], where the family adds messages.
     evaluations : int
         How often bounds were computed, and not looked up in a store.
+    within_tolerance : bool
+        Whether the noise smaller by the tolerance is refuted; if not, less of it is, and nothing is known between.
 
     Raises
     ------
@@ -109,13 +115,14 @@ class SizedNoise:
     scanned: tuple[ScannedPoint, ...]
     expected_messages: float | None
     evaluations: int
+    within_tolerance: bool = True
 
     def __post_init__(self) -> None:
         part = 1.0 - self.tolerance
         refuted = (self.scale * part, None if self.mean is None else self.mean * part)
         proved = (
             self.delta_lower <= self.delta_upper <= self.delta < self.refuted_delta_lower
-            and (self.refuted_scale, self.refuted_mean) == refuted
+            and (self._refutes_just_less(refuted) if self.within_tolerance else self._refutes_less(refuted))
             and all(point.delta_lower > self.delta for point in self.scanned)
         )
         if not proved:
@@ -125,3 +132,10 @@ class SizedNoise:
                 f" {self.delta_upper!r} and {self.refuted_scale!r} with δ from {self.refuted_delta_lower!r}: ask for"
                 " another tolerance of the size"
             )
+
+    def _refutes_just_less(self, less: tuple[float, float | None]) -> bool:
+        return (self.refuted_scale, self.refuted_mean) == less
+
+    def _refutes_less(self, less: tuple[float, float | None]) -> bool:
+        """Whether what is refuted is smaller by more than the tolerance; of counts nothing but that is told."""
+        return self.mean is None and self.refuted_mean is None and 0.0 < self.refuted_scale < less[0]

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
+from pbdist.mechanisms import Pair
 from pbdist.mechanisms.order import at_least_as_noisy
 from pbdist.query.size_bracket import Bracketing
 from pbdist.query.size_certificate import Certificate, ScannedPoint
 from pbdist.query.size_families import ScaleFamily
-from pbdist.query.size_goal import Judge
+from pbdist.query.size_goal import Bracket, Judge
 from pbdist.query.size_interpolation import log_delta_at, root_between
 
 __all__ = ["SCAN_DEPTH", "SCAN_RATIO", "smallest_scale"]
@@ -30,6 +31,8 @@ _LESS = (0.05, 0.2, 0.5)
 _MOST_STEPS = 200
 #: Answers that a scan may replace by smaller ones.
 _MOST_SCANS = 30
+#: Where the scale smaller by the tolerance is not refuted, the largest that is is sought in so many halvings.
+_HALVINGS = 6
 #: Amounts in a row of which nothing is known before a search is given up.
 _MOST_UNKNOWN = 8
 
@@ -57,7 +60,8 @@ def smallest_scale(
 
     Notes
     -----
-    What is proved: δ_upper <= goal at the scale, δ_lower > goal at the refuted one. Where the family's order is proved,
+    What is proved: δ_upper <= goal at the scale, δ_lower > goal at the refuted one, which is smaller by more than the
+    tolerance where the bounds cannot tell δ from the goal any closer. Where the family's order is proved,
     no scale up to the refuted one does, for its noise would be a post-processing of the refuted one's. Else the scales
     of the scan are refuted, and nothing is said of those between them.
 
@@ -76,7 +80,10 @@ def smallest_scale(
         low, high = search.bracket_anywhere(start[0])
     for _ in range(_MOST_SCANS):
         high = search.narrowed(low, high)
-        high, answer = search.certificate_near(high)
+        try:
+            high, answer = search.certificate_near(high)
+        except PrecisionError as error:
+            answer = search.wider(high, error)
         if answer is None:
             # The refuted scale to be meets the goal: a better answer.
             low, high = search.below_edge(high)
@@ -159,6 +166,47 @@ class _Search(Bracketing):
                     except PrecisionError:
                         continue
             raise
+
+    def wider(self, amount: float, error: PrecisionError) -> Certificate:
+        """Return the certificate of an amount, of which the refuted scale is smaller by more than the tolerance.
+
+        Raises
+        ------
+        PrecisionError
+            The one that is given, where no scale is refuted, or a smaller one meets the goal.
+        """
+        scale = self.family.scale_of(amount)
+        lowest = self.family.scale_of(self.lowest) if self.given else scale / SCAN_DEPTH
+        refuted: tuple[float, Pair, Bracket] | None = None
+        near, part = scale * (1.0 - self.tolerance), self.tolerance
+        while refuted is None:
+            part *= 2.0
+            other = max(scale * (1.0 - part), lowest) if part < 1.0 else lowest
+            found = self._known_at(other)
+            if found is not None and self.judge.refutes(found[1]):
+                refuted = (other, *found)
+            elif found is None or other <= lowest or self.judge.holds(found[1]):
+                # One that meets the goal lies below some of which nothing is known: the search does not know these.
+                raise error
+            else:
+                near = other
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (near + refuted[0])
+            found = self._known_at(middle)
+            if found is not None and self.judge.refutes(found[1]):
+                refuted = (middle, *found)
+            else:
+                near = middle
+        mechanism = self.family.make(scale)
+        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
+
+    def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
+        """Return the mechanism of a scale and as narrow bounds as can be had; None where there is none."""
+        try:
+            pair = self.family.make(scale)
+        except InvalidInputError:
+            return None
+        return pair, self.judge.settled(pair)
 
     def _edge(self, amount: float) -> float:
         """Return an amount whose scale is smaller by the tolerance at most, and that is smaller by as much itself."""

@@ -58,8 +58,15 @@ class StoredSource:
         return found.narrowed(self._source(pair, tolerance))
 
     def _asked(self, pair: Pair, *, refine: bool) -> Bracket:
-        answer = self._study.delta(
-            pair, compositions=self._goal.compositions, epsilon=self._goal.epsilon, refine=refine
+        # Wide answers are told of the size, where they decide.
+        answer, _ = self._study.queries.delta(
+            pair,
+            {},
+            compositions=self._goal.compositions,
+            epsilon=self._goal.epsilon,
+            exp_epsilon=None,
+            direction="both",
+            refine=refine,
         )
         return Bracket(*(float(value) for value in (answer.lower, answer.upper, answer.log_lower, answer.log_upper)))
 

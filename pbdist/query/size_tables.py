@@ -38,7 +38,17 @@ def sized_table(sized: SizedNoise) -> Group:
 
 
 def _claim(sized: SizedNoise) -> str:
-    """Return in a sentence what is proved of smaller noise."""
+    """Return in a sentence, or two, what is proved of smaller noise."""
+    wide = ""
+    if not sized.within_tolerance:
+        wide = (
+            f" Wide: the refuted scale is smaller by {100.0 * (1.0 - sized.refuted_scale / sized.scale):.3g} %, not by"
+            f" {100.0 * sized.tolerance:g} %; of those between them nothing is known."
+        )
+    return _proved(sized) + wide
+
+
+def _proved(sized: SizedNoise) -> str:
     if sized.ordered:
         return "No smaller scale than the refuted one will do: more noise is a post-processing of less."
     if not sized.scanned:
@@ -63,6 +73,7 @@ def sized_as_json(sized: SizedNoise) -> dict[str, JsonValue]:
         "epsilon": sized.epsilon,
         "delta": sized.delta,
         "tolerance": sized.tolerance,
+        "within_tolerance": sized.within_tolerance,
         "delta_lower": sized.delta_lower,
         "delta_upper": sized.delta_upper,
         "refuted": {

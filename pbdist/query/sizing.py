@@ -8,6 +8,7 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import NoisyCount, Pair
+from pbdist.query.arguments import check_flag
 from pbdist.query.size_certificate import ScannedPoint, SizedNoise
 from pbdist.query.size_count_families import CountFamily, count_family_of, expected_messages
 from pbdist.query.size_counts import smallest_count
@@ -16,6 +17,7 @@ from pbdist.query.size_goal import Computed, Judge, checked_goal
 from pbdist.query.size_scale import smallest_scale
 from pbdist.query.size_store import StoredSource, stored_counts, stored_scales, study_of
 from pbdist.query.study import Study
+from pbdist.query.wide import tell
 from pbdist.store import Place
 
 __all__ = ["CountFamily", "ScannedPoint", "SizedNoise", "size"]
@@ -31,6 +33,7 @@ def size(
     tolerance: float = 0.01,
     store: Study | str | Path | Place | None = None,
     scale_limits: tuple[float, float] | None = None,
+    strict: bool = False,
     **parameters: Any,
 ) -> SizedNoise:
     """Return the smallest noise of a family that provably meets δ(ε) <= delta after r compositions.
@@ -58,6 +61,8 @@ def size(
     scale_limits : (float, float), optional
         The scales that are looked at. Where no order is proved, all of them down to the lower one are scanned, at most
         a factor of 1.15 apart, instead of those down to a hundredth of the answer, or as far as there are bounds.
+    strict : bool, optional
+        Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
     **parameters
         Other parameters of the mechanism class.
 
@@ -74,7 +79,14 @@ def size(
         If a parameter is out of its range; if nothing that was looked at meets the goal, as where the mass at infinity
         alone exceeds δ; or if everything does, so that nothing can be refuted.
     PrecisionError
-        If the bounds cannot tell δ from the goal where that decides.
+        If the bounds cannot tell δ from the goal where that decides, so that no noise is refuted; or if `strict`, and
+        the one that is refuted is smaller by more than the tolerance.
+
+    Warns
+    -----
+    PrecisionWarning
+        If the noise that is refuted is smaller by more than the tolerance, as bounds on δ cannot tell any closer; both
+        certificates hold.
 
     Notes
     -----
@@ -89,6 +101,7 @@ def size(
     >>> sized.delta_upper <= 1e-4 < sized.refuted_delta_lower
     True
     """
+    check_flag("strict", strict)
     goal = checked_goal(compositions, epsilon, exp_epsilon, delta)
     part = _checked_tolerance(tolerance)
     limits = _checked_limits(scale_limits)
@@ -110,7 +123,7 @@ def size(
         answer = smallest_scale(scales, judge, part, limits, known_scales)
         ordered = scales.ordered
         messages = expected_messages(answer.mechanism)
-    return SizedNoise(
+    sized = SizedNoise(
         mechanism=answer.mechanism,
         scale=answer.scale,
         mean=mean,
@@ -128,6 +141,21 @@ def size(
         scanned=answer.scanned,
         expected_messages=messages,
         evaluations=source.evaluations,
+        within_tolerance=answer.within,
+    )
+    tell(_missed(sized), strict=strict)
+    return sized
+
+
+def _missed(sized: SizedNoise) -> str | None:
+    """Return what is told of a refuted noise that is smaller by more than the tolerance."""
+    if sized.within_tolerance:
+        return None
+    less = 1.0 - sized.refuted_scale / sized.scale
+    return (
+        f"tolerance: expected a noise smaller by {sized.tolerance:g} that is refuted, got one smaller by {less:.3g}:"
+        f" δ <= {sized.delta:g} is met with scale {sized.scale!r} and missed with {sized.refuted_scale!r}; what lies"
+        " between them bounds on δ do not tell"
     )
 
 

@@ -149,7 +149,7 @@ def _smallest(
                 _number(found.scale),
                 _number(found.messages),
                 rounded_up(found.judgement.delta_upper, _DIGITS),
-                rounded_down(sized.refuted_delta_lower, _DIGITS),
+                _refuted(sized),
                 str(len(sized.scanned) + 1),
                 saved,
             )
@@ -182,8 +182,14 @@ def _amounts(systems: Iterable[System], tolerance: float, told: _Progress) -> It
                 *start,
                 f"{_amount_name(system)} {_number(sized.scale)}",
                 rounded_up(sized.delta_upper, _DIGITS),
-                rounded_down(sized.refuted_delta_lower, _DIGITS),
+                _refuted(sized),
             )
+
+
+def _refuted(sized: SizedNoise) -> str:
+    """Return the lower bound that refutes less noise, and how much less, where that is not the tolerance."""
+    text = rounded_down(sized.refuted_delta_lower, _DIGITS)
+    return text if sized.within_tolerance else f"{text} (of {_percent(1.0 - sized.refuted_scale / sized.scale)} less)"
 
 
 def _settings(system: System, target: SystemTarget) -> list[PublishedSetting]:

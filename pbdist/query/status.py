@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
+from pbdist.query.precision import Precision, precision_of, total
+from pbdist.query.tables import precision_as_json
 from pbdist.store import (
     Holder,
     StoreCheck,
@@ -110,6 +112,8 @@ class StoreStatus:
         What reading every file has found; None where that was not asked for.
     refinements, refined_points
         What queries have added beside the study: documents, and points (noise setting, r, ε) in them.
+    precision
+        How far the tolerance was reached in what is committed; None where the study has none.
     """
 
     store: str
@@ -120,6 +124,7 @@ class StoreStatus:
     check: StoreCheck | None
     refinements: int
     refined_points: int
+    precision: Precision | None
 
     @property
     def cells(self) -> int:
@@ -178,6 +183,9 @@ class StoreStatus:
             },
             "batches": {"all": self.batches, "missing": self.batches_missing},
             "refinements": {"all": self.refinements, "points": self.refined_points},
+            "precision": None
+            if self.precision is None or first.study.sought is None
+            else precision_as_json(first.study.sought, self.precision),
             "files": self.files,
             "bytes": self.size,
             "parts": [part.as_json() for part in self.parts],
@@ -227,16 +235,33 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     parts = open_parts(place)
     sizes = dict(place.names())
     refinements = read_refinements(parts[0])
+    found = tuple(_part_status(stored, sizes) for stored in parts)
     return StoreStatus(
         store=place.url,
-        parts=tuple(_part_status(stored, sizes) for stored in parts),
+        parts=found,
         files=len(sizes),
         size=sum(sizes.values()),
         driver=holder(place),
         check=check_store(place) if check else None,
         refinements=len(refinements),
         refined_points=sum(len(one.compositions) * len(one.epsilon) for one in refinements),
+        precision=None if parts[0].study.sought is None else _precision(found),
     )
+
+
+def _precision(parts: Sequence[PartStatus]) -> Precision:
+    """Return how far the tolerance was reached, as far as it can be read; the checksums are not looked at."""
+    batches = [
+        (part.stored, part.stored.head.cells_of(index))
+        for part in parts
+        for index in sorted(set(range(part.stored.batches)) - {batch.batch for batch in part.missing})
+    ]
+
+    def read(batch: tuple[StoredStudy, range]) -> Precision:
+        return precision_of([batch], lenient=True)
+
+    with ThreadPoolExecutor(_READERS) as readers:
+        return total(readers.map(read, batches))
 
 
 def _part_status(stored: StoredStudy, sizes: dict[str, int]) -> PartStatus:

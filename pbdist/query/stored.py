@@ -1,15 +1,16 @@
 """The points that a store holds: exact look-ups, and what of it may be read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
-from pbdist.query.arguments import given_array, one_setting
+from pbdist.query.arguments import check_flag, given_array, one_setting
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
 from pbdist.query.union import Union
+from pbdist.query.wide import between, check_strict, missed_by, tell
 from pbdist.store import (
     StoredStudy,
     check_skeleton,
@@ -17,10 +18,12 @@ from pbdist.store import (
     failed_cells,
     is_committed,
     read_values,
+    read_within,
 )
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts
+from pbdist.study.promise import relative_width
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["StoredPoints"]
@@ -71,6 +74,7 @@ class StoredPoints:
         compositions: int,
         epsilon: float | None = None,
         exp_epsilon: float | None = None,
+        strict: bool = False,
         **noise: float | str | None,
     ) -> Bounds:
         """Return the bounds at one stored point.
@@ -83,6 +87,8 @@ class StoredPoints:
             The number r of compositions.
         epsilon, exp_epsilon
             Exactly one of ε in nats and e^ε.
+        strict
+            Whether bounds that miss the study's tolerance are an error.
         **noise
             As many of the cell's parameters as tell it from the others: ``scale``, ``reading``, ``factor``, ...; a
             ``factor`` of None or ``"auto"`` is the automatic one.
@@ -95,7 +101,15 @@ class StoredPoints:
             Several noise settings match, or a parameter is unknown.
         StoreDamagedError
             The stored values cannot be read.
+        PrecisionError
+            If `strict`, and the study has missed its tolerance there.
+
+        Warns
+        -----
+        PrecisionWarning
+            If the study has missed its tolerance there.
         """
+        check_strict(self.spec, check_flag("strict", strict))
         if not isinstance(mechanism, str):
             raise InvalidInputError(f"mechanism: expected a label of the study, got {shown(mechanism)}")
         cell = find_cell(self.spec, mechanism, one_setting(noise))
@@ -114,11 +128,16 @@ class StoredPoints:
         if any(np.isnan(value).any() for value in values.values()):
             raise self._missing(cell, stored, row)
         told: dict[str, Any] = {name: tuple(float(x) for x in value) for name, value in values.items()}
+        within = None
+        if self.spec.sought is not None:
+            within = bool(read_within(stored, row)[:, column, point].all())
+            self._tell(cell, r, e, values, within=within, strict=strict)
         return Bounds(
             setting=self.spec.cells[cell].describe(),
             compositions=self.spec.compositions[r],
             epsilon=self.spec.epsilon[e],
             directions=tuple(direction.value for direction in Direction),
+            within_tolerance=within,
             **told,
         )
 
@@ -175,6 +194,25 @@ class StoredPoints:
         if key not in self._committed:
             self._committed[key] = is_committed(stored, key[1])
         return self._committed[key]
+
+    def _tell(self, cell: int, r: int, e: int, values: Mapping[str, FloatArray], *, within: bool, strict: bool) -> None:
+        """Tell of a stored point at which the study has missed its tolerance."""
+        setting = self.spec.cells[cell]
+        if within or not self.spec.seeks_tolerance(setting):
+            return
+        width = relative_width(values["log_delta_lower"], values["log_delta_upper"])
+        if self.spec.direction == "both":
+            width = relative_width(values["log_delta_lower"].max(), values["log_delta_upper"].max())
+        lower, upper = (float(values[name].max()) for name in ("delta_lower", "delta_upper"))
+        at = f"{setting.describe()}, r = {self.spec.compositions[r]}, ε = {self.spec.epsilon[e]:.6g}"
+        missed = missed_by(
+            np.array([True]),
+            np.array([np.max(width)]),
+            self.spec,
+            "delta_upper / delta_lower - 1",
+            lambda _: f"{at}: {between('δ', lower, upper)}: the study itself missed the tolerance there",
+        )
+        tell(missed, strict=strict, depth=4)
 
     def _missing(self, cell: int, stored: StoredStudy | None, row: int) -> OffGridError | StoreDamagedError:
         """Return the error that tells why a point has no bounds."""

@@ -1,6 +1,6 @@
 """An opened study: its bounds as a Dataset, and what they say at any point."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -11,13 +11,16 @@ import numpy as np
 from pbdist.errors import StoreDamagedError, StoreUnreachableError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
+from pbdist.query.arguments import check_flag
 from pbdist.query.curves import CurveBounds, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
+from pbdist.query.kept import StateAt
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
 from pbdist.query.refine import Point
 from pbdist.query.refine import refine as refine_points
 from pbdist.query.settings import Settings
 from pbdist.query.stored import StoredPoints
+from pbdist.query.wide import check_strict, tell
 from pbdist.store import (
     Place,
     open_parts,
@@ -45,13 +48,14 @@ class Study(StoredPoints):
         """The bounds, loaded chunk by chunk when their values are used; those of an extended store at once.
 
         ``delta_lower``, ``delta_upper``, ``log_delta_lower`` and ``log_delta_upper`` over the dimensions ``cell``,
-        ``direction``, ``compositions`` and ``epsilon``, with ``factor_used`` and ``loss_width`` over ``cell``. The
+        ``direction``, ``compositions`` and ``epsilon``, with ``factor_used`` and ``loss_width`` over ``cell``. Of a
+        study with a tolerance ``within_tolerance`` tells where it is met, over the dimensions of the bounds. The
         parameters of the cells are the levels of one index, so that any of them selects::
 
             study.bounds.sel(mechanism="Laplace", scale=200.0, compositions=512, epsilon=0.1)
 
         ``exp_epsilon`` selects along ``epsilon`` too. A parameter that a mechanism does not have is empty text or not
-        a number. What is not computed is not a number.
+        a number. What is not computed is not a number, and not within the tolerance.
 
         Raises
         ------
@@ -79,13 +83,16 @@ class Study(StoredPoints):
         exp_epsilon: Any = None,
         direction: str = "both",
         refine: bool = False,
+        strict: bool = False,
         **noise: Any,
     ) -> DeltaBounds:
         """Bound δ at any points, stored or not, by what is stored.
 
         Guaranteed: ``lower <= δ <= upper``. Between the stored ε δ is convex and does not rise as a function of e^ε; it
         does not fall with r; and it does not rise with noise where more noise is proved to be post-processing of less.
-        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns.
+        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns. Where states are kept
+        (method tight, ``keep_states: true``) every ε up to the largest one of the study, and every δ that is met there,
+        is answered from them at each stored r, about as closely as the study's tolerance.
 
         Parameters
         ----------
@@ -100,6 +107,8 @@ class Study(StoredPoints):
         refine
             Whether to compute the points that are not stored, as the study would, and add them to the store: from then
             on they are, for every process that opens it. The study itself is no larger for it.
+        strict
+            Whether an answer that is wider than the study's tolerance is an error.
         **noise
             Beside a label, as many parameters as tell one noise setting from the others, as for `lookup`. Those that
             are numbers may differ from all stored ones where an order of noise is proved.
@@ -116,8 +125,16 @@ class Study(StoredPoints):
             The stored values cannot be read.
         StoreMismatchError
             Points are to be added to a store of format 1 or 2, which has no place for them.
+        PrecisionError
+            If `strict`, and an answer is wider than the tolerance.
+
+        Warns
+        -----
+        PrecisionWarning
+            If answers are wider than the tolerance; the text says how many, names the widest, and why it is.
         """
-        return self._queries.delta(
+        self._check_strict(strict)
+        found, missed = self.queries.delta(
             mechanism,
             noise,
             compositions=compositions,
@@ -126,6 +143,8 @@ class Study(StoredPoints):
             direction=direction,
             refine=refine,
         )
+        tell(missed, strict=strict)
+        return found
 
     def describe(self, mechanism: str | Pair, **noise: Any) -> str:
         """Return the one noise setting that a mechanism, or a label with parameters, names, as text.
@@ -135,7 +154,7 @@ class Study(StoredPoints):
         OffGridError, InvalidInputError
             As `delta`.
         """
-        return self._queries.setting(mechanism, noise).cell.describe()
+        return self.queries.setting(mechanism, noise).cell.describe()
 
     def epsilon(
         self,
@@ -145,18 +164,22 @@ class Study(StoredPoints):
         delta: Any,
         direction: str = "both",
         refine: bool = False,
+        strict: bool = False,
         **noise: Any,
     ) -> EpsilonBounds:
         """Bound the smallest ε with which δ is met, by what is stored; arguments and errors as for `delta`.
 
         Guaranteed: at ``upper`` the upper bound on δ is at most `delta`; it is infinite where no stored one is. Just
         below ``lower``, if that is above 0, the lower bound on δ exceeds it. With `refine` some points next to it are
-        computed and stored where the two are more than 0.2 % apart; they then are about as close as the brackets.
-        Points that cannot be computed are left out: the bounds are what is known without them.
+        computed and stored where the two are further apart than the tolerance, or than 0.2 %; they then are about as
+        close as the brackets. Points that cannot be computed are left out: the bounds are what is known without them.
         """
-        return self._queries.epsilon(
+        self._check_strict(strict)
+        found, missed = self.queries.epsilon(
             mechanism, noise, compositions=compositions, delta=delta, direction=direction, refine=refine
         )
+        tell(missed, strict=strict)
+        return found
 
     def compositions(
         self,
@@ -166,6 +189,7 @@ class Study(StoredPoints):
         exp_epsilon: Any = None,
         delta: Any,
         refine: bool = False,
+        strict: bool = False,
         **noise: Any,
     ) -> CompositionBounds:
         """Bound how many compositions meet (ε, δ) in both directions, by what is stored; as for `delta`.
@@ -175,9 +199,12 @@ class Study(StoredPoints):
         is between the two, until they meet, the bounds at an r are on both sides of `delta`, or that r cannot be
         computed.
         """
-        return self._queries.compositions(
+        self._check_strict(strict)
+        found, missed = self.queries.compositions(
             mechanism, noise, epsilon=epsilon, exp_epsilon=exp_epsilon, delta=delta, refine=refine
         )
+        tell(missed, strict=strict)
+        return found
 
     def tradeoff(
         self,
@@ -187,37 +214,55 @@ class Study(StoredPoints):
         type_one_error: Any,
         direction: str = "both",
         refine: bool = False,
+        strict: bool = False,
         **noise: Any,
     ) -> CurveBounds:
         """Bound the smallest type II error of a test at a type I error (f-DP), by what is stored.
 
         Parameters as for `delta`, but that `noise` names one setting, and as for `pbdist.tradeoff_bounds`. How close
         the bounds come depends on the ε of the study; those of ε = 0, where it is not stored, are those of `delta`.
-        With `refine` all of these ε are computed and stored where they are not.
+        With `refine` all of these ε are computed and stored where they are not. Where a state is kept (method tight,
+        ``keep_states: true``) the whole curve is read off it, and nothing is refined. The tolerance of the study counts
+        for ``upper - lower``.
         """
-
-        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=refine, **noise)
-
-        return stored_tradeoff(
-            delta_at,
+        self._check_strict(strict)
+        found, missed = stored_tradeoff(
+            self._delta_at(mechanism, noise, refine=refine),
+            self._states(mechanism, noise),
             self._pair(mechanism, noise),
             np.unique([0.0, *self.spec.epsilon]),
             compositions=compositions,
             type_one_error=type_one_error,
             direction=direction,
+            study=self.spec,
         )
+        tell(missed, strict=strict)
+        return found
 
     def total_variation(
-        self, mechanism: str | Pair, *, compositions: Any, direction: str = "both", refine: bool = False, **noise: Any
+        self,
+        mechanism: str | Pair,
+        *,
+        compositions: Any,
+        direction: str = "both",
+        refine: bool = False,
+        strict: bool = False,
+        **noise: Any,
     ) -> CurveBounds:
-        """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`."""
+        """Bound the total variation distance, δ at ε = 0, by what is stored; arguments as for `tradeoff`.
 
-        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
-            return self.delta(mechanism, compositions=r, epsilon=epsilon, direction="each", refine=refine, **noise)
-
-        pair = self._pair(mechanism, noise)
-        return stored_total_variation(delta_at, pair, compositions=compositions, direction=direction)
+        The tolerance of the study counts for ``upper / lower - 1``.
+        """
+        self._check_strict(strict)
+        found, missed = stored_total_variation(
+            self._delta_at(mechanism, noise, refine=refine),
+            self._pair(mechanism, noise),
+            compositions=compositions,
+            direction=direction,
+            study=self.spec,
+        )
+        tell(missed, strict=strict)
+        return found
 
     def renyi(
         self,
@@ -232,14 +277,14 @@ class Study(StoredPoints):
     ) -> CurveBounds:
         """Bound the Rényi divergence of a noise setting of the study, as `pbdist.renyi_bounds` does.
 
-        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept bucket lists instead, those of a
-        study with ``method: buckets`` and ``keep_states: true``, and `tolerance` does not count: by what the lists
-        alone prove of each stored r, which is nothing from above where they have mass at infinity.
+        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept states instead, those of a study
+        with ``keep_states: true``, and `tolerance` does not count: by what the states alone prove of each stored r,
+        which is nothing from above where they have mass at infinity, as they do of losses without a bound.
 
         Raises
         ------
         OffGridError
-            No such setting, or no bucket list of that r is stored.
+            No such setting, or no state of that r is stored.
         PrecisionError
             The tolerance cannot be reached.
         """
@@ -248,10 +293,13 @@ class Study(StoredPoints):
             return pair_renyi(pair, compositions=compositions, order=order, tolerance=tolerance, direction=direction)
         cells = [cell for cell, one in enumerate(self.spec.cells) if one.pair == pair]
         places = [place for cell in cells for place in self._union.places(cell)]
-        return state_renyi(places, pair, compositions=compositions, order=order, direction=direction)
+        state_at = self._states(mechanism, noise)
+        return state_renyi(places, state_at, pair, compositions=compositions, order=order, direction=direction)
 
     @cached_property
-    def _queries(self) -> Queries:
+    def queries(self) -> Queries:
+        """What answers; it returns what is told of wide answers, and warns of nothing."""
+
         def refined(points: Iterable[Point]) -> Settings:
             self._reader = self._reader.with_refinements(
                 refine_points(self._parts[0], self.spec, points, self._reader.refinements)
@@ -259,7 +307,7 @@ class Study(StoredPoints):
             self._settings = Settings(self.spec, self._reader)
             return self._settings
 
-        return Queries(self.where, self._settings, refined)
+        return Queries(self.where, self.spec, self._settings, refined)
 
     @cached_property
     def _settings(self) -> Settings:
@@ -270,8 +318,37 @@ class Study(StoredPoints):
         self._check()
         return PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
 
+    def _states(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> StateAt:
+        """What returns the kept states of a noise setting."""
+        equal = self.queries.setting(mechanism, noise).equal
+        states = None if equal is None else equal.states
+        return (lambda _: None) if states is None else states
+
     def _pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
-        return self._queries.setting(mechanism, noise).cell.pair
+        return self.queries.setting(mechanism, noise).cell.pair
+
+    def _delta_at(
+        self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool
+    ) -> Callable[[int, FloatArray], DeltaBounds]:
+        """Return what bounds δ in both directions after r compositions at some ε."""
+        state_at = self._states(mechanism, noise)
+
+        def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
+            found, _ = self.queries.delta(
+                mechanism,
+                noise,
+                compositions=r,
+                epsilon=epsilon,
+                exp_epsilon=None,
+                direction="each",
+                refine=refine and state_at(r) is None,
+            )
+            return found
+
+        return delta_at
+
+    def _check_strict(self, strict: Any) -> None:
+        check_strict(self.spec, check_flag("strict", strict))
 
 
 def open_study(where: str | Path | Place) -> Study:

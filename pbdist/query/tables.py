@@ -16,7 +16,15 @@ from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
-__all__ = ["bounds_as_json", "bounds_table", "precision_line", "rounded_down", "rounded_up", "targets_table"]
+__all__ = [
+    "bounds_as_json",
+    "bounds_table",
+    "precision_as_json",
+    "precision_line",
+    "rounded_down",
+    "rounded_up",
+    "targets_table",
+]
 
 _DIGITS = 6
 
@@ -49,7 +57,8 @@ def bounds_table(bounds: Bounds) -> Group:
     for name, *values in [*rows, ("maximum", *bounds.maximum, *bounds.log_maximum)]:
         low, high, log_low, log_high = values
         table.add_row(name, rounded_down(low), rounded_up(high), rounded_down(log_low), rounded_up(log_high))
-    return Group(Text(bounds.setting), Text(point), table)
+    wide = [Text("wide: the bounds do not meet within the study's tolerance")]
+    return Group(Text(bounds.setting), Text(point), table, *(wide if bounds.within_tolerance is False else []))
 
 
 def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
@@ -67,6 +76,7 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
         "compositions": bounds.compositions,
         "epsilon": bounds.epsilon,
         "exp_epsilon": bounds.exp_epsilon if math.isfinite(bounds.exp_epsilon) else None,
+        "within_tolerance": bounds.within_tolerance,
         "bounds": {
             name: {
                 "delta_lower": low,
@@ -80,16 +90,41 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
 
 
 def precision_line(tolerance: float, precision: Precision) -> str:
-    """Return in one sentence at how many points the tolerance is missed, and where it is missed most."""
-    worst, where = precision.widest, f"{precision.points:,} (noise setting, r, ε)"
+    """Return in one sentence at how many of the points that were asked for it is missed, and where most."""
+    worst, where = precision.widest, f"{precision.points:,} points (noise setting, r, ε) asked for"
     if worst is None:
         return f"upper / lower - 1 <= {tolerance:g} at all {where}"
     ratio = "infinite" if math.isinf(worst.ratio) else f"{worst.ratio:.3g}"
     low, high = _rounded(worst.delta_lower, ROUND_FLOOR, 3), _rounded(worst.delta_upper, ROUND_CEILING, 3)
+    at = f"r = {worst.compositions}, ε = {worst.epsilon:.6g}"
+    if worst.direction != "both":
+        at += f", {worst.direction}"
     return (
         f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}, at worst {ratio}:"
-        f" {worst.cell.describe()}, r = {worst.compositions}, ε = {worst.epsilon:.6g}, δ from {low} to {high}"
+        f" {worst.cell.describe()}, {at}, δ from {low} to {high}"
     )
+
+
+def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonValue]:
+    """Return the same in the types of JSON; a ratio that is not finite is None."""
+    worst = precision.widest
+    return {
+        "tolerance": tolerance,
+        "asked": precision.points,
+        "missed": precision.missed,
+        "unreadable_cells": precision.unreadable,
+        "widest": None
+        if worst is None
+        else {
+            "setting": worst.cell.describe(),
+            "compositions": worst.compositions,
+            "epsilon": worst.epsilon,
+            "direction": worst.direction,
+            "ratio": worst.ratio if math.isfinite(worst.ratio) else None,
+            "delta_lower": worst.delta_lower,
+            "delta_upper": worst.delta_upper,
+        },
+    }
 
 
 def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:

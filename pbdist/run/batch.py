@@ -1,7 +1,5 @@
 """The work of a task, the cells of some batches, in whatever process it runs."""
 
-import os
-import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -12,11 +10,12 @@ from functools import partial
 from pbdist.buckets import bounds_table
 from pbdist.buckets.table import BoundsTable
 from pbdist.errors import BatchError, WorkersLostError
+from pbdist.run.cell_watch import CellWatch, worker_name
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.store import BatchWriter, PartHead, trouble_of
 from pbdist.study import Batch, Cell, StudySpec
 
-__all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_task", "worker_name"]
+__all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_task"]
 
 
 @dataclass(frozen=True)
@@ -65,10 +64,17 @@ class Receipt:
     worker: str
 
 
-def run_task(task: Task) -> tuple[Receipt | Failure, ...]:
+def run_task(task: Task, *, pause: float) -> tuple[Receipt | Failure, ...]:
     """Compute the cells of some batches, write their chunks and commit each of them.
 
     Guaranteed: the same bytes wherever and however often it runs. A cell that cannot be computed stops no other.
+
+    Parameters
+    ----------
+    task
+        The batches.
+    pause
+        Seconds between two reports of a cell that takes long, see `pbdist.run.cell_watch`.
 
     Returns
     -------
@@ -76,16 +82,16 @@ def run_task(task: Task) -> tuple[Receipt | Failure, ...]:
         What became of each batch, in order. It ends with the first one that failed for a trouble of the store, with
         which no other could be written either.
     """
-    if task.probed is not None:
-        with suppress(Exception):  # What it raises is told when its batch is computed.
-            cell_bounds(task.head.settings, task.cells[0][task.probed - task.batches[0].start])
-        return ()
-    found: list[Receipt | Failure] = []
-    for item in zip(task.batches, task.cells, strict=True):
-        found.append(attempt(partial(_run_batch, task), item))
-        if isinstance(found[-1], Failure) and found[-1].trouble is not None:
-            break
-    return tuple(found)
+    with CellWatch(task.head.part, pause) as watch:
+        if task.probed is not None:
+            _probe(task, task.probed, watch)
+            return ()
+        found: list[Receipt | Failure] = []
+        for item in zip(task.batches, task.cells, strict=True):
+            found.append(attempt(partial(_run_batch, task, watch), item))
+            if isinstance(found[-1], Failure) and found[-1].trouble is not None:
+                break
+        return tuple(found)
 
 
 def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
@@ -99,14 +105,12 @@ def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
         buckets=settings.buckets,
         factor=cell.factor,
         keep_states=settings.keep_states,
+        together=settings.direction == "both",
+        floor=settings.floor,
+        excuses=True,
         # A tolerance that is not reached is told at the end: what is reached holds, and is stored.
         strict=False,
     )
-
-
-def worker_name() -> str:
-    """Return the host and the process, for the log."""
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def fill(
@@ -115,6 +119,8 @@ def fill(
     cells: Sequence[Cell],
     bounds: Callable[[Cell], BoundsTable],
     refused: Mapping[int, str],
+    *,
+    watch: CellWatch,
 ) -> tuple[float, tuple[CellFailure, ...]]:
     """Tell a writer what becomes of each cell of a batch; return the seconds of computing, and what has failed.
 
@@ -133,7 +139,8 @@ def fill(
         if failure is None:
             began = time.perf_counter()
             try:
-                table = bounds(cell)
+                with watch.at(batch, number, cell):
+                    table = bounds(cell)
                 computing += time.perf_counter() - began
             except WorkersLostError:
                 raise
@@ -154,10 +161,20 @@ def fill(
     return computing, tuple(failures)
 
 
-def _run_batch(task: Task, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
+def _probe(task: Task, number: int, watch: CellWatch) -> None:
+    """Compute a cell, whatever comes of it."""
+    (batch,), (cells,) = task.batches, task.cells
+    cell = cells[number - batch.start]
+    # What it raises is told when its batch is computed.
+    with suppress(Exception), watch.at(batch, number, cell):
+        cell_bounds(task.head.settings, cell)
+
+
+def _run_batch(task: Task, watch: CellWatch, item: tuple[Batch, Sequence[Cell]]) -> Receipt:
     batch, cells = item
     began = time.perf_counter()
     writer = BatchWriter(task.head, batch, cells)
-    computing, failures = fill(writer, batch, cells, partial(cell_bounds, task.head.settings), task.refused)
+    bounds = partial(cell_bounds, task.head.settings)
+    computing, failures = fill(writer, batch, cells, bounds, task.refused, watch=watch)
     written = writer.commit()
     return Receipt(batch.index, time.perf_counter() - began, computing, written, failures, worker_name())

@@ -5,7 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pbdist.errors import BatchError, WorkersLostError
+from pbdist.run.at_work import CellsAtWork, pause_between_reports, regularly
 from pbdist.run.batch import Receipt, Task, run_task
+from pbdist.run.cell_watch import Report, told_by
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
@@ -13,6 +15,7 @@ from pbdist.run.events import (
     Listener,
     RunFinished,
     RunStarted,
+    StillComputing,
     WorkerRefused,
 )
 from pbdist.run.executor import Done, Executor, Failure, attempt
@@ -26,6 +29,8 @@ from pbdist.study import Batch
 __all__ = ["Computing", "Left"]
 
 _MOST_TOLD = 5
+#: Cells at work that are told by name.
+_MOST_AT_WORK = 5
 #: How often a batch is put back that could not be written, while others could.
 _MOST_RETURNS = 5
 #: A run that is projected to take less is not worth measuring the workers for, in seconds of one core.
@@ -48,10 +53,17 @@ class Computing:
         Whether another run has taken the store over, as it may from one that seemed dead.
     outage
         Waits for a store that cannot be reached.
+    told_every
+        How often it is told how far the run is, in seconds.
     """
 
     def __init__(
-        self, parts: Sequence[StoredStudy], listener: Listener, ousted: Callable[[], bool], outage: Outage
+        self,
+        parts: Sequence[StoredStudy],
+        listener: Listener,
+        ousted: Callable[[], bool],
+        outage: Outage,
+        told_every: float,
     ) -> None:
         self._parts = {part.part: part for part in parts}
         self._cells = sum(len(part.study.cells) for part in parts)
@@ -67,6 +79,10 @@ class Computing:
         self._returns: dict[tuple[str, int], int] = {}
         #: Why the run ended before its time; empty where it did not.
         self._ended = ""
+        self._told_every = told_every
+        self._at_work = CellsAtWork(lambda part, batch: (part, batch) in self._left)
+        #: Cells that nothing is to be done for any more.
+        self._done = self._cells
         self._schedule = Schedule([], 1)
         self._speed = 1.0
 
@@ -78,16 +94,20 @@ class Computing:
     def run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
         """Compute the batches that are left: those that fit into a worker, and those whose cells take all of them."""
         self._left = {(part.part, batch.index): batch for part, batch in (*left, *giant)}
+        self._done -= sum(batch.stop - batch.start for batch in self._left.values())
+        with regularly(self._told_every, lambda: self._tell_of_work(executor)):
+            self._run(left, giant, executor)
+
+    def _run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
         projected = sum(batch.seconds for batch in self._left.values())
         if projected >= _WORTH_MEASURING:
             self._speed = measured_speed(executor, left[0][0].head.settings.method if left else "buckets")
         self._schedule = Schedule(left, executor.parallelism, self._speed)
-        cells = sum(batch.stop - batch.start for batch in self._left.values())
         where = next(iter(self._parts.values())).where
         self._listener(
             RunStarted(
                 cells=self._cells,
-                cells_before=self._cells - cells,
+                cells_before=self._done,
                 batches=len(self._left),
                 workers=executor.workers,
                 dashboard=executor.dashboard,
@@ -95,10 +115,11 @@ class Computing:
                 seconds=self._speed * projected,
             )
         )
+        pause = pause_between_reports(self._told_every, executor.parallelism)
         try:
             for part, batch in giant:
-                self._compute_giant(part, batch, executor)
-            for done in executor.run(run_task, self._schedule):
+                self._compute_giant(part, batch, executor, pause)
+            for done in executor.run(partial(run_task, pause=pause), self._schedule):
                 self._take(done)
                 self._tell_of_refused(executor)
                 if self._ousted():
@@ -136,13 +157,31 @@ class Computing:
         if self._failed:
             raise BatchError(self._described())
 
-    def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor) -> None:
+    def _tell_of_work(self, executor: Executor) -> None:
+        for arrived, report in executor.heard():
+            self._at_work.take(arrived, report)
+        cells = self._at_work.cells()
+        self._listener(
+            StillComputing(
+                seconds=time.monotonic() - self._began,
+                cells=self._cells,
+                cells_done=self._done,
+                at_work=tuple(cells[:_MOST_AT_WORK]),
+                more=max(0, len(cells) - _MOST_AT_WORK),
+            )
+        )
+
+    def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor, pause: float) -> None:
         cells = tuple(part.study.cells[batch.start : batch.stop])
         task = Task(part.head, (batch,), (cells,))
         # Once more when the store is reached again; never if it cannot be written any more.
         while (part.part, batch.index) in self._left:
-            result = attempt(partial(run_giant_batch, executor=executor), task)
+            with told_by(self._take_report):
+                result = attempt(partial(run_giant_batch, executor=executor, pause=pause), task)
             self._settle(task, (result,), None)
+
+    def _take_report(self, report: Report) -> None:
+        self._at_work.take(time.monotonic(), report)
 
     def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
         task, result = done.item, done.result
@@ -202,6 +241,7 @@ class Computing:
         if batch is None:
             # Given up meanwhile, or committed by an attempt whose answer was lost, and again.
             return
+        self._done += batch.stop - batch.start
         cells = self._parts[part].study.cells
         self._outage.written()
         self._schedule.observe(batch, receipt.seconds)
@@ -231,6 +271,7 @@ class Computing:
     def _batch_failed(self, part: str, batch: Batch, cause: str) -> None:
         if self._left.pop((part, batch.index), None) is None:
             return
+        self._done += batch.stop - batch.start
         self._failed.update({(part, cell): cause for cell in range(batch.start, batch.stop)})
         self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, cause))
 

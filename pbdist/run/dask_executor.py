@@ -12,8 +12,10 @@ from typing import Any, Self, TypeVar
 from distributed import Client, performance_report
 
 from pbdist.errors import InvalidInputError, WorkersLostError
+from pbdist.run.cell_watch import Report
 from pbdist.run.clusters import ClusterHandle, start_cluster, workers_of
 from pbdist.run.dask_gate import Gate
+from pbdist.run.dask_reports import DaskReports
 from pbdist.run.dask_tasks import DaskTasks, NotRun
 from pbdist.run.executor import Done, one_line
 from pbdist.run.profile import LocalProfile, Profile
@@ -92,6 +94,7 @@ class DaskExecutor:
         self._client: Any = None
         self._stack = ExitStack()
         self._gate: Gate | None = None
+        self._reports: DaskReports | None = None
         self._threads, self._counted = 1, -_COUNT_SECONDS
 
     @property
@@ -142,6 +145,7 @@ class DaskExecutor:
             for worker, problem in self._gate.unfit().items():
                 raise InvalidInputError(f"workers: {problem} on {worker}")
             self._gate.close(until_client_leaves=self._handle is None)
+            self._reports = DaskReports(self._client)
             if self._report is not None:
                 stack.enter_context(performance_report(str(self._report)))
             self._stack = stack.pop_all()
@@ -163,6 +167,10 @@ class DaskExecutor:
     def refused(self) -> Sequence[str]:
         """Return of the workers that were refused since the last call which and why, one line each."""
         return () if self._gate is None else self._gate.refused()
+
+    def heard(self) -> Sequence[tuple[float, Report]]:
+        """Return what tasks have reported since the last call, and when."""
+        return () if self._reports is None else self._reports.heard()
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Yield what became of each item as it comes, with a bounded number of them submitted.

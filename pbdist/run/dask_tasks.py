@@ -9,6 +9,8 @@ from typing import Any, Generic, TypeVar
 from distributed.scheduler import KilledWorker
 
 from pbdist.errors import WorkersLostError
+from pbdist.run.cell_watch import told_by
+from pbdist.run.dask_reports import sender
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.run.versions import Versions, difference, own_versions
 
@@ -70,6 +72,7 @@ class DaskTasks(Generic[Item]):
             items,
             task=self._task,
             expected=self._versions,
+            run=str(self._client.id),
             pure=False,
             resources=self._resources,
         )
@@ -175,9 +178,13 @@ class DaskTasks(Generic[Item]):
 
 
 def _attempt_if_fit(
-    item: Item, *, task: Callable[[Item], Result], expected: Versions
+    item: Item, *, task: Callable[[Item], Result], expected: Versions, run: str
 ) -> tuple[Result | Failure | NotRun]:
-    """Attempt a task, unless this worker has other versions than the driver; in a tuple, which is never None."""
+    """Attempt a task, unless this worker has other versions than the driver; in a tuple, which is never None.
+
+    What it reports goes to the client `run`.
+    """
     if difference(expected, own_versions()) is not None:
         return (NotRun(),)
-    return (attempt(task, item),)
+    with told_by(sender(run)):
+        return (attempt(task, item),)

@@ -3,6 +3,7 @@
 import gc
 import shutil
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -11,8 +12,9 @@ from types import TracebackType
 
 from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.run import giant
+from pbdist.run.at_work import TOLD_EVERY, regularly
 from pbdist.run.computing import Computing
-from pbdist.run.events import CleanUpFailed, Event, Listener
+from pbdist.run.events import CleanUpFailed, Event, Listener, WorkersAwaited
 from pbdist.run.executor import Executor, one_line
 from pbdist.run.outage import OUTAGE_SECONDS, REQUEST_SECONDS, Outage
 from pbdist.run.scratch import refuse_linked_scratch, scratch_of
@@ -50,6 +52,7 @@ def run_study(
     listener: Listener,
     *,
     patience: float = OUTAGE_SECONDS,
+    told_every: float = TOLD_EVERY,
 ) -> StoredStudy:
     """Compute what is not yet committed of `study` into `store`, which is created if there is nothing.
 
@@ -70,6 +73,8 @@ def run_study(
         Called with each event, in this process, one at a time, but not always in the same thread.
     patience
         For how many seconds a store is waited for that was there, and cannot be reached any more.
+    told_every
+        How often the listener is told how far the run is, whatever is done meanwhile, in seconds.
 
     Returns
     -------
@@ -82,17 +87,19 @@ def run_study(
         Something else is at `store`; it stays as it was.
     InvalidInputError
         The store cannot be created there, another run is writing to it, or a worker may not use the memory that
-        the plan projects.
+        the plan projects; or `told_every` is no time.
     BatchError
         Some cells could not be computed; the text names them and the causes. All others are committed.
     """
+    if not 0.0 < told_every <= threading.TIMEOUT_MAX:
+        raise InvalidInputError(f"told_every: expected a number of seconds above 0, got {told_every!r}")
     place, listener = place_at(store), _in_turn(listener)
     refuse_links(place)
     refuse_linked_scratch(place)
     # A million cells are there to stay: nobody shall look again and again for garbage among them.
     gc.freeze()
     with ExitStack() as workers:
-        running = _Workers(workers, executor, listener)
+        running = _Workers(workers, executor, listener, told_every)
         there = is_there(place)
         # What has answered once is worth waiting for.
         place = with_patience(place, min(patience, REQUEST_SECONDS))
@@ -109,7 +116,7 @@ def run_study(
                 for part, plan in zip(parts, plans, strict=True)
                 for batch in _uncommitted(part, plan)
             ]
-            computing = Computing(parts, listener, lambda: held.lost, outage)
+            computing = Computing(parts, listener, lambda: held.lost, outage, told_every)
             if left:
                 limit = running.start([plan for _, _, plan in left], place)
                 giants = [(part, batch) for part, batch, plan in left if _is_giant(plan, batch, limit)]
@@ -185,8 +192,9 @@ def _is_giant(plan: Plan, batch: Batch, limit: int | None) -> bool:
 class _Workers:
     """The executor, started when it is needed, and refused if its workers may not use what the plans project."""
 
-    def __init__(self, stack: ExitStack, executor: Executor, listener: Listener) -> None:
+    def __init__(self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float) -> None:
         self._stack, self._executor, self._listener, self._started = stack, executor, listener, False
+        self._told_every = told_every
 
     def start(self, plans: Iterable[Plan], place: Place) -> int | None:
         """Return the memory that a worker may use, in bytes; None where it has no limit.
@@ -197,7 +205,9 @@ class _Workers:
             It is too little, or what a giant cell needs on the disk is not there.
         """
         if not self._started:
-            self._executor.__enter__()
+            began = time.monotonic()
+            with regularly(self._told_every, lambda: self._listener(WorkersAwaited(time.monotonic() - began))):
+                self._executor.__enter__()
             self._stack.push(self._leave)
             self._started = True
         limit = self._executor.worker_bytes

@@ -7,16 +7,26 @@ from typing import TypeAlias
 __all__ = [
     "BatchFailed",
     "BatchFinished",
+    "CellAtWork",
     "CellFailed",
     "CleanUpFailed",
     "Event",
     "Listener",
     "RunFinished",
     "RunStarted",
+    "StillComputing",
     "StoreReached",
     "StoreUnreachable",
     "WorkerRefused",
+    "WorkersAwaited",
 ]
+
+
+@dataclass(frozen=True)
+class WorkersAwaited:
+    """The executor is still starting, after so many seconds; told again and again."""
+
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -90,6 +100,58 @@ class BatchFinished:
     def cells(self) -> int:
         """Cells of the batch."""
         return self.stop - self.first
+
+
+@dataclass(frozen=True)
+class CellAtWork:
+    """A cell that takes long, and is being computed.
+
+    Attributes
+    ----------
+    part, cell
+        The part of the store, and the number of the cell in it.
+    setting
+        The noise setting, as short text.
+    seconds
+        For how long it has been computed.
+    step
+        The last step of the computation that was reached, as in ``r = 4,096 of 1,048,576``; empty where none is known.
+    silent_seconds
+        How long ago its worker has told so.
+    worker
+        The worker that computes it.
+    """
+
+    part: str
+    cell: int
+    setting: str
+    seconds: float
+    step: str
+    silent_seconds: float
+    worker: str
+
+
+@dataclass(frozen=True)
+class StillComputing:
+    """The run goes on: told again and again by the driver's own clock, whatever is done.
+
+    Attributes
+    ----------
+    seconds
+        Since the run started, on the driver's clock.
+    cells, cells_done
+        All cells of the study, and those that nothing is to be done for any more.
+    at_work
+        Cells that take long, those first that have been at work for the longest time.
+    more
+        How many more there are.
+    """
+
+    seconds: float
+    cells: int
+    cells_done: int
+    at_work: tuple[CellAtWork, ...]
+    more: int
 
 
 @dataclass(frozen=True)
@@ -190,8 +252,10 @@ class RunFinished:
 
 
 Event: TypeAlias = (
-    RunStarted
+    WorkersAwaited
+    | RunStarted
     | BatchFinished
+    | StillComputing
     | CellFailed
     | BatchFailed
     | StoreUnreachable

@@ -1,18 +1,24 @@
 """Where tasks are computed: a small interface, and the implementation that needs nothing but this process."""
 
 import os
+import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+from pbdist.run.cell_watch import Report, told_by
 from pbdist.store import Trouble, trouble_of
 
 __all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+#: Reports that wait to be asked for, at most: the oldest are forgotten.
+_MOST_WAITING = 1000
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,12 @@ class Executor(Protocol):
     def refused(self) -> Sequence[str]:
         """Return of the workers that were refused since the last call which and why, one line each."""
 
+    def heard(self) -> Sequence[tuple[float, Report]]:
+        """Return what tasks have reported since the last call, and when by the monotonic clock; called in any thread.
+
+        Reports may be lost.
+        """
+
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Compute the items, taken one by one when there is room for them.
 
@@ -100,6 +112,9 @@ class SerialExecutor:
     dashboard: str | None = None
     parallelism = 1
 
+    def __init__(self) -> None:
+        self._heard: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
+
     @property
     def worker_bytes(self) -> int | None:
         """The memory of this machine."""
@@ -109,10 +124,19 @@ class SerialExecutor:
         """Return nothing: this process is what it is."""
         return ()
 
+    def heard(self) -> Sequence[tuple[float, Report]]:
+        """Return what tasks have reported since the last call."""
+        return [self._heard.popleft() for _ in range(len(self._heard))]
+
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
         """Yield what became of each item, in the given order."""
         for item in items:
-            yield Done(item, attempt(task, item))
+            with told_by(self._take):
+                result = attempt(task, item)
+            yield Done(item, result)
+
+    def _take(self, report: Report) -> None:
+        self._heard.append((time.monotonic(), report))
 
     def __enter__(self) -> Self:
         """Return the executor: there is nothing to start."""

@@ -6,8 +6,10 @@ from functools import partial
 from typing import TypeVar
 
 from pbdist.errors import BatchError, InvalidInputError, StoreUnreachableError
+from pbdist.progress import Hearer
 from pbdist.run import giant
-from pbdist.run.batch import Receipt, Task, fill, worker_name
+from pbdist.run.batch import Receipt, Task, fill
+from pbdist.run.cell_watch import CellWatch, worker_name
 from pbdist.run.executor import Executor, Failure
 from pbdist.run.scratch import scratch_of
 from pbdist.store import BatchWriter, ObjectPlace, Trouble
@@ -25,10 +27,12 @@ class ExecutorMapper:
     ----------
     executor : Executor
         Started.
+    told : callable, optional
+        Called with what is counted, how many items of a map are done, and how many there are.
     """
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self, executor: Executor, told: Hearer | None = None) -> None:
+        self._executor, self._told = executor, told
 
     @property
     def parallel(self) -> int:
@@ -49,7 +53,7 @@ class ExecutorMapper:
         """
         early: dict[int, Result] = {}
         following = 0
-        for done in self._executor.run(partial(_second, function), enumerate(items)):
+        for count, done in enumerate(self._executor.run(partial(_second, function), enumerate(items)), start=1):
             if isinstance(done.result, Failure):
                 if done.result.trouble is Trouble.PASSING and done.result.errno is None:
                     raise StoreUnreachableError(done.result.cause)
@@ -57,6 +61,8 @@ class ExecutorMapper:
                     raise OSError(done.result.errno, done.result.cause)
                 raise BatchError(done.result.cause)
             early[done.item[0]] = done.result
+            if self._told is not None:
+                self._told("task", count, len(items))
             while following in early:
                 yield early.pop(following)
                 following += 1
@@ -66,8 +72,17 @@ def _second(function: Callable[[Item], Result], numbered: tuple[int, Item]) -> R
     return function(numbered[1])
 
 
-def run_giant_batch(task: Task, *, executor: Executor) -> Receipt:
+def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
     """Compute the cells of a batch over the workers, and write and commit them from this process.
+
+    Parameters
+    ----------
+    task
+        The batch.
+    executor
+        Whose workers compute.
+    pause
+        Seconds between two reports of a cell, see `pbdist.run.cell_watch`.
 
     Raises
     ------
@@ -83,12 +98,15 @@ def run_giant_batch(task: Task, *, executor: Executor) -> Receipt:
     patience = place.patience if isinstance(place, ObjectPlace) else 0.0
     scratch = scratch_of(place.url.removesuffix(f"/{task.head.part}"), patience)
     writer = BatchWriter(task.head, batch, cells)
-    computing, failures = fill(
-        writer,
-        batch,
-        cells,
-        lambda cell: giant.compute(settings, cell, ExecutorMapper(executor), scratch, memory),
-        task.refused,
-    )
+    with CellWatch(task.head.part, pause) as watch:
+        mapper = ExecutorMapper(executor, watch.detail)
+        computing, failures = fill(
+            writer,
+            batch,
+            cells,
+            lambda cell: giant.compute(settings, cell, mapper, scratch, memory),
+            task.refused,
+            watch=watch,
+        )
     written = writer.commit()
     return Receipt(batch.index, time.perf_counter() - began, computing, written, failures, worker_name())

@@ -1,23 +1,29 @@
 """Progress on the terminal: a live bar, or plain lines where nobody watches."""
 
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.text import Text
 
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
+    CellAtWork,
     CellFailed,
     CleanUpFailed,
     Event,
     RunFinished,
     RunStarted,
+    StillComputing,
     StoreReached,
     StoreUnreachable,
     WorkerRefused,
+    WorkersAwaited,
 )
 from pbdist.study.amounts import duration, size
 
@@ -27,10 +33,27 @@ __all__ = ["ProgressDisplay"]
 _LINE_SECONDS = 5.0
 #: Failures of so many different causes are told as they come; the end of the run, its log and the store know all.
 _MOST_CAUSES = 10
+#: A worker that has not told for so long of the cell that it computes is said to be silent, in seconds.
+_SILENT_SECONDS = 25.0
+
+
+class _Bar(Progress):
+    """A bar, and under it the cells at work, each on a line of its own."""
+
+    told: StillComputing | None = None
+    told_at = 0.0
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is shown; asked for several times a second."""
+        yield from super().get_renderables()
+        told, since = self.told, time.monotonic() - self.told_at
+        if told is not None:
+            for text in [*(_at_work(cell, since) for cell in told.at_work), *_more(told)]:
+                yield Text(f"  {text}", no_wrap=True, overflow="ellipsis")
 
 
 class ProgressDisplay:
-    """Shows events: cells done, rate, time left, failures, bytes, and the dashboard's address. A context manager.
+    """Shows events: cells done and at work, rate, time left, failures, bytes, the dashboard. A context manager.
 
     Parameters
     ----------
@@ -40,7 +63,7 @@ class ProgressDisplay:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._progress = Progress(
+        self._progress = _Bar(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
@@ -52,6 +75,8 @@ class ProgressDisplay:
         self._started: RunStarted | None = None
         self._began = self._told = 0.0
         self._done = self._failed = self._written = 0
+        #: Cells that were done when the cells at work were last told of.
+        self._done_before = 0
         #: Of what is left at the start, projected seconds on one core: all, and those of the batches that are done.
         self._projected = self._projected_done = 0.0
         self._causes: set[str] = set()
@@ -64,18 +89,24 @@ class ProgressDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop the display, leaving its last state."""
+        """Stop the display, leaving its last state, in which nothing is at work."""
+        self._progress.told = None
         self._progress.stop()
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
         match event:
+            case WorkersAwaited():
+                self._print(f"waiting for workers for {duration(round(event.seconds))}")
             case RunStarted():
                 self._start(event)
             case BatchFinished():
                 self._projected_done += event.projected_seconds
                 self._written += event.written_bytes
+                self._forget(event)
                 self._advance(event.cells)
+            case StillComputing():
+                self._tell_of_work(event)
             case CellFailed():
                 self._fail(1, event.cause, f"{event.setting}: {event.cause}")
             case BatchFailed():
@@ -119,6 +150,31 @@ class ProgressDisplay:
             reached = self._started.cells_before + self._done
             self._print(f"{reached:,} of {self._started.cells:,} cells, {told}")
 
+    def _tell_of_work(self, event: StillComputing) -> None:
+        """Tell of the cells at work, under the bar or in a line."""
+        now = time.monotonic()
+        self._progress.told, self._progress.told_at = event, now
+        if self._console.is_terminal:
+            self._progress.refresh()
+            return
+        idle, self._told, self._done_before = self._done == self._done_before, now, self._done
+        seconds = round(event.seconds)
+        counts = f"after {duration(seconds)}" if self._started is None or not self._done else ""
+        if self._started is not None and self._done:
+            counts = self._counts(self._started, now - self._began)
+        cells = [*(_at_work(cell) for cell in event.at_work), *_more(event)]
+        if not cells and idle:
+            cells = ["none that takes long is told of"]
+        told = f"; at work: {'; '.join(cells)}" if cells else ""
+        self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{told}")
+
+    def _forget(self, batch: BatchFinished) -> None:
+        """Show the cells of a batch no longer."""
+        told = self._progress.told
+        if told is not None:
+            left = (x for x in told.at_work if x.part != batch.part or not batch.first <= x.cell < batch.stop)
+            self._progress.told = replace(told, at_work=tuple(left))
+
     def _counts(self, started: RunStarted, elapsed: float) -> str:
         """Return rate, time left, failures and bytes."""
         done = self._done / self._cells_left(started)
@@ -159,3 +215,18 @@ class ProgressDisplay:
 
     def _print(self, text: str) -> None:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _at_work(cell: CellAtWork, since: float = 0.0) -> str:
+    """Return what is known of a cell at work, told so many seconds ago."""
+    part = f" of {cell.part}" if cell.part else ""
+    told = [f"cell {cell.cell}{part}: {cell.setting} for {duration(round(cell.seconds + since))}"]
+    if cell.step:
+        told.append(cell.step)
+    if cell.silent_seconds >= _SILENT_SECONDS:
+        told.append(f"last heard of {duration(round(cell.silent_seconds + since))} ago")
+    return ", ".join(told)
+
+
+def _more(told: StillComputing) -> list[str]:
+    return [f"and {told.more:,} more"] if told.more else []

@@ -10,7 +10,7 @@ from pbdist.store.lock import Held, Holder, hold, holder
 from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_store
 from pbdist.store.outages import PATIENCE_SECONDS, Trouble, probe, trouble_of
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, with_patience
-from pbdist.store.read import changed_skeleton, check_skeleton, read_cell, read_values
+from pbdist.store.read import changed_skeleton, check_skeleton, read_cell, read_values, read_within
 from pbdist.store.recover import restore_heads
 from pbdist.store.refinements import Refinement, add_refinement, read_refinements
 from pbdist.store.restore import remove_strays, restore_parts, restore_skeleton
@@ -52,6 +52,7 @@ __all__ = [
     "read_refinements",
     "read_state",
     "read_values",
+    "read_within",
     "refuse_links",
     "remove_strays",
     "restore_heads",

@@ -17,12 +17,14 @@ from pbdist.store.layout import (
     COMPUTED,
     GRIDS,
     TEXT_COLUMNS,
+    WITHIN,
     cell_columns,
     chunk_file,
+    result_names,
 )
 from pbdist.study import StudySpec
 from pbdist.study.spec import exponential
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, FloatArray, JsonValue
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, JsonValue
 
 __all__ = ["COMPRESSOR", "SERIALIZER", "FilesStore", "array_files", "decode", "encode_chunk"]
 
@@ -60,7 +62,7 @@ def array_files(study: StudySpec, cells_per_batch: int, format_version: int) -> 
     """Return the files of every array of a store without results: metadata, and coordinates with their values."""
     memory = FilesStore()
     root = zarr.open_group(memory.store, mode="w", zarr_format=3)
-    for name in (*BOUNDS, *COMPUTED):
+    for name in result_names(study, format_version):
         _result_array(root, name, study, len(study.cells), cells_per_batch)
     _write_grids(root, study)
     _write_columns(root, study, COLUMN_CHUNK if format_version > 2 else len(study.cells))
@@ -70,7 +72,7 @@ def array_files(study: StudySpec, cells_per_batch: int, format_version: int) -> 
 
 
 def encode_chunk(
-    settings: StudySpec, cells: int, cells_per_batch: int, index: int, values: Mapping[str, FloatArray]
+    settings: StudySpec, cells: int, cells_per_batch: int, index: int, values: Mapping[str, FloatArray | BoolArray]
 ) -> Iterator[tuple[str, bytes]]:
     """Yield for each array of results the name and the content of one batch's file.
 
@@ -115,6 +117,9 @@ def _result_array(
     inner = (len(Direction), len(settings.compositions), len(settings.epsilon))
     shape = _Shape((cells, *inner), (cells_per_batch, *inner), (CELL, DIRECTION, COMPOSITIONS, EPSILON))
     coordinates = {"coordinates": f"{of_cell['coordinates']} exp_epsilon"}
+    if name == WITHIN:
+        about: dict[str, JsonValue] = {"long_name": "whether the bounds meet within the tolerance"}
+        return _array(root, name, shape, np.dtype("bool"), {**about, **coordinates})
     return _array(root, name, shape, np.dtype("f8"), {**BOUNDS[name].as_dict(), **coordinates})
 
 
@@ -157,7 +162,7 @@ def _array(root: zarr.Group, name: str, shape: _Shape, dtype: Any, attributes: d
         shape=shape.sizes,
         chunks=shape.chunks,
         dtype=dtype,
-        # What is missing must never look like a number.
+        # What is missing must never look like a number, nor like a tolerance that is met.
         fill_value=np.nan if floats else None,
         serializer=SERIALIZER if floats else "auto",
         compressors=COMPRESSOR,

@@ -7,7 +7,7 @@ from pathlib import Path
 from pbdist.store.commit import changed_files, failures_of, is_committed, record_file, record_of
 from pbdist.store.documents import read_attributes
 from pbdist.store.heads import part_folder, read_extensions, read_or_none
-from pbdist.store.layout import BOUNDS, COMPUTED, EXTENSIONS, STATES, cell_group, chunk_file
+from pbdist.store.layout import EXTENSIONS, STATES, cell_group, chunk_file
 from pbdist.store.links import is_of_store
 from pbdist.store.open import StoredStudy, open_parts
 from pbdist.store.place import LocalPlace, Place, place_at
@@ -17,8 +17,6 @@ from pbdist.store.restore import unfinished_folders
 from pbdist.store.skeleton import COPY_FILE, ROOT_FILE, listing_skeleton
 
 __all__ = ["StoreCheck", "check_store"]
-
-_RESULTS = (*BOUNDS, *COMPUTED)
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,9 @@ class _Part:
             self.failed += [(self._stored.part, cell, cause) for cell, cause in failed]
         else:
             self._open_states.update(map(cell_group, self._head.cells_of(index)))
-        self.known.update(self._named(dict.fromkeys((file, *(chunk_file(name, index) for name in _RESULTS)), "")))
+        self.known.update(
+            self._named(dict.fromkeys((file, *(chunk_file(name, index) for name in self._head.results)), ""))
+        )
 
     def _named(self, found: Mapping[str, str]) -> dict[str, str]:
         return {f"{self._prefix}{name}": what for name, what in found.items()}

@@ -6,7 +6,7 @@ from pbdist.store.columns import FileDigest
 from pbdist.store.documents import digest_of, group_document, read_attributes, seal
 from pbdist.store.heads import RECORD_SEAL, read_or_none, sealed_record
 from pbdist.store.irregular import OversizeError
-from pbdist.store.layout import BOUNDS, COMPUTED, batch_group, cell_group, chunk_file
+from pbdist.store.layout import batch_group, cell_group, chunk_file
 from pbdist.store.open import PartHead, StoredStudy
 from pbdist.store.place import PARTIAL, Place
 from pbdist.store.provenance import provenance
@@ -111,10 +111,10 @@ def changed_files(head: PartHead, index: int, record: Mapping[str, JsonValue]) -
     if not isinstance(files, dict):
         yield record_file(index), "names no files"
         return
-    for name in (*BOUNDS, *COMPUTED):
+    for name in head.results:
         if chunk_file(name, index) not in files:
             yield chunk_file(name, index), "not in the commit record"
-    most = {chunk_file(name, index): head.chunk_bytes(name) for name in (*BOUNDS, *COMPUTED)}
+    most = {chunk_file(name, index): head.chunk_bytes(name) for name in head.results}
     for name, entry in files.items():
         problem = changed_file(head.place, name, entry, most.get(name))
         if problem is not None:

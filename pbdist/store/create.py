@@ -84,8 +84,8 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | Non
         return tuple(parts)
     if first.format < 3:
         raise StoreMismatchError(
-            f"{first.where}: expected a store of format 3 to extend, got one of format {first.format}: run the larger"
-            " study into a new store"
+            f"{first.where}: expected a store of format 3 or later to extend, got format {first.format}: run the"
+            " larger study into a new store"
         )
     listed = {stored.part: stored.study.digest for stored in parts[1:]}
     for added, plan in enumerate(plans):
@@ -94,7 +94,8 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | Non
         _still(held, place)
         write_extensions(place, listed, len(plans) - added)
         clear(place.inner(part))
-        root, files = new_skeleton(plan.study, plan.cells_per_batch, part)
+        # All parts of a store are of one format.
+        root, files = new_skeleton(plan.study, plan.cells_per_batch, part, first.format)
         write_skeleton(place.inner(part), root, files)
         listed[part] = plan.study.digest
     unlisted = {part_folder(name) for name, _ in place.names(EXTENSIONS)} - {None, *listed}

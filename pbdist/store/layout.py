@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pbdist.study import Cell
+from pbdist.study import Cell, StudySpec
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, JsonValue
 
 __all__ = [
@@ -17,10 +17,13 @@ __all__ = [
     "COMPUTED",
     "EXTENSIONS",
     "GRIDS",
+    "LISTING_FORMATS",
     "REFINEMENTS",
+    "SEALED_FORMATS",
     "STATES",
     "STORE_FORMATS",
     "TEXT_COLUMNS",
+    "WITHIN",
     "ArrayAttributes",
     "batch_group",
     "cell_columns",
@@ -28,11 +31,16 @@ __all__ = [
     "chunk_file",
     "listing_format",
     "part_name",
+    "result_names",
 ]
 
-#: The versions of the store's layout; a store of another version is refused. The first one holds privacy buckets, the
-#: second the tight method; of both the root lists the cells. New stores are of the last one.
-STORE_FORMATS = (1, 2, 3)
+#: The versions of the store's layout whose root lists the cells: the first one holds privacy buckets, the second the
+#: tight method.
+LISTING_FORMATS = (1, 2)
+#: Those of which every file has a checksum: the first of them does not store where the tolerance is met.
+SEALED_FORMATS = (3, 4)
+#: All of them; a store of another version is refused, and new stores are of the last one.
+STORE_FORMATS = (*LISTING_FORMATS, *SEALED_FORMATS)
 
 CELL = "cell"
 COMMITS = "commits"
@@ -63,6 +71,9 @@ BOUNDS: Mapping[str, ArrayAttributes] = {
     "log_delta_lower": ArrayAttributes("natural logarithm of the lower bound on delta(epsilon)"),
     "log_delta_upper": ArrayAttributes("natural logarithm of the upper bound on delta(epsilon)"),
 }
+
+#: Where the bounds meet within the tolerance, over the dimensions of the bounds.
+WITHIN = "within_tolerance"
 
 #: What is known of a cell once it has been computed, over the dimension (cell).
 COMPUTED: Mapping[str, ArrayAttributes] = {
@@ -115,6 +126,12 @@ _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 def listing_format(method: str) -> int:
     """Return the format of the stores of a method whose root lists the cells."""
     return 1 if method == "buckets" else 2
+
+
+def result_names(settings: StudySpec, version: int) -> tuple[str, ...]:
+    """Return the arrays of results of a part: none tells where a tolerance is met if none is aimed at."""
+    told = version > SEALED_FORMATS[0] and settings.sought is not None
+    return (*BOUNDS, *([WITHIN] if told else []), *COMPUTED)
 
 
 def part_name(number: int) -> str:

@@ -11,7 +11,15 @@ from pbdist.store.columns import FileDigest, StoredCells
 from pbdist.store.documents import read_attributes
 from pbdist.store.heads import extensions_of, head_of, read_or_none, traces_of
 from pbdist.store.irregular import MOST_DOCUMENT
-from pbdist.store.layout import BOUNDS, COMPUTED, STORE_FORMATS, listing_format
+from pbdist.store.layout import (
+    COMPUTED,
+    LISTING_FORMATS,
+    SEALED_FORMATS,
+    STORE_FORMATS,
+    WITHIN,
+    listing_format,
+    result_names,
+)
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.study import StudySpec
 from pbdist.types import Direction, JsonValue
@@ -55,6 +63,11 @@ class PartHead:
     cells_per_batch: int
     settings: StudySpec
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The names of the arrays of results."""
+        return result_names(self.settings, self.format)
+
     def cells_of(self, index: int) -> range:
         """Return the cells of a batch."""
         start = index * self.cells_per_batch
@@ -66,11 +79,11 @@ class PartHead:
         Parameters
         ----------
         name
-            One of `BOUNDS` and `COMPUTED`.
+            One of `results`.
         """
         settings = self.settings
-        points = len(Direction) * len(settings.compositions) * len(settings.epsilon) if name in BOUNDS else 1
-        plain = 8 * points * self.cells_per_batch
+        points = len(Direction) * len(settings.compositions) * len(settings.epsilon) if name not in COMPUTED else 1
+        plain = (1 if name == WITHIN else 8) * points * self.cells_per_batch
         # zstd adds 1/256 and some bytes to what it cannot compress.
         return plain + plain // 128 + 1024
 
@@ -136,7 +149,7 @@ class StoredStudy:
         if name in self.files:
             return int(self.files[name]["bytes"])
         array = name.split("/", maxsplit=1)[0]
-        is_chunk = name.startswith(f"{array}/c/") and array in {*BOUNDS, *COMPUTED}
+        is_chunk = name.startswith(f"{array}/c/") and array in self.head.results
         # Of format 1 and 2 the root lists the cells, and no column of them is larger.
         return self.head.chunk_bytes(array) if is_chunk else MOST_DOCUMENT
 
@@ -144,16 +157,7 @@ class StoredStudy:
     def head(self) -> PartHead:
         """What a worker must know."""
         study = self.study
-        settings = StudySpec(
-            study.name,
-            (),
-            study.method,
-            study.tolerance,
-            study.buckets,
-            study.compositions,
-            study.epsilon,
-            study.keep_states,
-        )
+        settings = replace(study, cells=(), description=None, targets=())
         digest = str(self.root["study_digest"])
         # Who computes makes no store where there is none any more.
         place = replace(self.place, kept=True) if isinstance(self.place, LocalPlace) else self.place
@@ -222,7 +226,7 @@ def open_part(place: Place, part: str) -> StoredStudy:
             )
         return _open_listing(place)
     version = root["pbdist_format"]
-    if version != STORE_FORMATS[-1]:
+    if type(version) is not int or version not in SEALED_FORMATS:
         raise _other_format(place, version)
     try:
         head = root["study"]
@@ -237,7 +241,7 @@ def _open_listing(place: Place) -> StoredStudy:
     """Open a store of format 1 or 2, whose root lists the cells."""
     attributes = _plain_root(place)
     version = attributes["pbdist_format"]
-    if type(version) is not int or version not in STORE_FORMATS:
+    if type(version) is not int or version not in LISTING_FORMATS:
         raise _other_format(place, version)
     try:
         study = StudySpec.from_canonical(attributes["study"], name=attributes["title"])

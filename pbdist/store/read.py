@@ -11,12 +11,13 @@ from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.commit import changed_file
 from pbdist.store.heads import read_or_none
 from pbdist.store.irregular import IrregularError
-from pbdist.store.layout import BOUNDS, COMPUTED
+from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.store.open import StoredStudy
 from pbdist.store.skeleton import ROOT_FILE, root_files
-from pbdist.types import FloatArray, JsonValue
+from pbdist.study.promise import within_tolerance
+from pbdist.types import BoolArray, FloatArray, JsonValue
 
-__all__ = ["changed_skeleton", "check_skeleton", "read_cell", "read_values"]
+__all__ = ["changed_skeleton", "check_skeleton", "read_cell", "read_values", "read_within"]
 
 #: What of an array's metadata decides how its bytes become numbers.
 _DECISIVE = (
@@ -39,9 +40,30 @@ def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
     StoreDamagedError
         It cannot be read.
     """
+    return np.asarray(_selected(stored, name, selection), dtype=np.float64)
+
+
+def read_within(stored: StoredStudy, cells: Any) -> BoolArray:
+    """Return where the bounds of some cells meet within the tolerance, over the axes of the bounds.
+
+    In a store that does not hold it, it is found from the bounds. False where nothing is known.
+
+    Raises
+    ------
+    StoreDamagedError
+        It cannot be read.
+    """
+    if WITHIN in stored.head.results:
+        return np.asarray(_selected(stored, WITHIN, cells), dtype=bool)
+    return within_tolerance(
+        stored.study, *(read_values(stored, name, cells) for name in ("log_delta_lower", "log_delta_upper"))
+    )
+
+
+def _selected(stored: StoredStudy, name: str, selection: Any) -> Any:
     try:
         array = zarr.open_array(stored.place.zarr_store(stored.most_bytes), path=name, mode="r")
-        return np.asarray(array[selection], dtype=np.float64)
+        return np.asarray(array[selection])
     except (IrregularError, StoreUnreachableError):
         raise
     except (OSError, ValueError, RuntimeError, KeyError, IndexError) as error:

@@ -19,7 +19,7 @@ from pbdist.store.heads import (
     sealed_records,
     traces_of,
 )
-from pbdist.store.layout import BOUNDS, COMPUTED, STORE_FORMATS, chunk_file
+from pbdist.store.layout import SEALED_FORMATS, WITHIN, chunk_file, result_names
 from pbdist.store.open import PartHead, open_part
 from pbdist.store.place import Place
 from pbdist.store.search import cells_of_parts, points_missing
@@ -102,10 +102,11 @@ def clear(place: Place) -> None:
 
 def _write_heads(place: Place, part: str, study: StudySpec) -> None:
     length, certain = _cells_per_batch(place, study)
-    root, files = new_skeleton(study, length, part)
+    version = _format(place, study)
+    root, files = new_skeleton(study, length, part, version)
     if not certain:
-        names = {name: chunk_file(name, 0) for name in (*BOUNDS, *COMPUTED)}
-        head = PartHead(place, part, STORE_FORMATS[-1], study.digest, len(study.cells), length, study)
+        names = {name: chunk_file(name, 0) for name in result_names(study, version)}
+        head = PartHead(place, part, version, study.digest, len(study.cells), length, study)
         content = {file: read_or_none(place, file, head.chunk_bytes(name)) for name, file in names.items()}
         try:
             for name, file in names.items():
@@ -117,6 +118,18 @@ def _write_heads(place: Place, part: str, study: StudySpec) -> None:
         place.write(name, data)
 
 
+def _format(place: Place, study: StudySpec) -> int:
+    """Return the format of a part from what is left of it: whether its batches tell where the tolerance is met."""
+    # Where no tolerance is aimed at the formats do not differ but in their number.
+    record = next(sealed_records(place), None)
+    named = (
+        next(place.names(WITHIN), None) is not None
+        if record is None
+        else chunk_file(WITHIN, record[0]) in record[1]["files"]
+    )
+    return SEALED_FORMATS[0] if study.sought is not None and not named else SEALED_FORMATS[-1]
+
+
 def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
     """Return the length of a chunk from what is left of a part, and whether the commit records tell it."""
     count = len(study.cells)
@@ -125,7 +138,7 @@ def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
         if record["study_digest"] == study.digest and (index or stop < count):
             return (start // index if index else stop), True
     lengths: Counter[int] = Counter()
-    for name in (*BOUNDS, *COMPUTED):
+    for name in result_names(study, SEALED_FORMATS[0]):
         try:
             metadata = json.loads(read_or_none(place, f"{name}/zarr.json") or b"")
             lengths[int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])] += 1

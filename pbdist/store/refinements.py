@@ -17,12 +17,12 @@ from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError
 from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.store.documents import group_document, read_attributes, seal, unsealed
 from pbdist.store.heads import ATTRIBUTES_SEAL, read_or_none
-from pbdist.store.layout import BOUNDS, REFINEMENTS
+from pbdist.store.layout import BOUNDS, REFINEMENTS, SEALED_FORMATS, WITHIN
 from pbdist.store.lock import Held
 from pbdist.store.open import StoredStudy
 from pbdist.store.provenance import provenance
 from pbdist.study import Cell
-from pbdist.types import Direction, FloatArray, JsonValue
+from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 
 __all__ = ["Refinement", "add_refinement", "damaged_refinements", "read_refinements", "restore_refinements"]
 
@@ -50,6 +50,8 @@ class Refinement:
         Width of a bucket of the leaf, nats.
     number
         Its number in the store; 0 of one that is not in a store.
+    within : ndarray of bool, shape (2, compositions, epsilon), or None
+        Where the tolerance is met; None where that is not told.
     """
 
     cell: Cell
@@ -58,6 +60,7 @@ class Refinement:
     values: FloatArray
     loss_width: float
     number: int = 0
+    within: BoolArray | None = None
 
     @property
     def pair(self) -> Pair:
@@ -102,8 +105,8 @@ def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> N
     """
     if stored.format < 3:
         raise StoreMismatchError(
-            f"{stored.where}: expected a store of format 3 to add points to, got one of format {stored.format}: run the"
-            " study into a new store"
+            f"{stored.where}: expected a store of format 3 or later to add points to, got format {stored.format}: run"
+            " the study into a new store"
         )
     if refinement.values.shape[2:] != (len(refinement.compositions), len(refinement.epsilon)):
         raise InvalidInputError(f"refinement: expected values at each point, got shape {refinement.values.shape}")
@@ -212,6 +215,8 @@ def _document(stored: StoredStudy, number: int, refinement: Refinement | None) -
             name: [value.hex() for value in values.ravel().tolist()]
             for name, values in zip(BOUNDS, refinement.values, strict=True)
         }
+        if refinement.within is not None and stored.format > SEALED_FORMATS[0]:
+            content[WITHIN] = refinement.within.ravel().tolist()
     return group_document({_KEY: seal(content, ATTRIBUTES_SEAL)})
 
 
@@ -242,7 +247,9 @@ def _decoded(content: Mapping[str, JsonValue]) -> Refinement:
     values.setflags(write=False)
     factor = None if form["factor"] is None else float.fromhex(form["factor"])
     cell = Cell(label=form["label"], pair=pair_from_canonical(form["pair"]), factor=factor)
-    return Refinement(cell, compositions, epsilon, values, float.fromhex(content["loss_width"]), int(content["number"]))
+    width, number = float.fromhex(content["loss_width"]), int(content["number"])
+    within = np.array(content[WITHIN], dtype=bool).reshape(shape) if WITHIN in content else None
+    return Refinement(cell, compositions, epsilon, values, width, number, within)
 
 
 def _floats(values: Sequence[str]) -> list[float]:

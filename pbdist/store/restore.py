@@ -121,7 +121,7 @@ def _restore(stored: StoredStudy, study: StudySpec) -> None:
     if stored.format < 3:
         _restore_listing(stored, study)
         return
-    new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part)
+    new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part, stored.format)
     root = stored.root
     if any(digest_of(fresh[name]) != root["files"].get(name, {}).get("sha256") for name in fresh):
         # Another version of zarr writes the same content in other bytes: all of it then, and the root that says so.

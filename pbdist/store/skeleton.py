@@ -25,16 +25,16 @@ ROOT_FILE, COPY_FILE = "zarr.json", f"{COMMITS}/zarr.json"
 
 
 def new_skeleton(
-    study: StudySpec, cells_per_batch: int, part: str = ""
+    study: StudySpec, cells_per_batch: int, part: str = "", version: int = STORE_FORMATS[-1]
 ) -> tuple[dict[str, JsonValue], dict[str, bytes]]:
-    """Return root attributes, without their SHA-256, and all other files of a part of the newest format."""
-    files = array_files(study, cells_per_batch, STORE_FORMATS[-1])
+    """Return root attributes, without their SHA-256, and all other files of a part of format 3 or later."""
+    files = array_files(study, cells_per_batch, version)
     if study.keep_states:
         files[f"{STATES}/zarr.json"] = group_document({})
     root = {
         "Conventions": "CF-1.11",
         "title": study.name,
-        "pbdist_format": STORE_FORMATS[-1],
+        "pbdist_format": version,
         "part": part,
         "study_digest": study.digest,
         "study": study.head(),

@@ -1,7 +1,6 @@
 """Kept states as zarr groups: arrays and attributes in, the same state out."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -9,20 +8,21 @@ import zarr
 
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.table import BoundsTable
-from pbdist.buckets.tight import TiltedMasses
-from pbdist.errors import StoreDamagedError
+from pbdist.errors import InvalidInputError, StoreDamagedError, StoreFormatError, shown
+from pbdist.pld import PairState
+from pbdist.pld.record import state_from_record, state_record
 from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore
 from pbdist.store.commit import checked_content, commit_record
 from pbdist.store.layout import cell_group
 from pbdist.store.open import StoredStudy
-from pbdist.types import Direction, FloatArray, JsonValue
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["read_state", "state_files"]
 
-#: The attribute that tells tilted masses from a bucket state, which has none such.
-_KIND, _TILTED = "state", "tilted-masses"
-#: Dimensions of the arrays of `TiltedMasses`; one with fewer has the first ones.
-_DIMENSIONS = ("member", "row", "position")
+#: The attribute that tells states of the tight method from a bucket state, which has none such.
+_KIND, _PAIR, _TILTED = "state", "pair", "tilted-masses"
+#: Dimensions of the arrays of a `PairState`; one with fewer has the last one.
+_DIMENSIONS = ("mass", "place")
 
 
 def state_files(cell: int, table: BoundsTable) -> Iterator[tuple[str, bytes]]:
@@ -41,17 +41,19 @@ def state_files(cell: int, table: BoundsTable) -> Iterator[tuple[str, bytes]]:
                 yield file, data
 
 
-def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState | TiltedMasses:
+def read_state(stored: StoredStudy, cell: int, direction: Direction, compositions: int) -> BucketState | PairState:
     """Read a kept state, bit for bit; its arrays are read-only.
 
-    Of a symmetric pair, whose directions are the same, only A||B is stored.
+    Where both directions share theirs only A||B is stored: of symmetric pairs, and of all pairs with the tight method.
 
     Raises
     ------
     FileNotFoundError
         The state is not in the store.
     StoreDamagedError
-        Its files are not those of the commit record.
+        Its files are not those of the commit record, or are no state.
+    StoreFormatError
+        It is of a kind that earlier versions kept, and this one does not read.
     """
     name = f"{cell_group(cell)}/{direction.name}/r-{compositions}"
     record = commit_record(stored, cell // stored.cells_per_batch) or {}
@@ -64,19 +66,18 @@ def read_state(stored: StoredStudy, cell: int, direction: Direction, composition
         if isinstance(found, str):
             raise StoreDamagedError(f"{stored.place.url}/{file}: expected what was stored, got: {found}: run it again")
         files[file.removeprefix(f"{name}/")] = found
-    return _read_group(files)
+    where = f"{stored.place.url}/{name}"
+    try:
+        return _read_group(files, where)
+    except (ValueError, KeyError, RuntimeError) as error:
+        told = " ".join(str(error).split())[:200]
+        raise StoreDamagedError(f"{where}: expected a state, got: {told}: run the study again") from error
 
 
-def _write_group(memory: FilesStore, name: str, state: BucketState | TiltedMasses) -> None:
-    arrays: Mapping[str, FloatArray]
-    attributes: dict[str, JsonValue]
-    if isinstance(state, TiltedMasses):
-        content = {field.name: getattr(state, field.name) for field in fields(state)}
-        arrays = {name: value for name, value in content.items() if isinstance(value, np.ndarray)}
-        plain = {name: _listed(value) for name, value in content.items() if name not in arrays}
-        attributes = {_KIND: _TILTED, **plain}
-    else:
-        arrays, attributes = state.to_arrays()
+def _write_group(memory: FilesStore, name: str, state: BucketState | PairState) -> None:
+    arrays, attributes = state_record(state) if isinstance(state, PairState) else state.to_arrays()
+    if isinstance(state, PairState):
+        attributes = {_KIND: _PAIR, **attributes}
     group = zarr.open_group(memory.store, path=name, mode="w-", zarr_format=3, attributes=attributes)
     for array_name, values in arrays.items():
         array = group.create_array(
@@ -87,24 +88,29 @@ def _write_group(memory: FilesStore, name: str, state: BucketState | TiltedMasse
             fill_value=np.nan,
             serializer=SERIALIZER,
             compressors=COMPRESSOR,
-            dimension_names=_DIMENSIONS[: values.ndim] if isinstance(state, TiltedMasses) else ("bucket",),
+            dimension_names=_DIMENSIONS[-values.ndim :] if isinstance(state, PairState) else ("bucket",),
             config={"write_empty_chunks": True},
         )
         array[...] = values
 
 
-def _read_group(files: Mapping[str, bytes]) -> BucketState | TiltedMasses:
+def _read_group(files: Mapping[str, bytes], where: str) -> BucketState | PairState:
     group = zarr.open_group(FilesStore(files).store, mode="r")
     arrays: dict[str, Any] = {name: _read_only(array) for name, array in group.arrays()}
     attributes: dict[str, Any] = dict(group.attrs)
-    if attributes.get(_KIND) != _TILTED:
+    kind = attributes.pop(_KIND, None)
+    if kind == _TILTED:
+        raise StoreFormatError(
+            f"{where}: expected a state that this version reads, got tilted masses, of an earlier one"
+        )
+    if kind is None:
         return BucketState.from_arrays(arrays, attributes)
-    del attributes[_KIND]
-    content: dict[str, Any] = {name: _frozen(value) for name, value in attributes.items()}
-    return TiltedMasses(**arrays, **content)
+    if kind != _PAIR:
+        raise InvalidInputError(f"state: expected a kind that is known, got {shown(kind)}")
+    return state_from_record(arrays, attributes)
 
 
-def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | TiltedMasses]]:
+def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | PairState]]:
     """Return the states in a fixed order; where both directions share theirs, A||B stands for both."""
     first = {r: state for (direction, r), state in table.states.items() if direction is Direction.A_TO_B}
     kept = [
@@ -113,15 +119,6 @@ def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | Ti
         if direction is Direction.A_TO_B or state is not first[r]
     ]
     return sorted(kept, key=lambda item: (item[0].value, item[1]))
-
-
-def _listed(value: Any) -> JsonValue:
-    """Return tuples as lists, which JSON keeps."""
-    return [_listed(item) for item in value] if isinstance(value, tuple) else value
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
 
 
 def _read_only(array: Any) -> FloatArray:

@@ -1,6 +1,7 @@
 """Write the results of one batch: whole chunks, then the commit record."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +17,12 @@ from pbdist.store.commit import (
     record_file,
 )
 from pbdist.store.documents import digest_of
-from pbdist.store.layout import BOUNDS, COMPUTED, cell_group, chunk_file
+from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN, cell_group, chunk_file
 from pbdist.store.open import PartHead, StoredStudy, stored_digest
 from pbdist.store.states import state_files
 from pbdist.study import Batch, Cell
-from pbdist.types import Direction, FloatArray, JsonValue
+from pbdist.study.promise import within_tolerance
+from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 
 __all__ = ["BatchWriter"]
 
@@ -65,11 +67,11 @@ class BatchWriter:
             )
         settings = self._head.settings
         self._shape = (len(Direction), len(settings.compositions), len(settings.epsilon))
-        self._columns: dict[str, list[FloatArray]] = {name: [] for name in (*BOUNDS, *COMPUTED)}
+        self._columns: dict[str, list[FloatArray | BoolArray]] = {name: [] for name in self._head.results}
         self._files: dict[str, FileDigest] = {}
         self._failed: dict[int, str] = {}
         self._written = 0
-        self._earlier: dict[str, FloatArray] = {}
+        self._earlier: dict[str, FloatArray | BoolArray] = {}
         self._earlier_record = self._sound_record()
 
     def kept(self, position: int) -> bool:
@@ -116,6 +118,12 @@ class BatchWriter:
                 self._write(name, data)
         for name in BOUNDS:
             self._columns[name].append(np.asarray(getattr(table, name), dtype=np.float64))
+        if WITHIN in self._columns:
+            found = table.within
+            if found is None:
+                # Of a cell with a factor of its own, or without any loss.
+                found = within_tolerance(self._head.settings, table.log_delta_lower, table.log_delta_upper)
+            self._columns[WITHIN].append(found)
         self._columns["factor_used"].append(np.array(table.factor))
         self._columns["loss_width"].append(np.array(table.loss_width))
 
@@ -124,6 +132,8 @@ class BatchWriter:
         self._failed[self._start + self._next] = " ".join(cause.split())
         for name in BOUNDS:
             self._columns[name].append(np.full(self._shape, np.nan))
+        if WITHIN in self._columns:
+            self._columns[WITHIN].append(np.zeros(self._shape, dtype=bool))
         for name in COMPUTED:
             self._columns[name].append(np.array(np.nan))
 
@@ -142,7 +152,7 @@ class BatchWriter:
         if self._failed and self._head.format < 3:
             raise BatchError("; ".join(dict.fromkeys(self._failed.values())))
         head = self._head
-        values = {name: np.stack(column) for name, column in self._columns.items()}
+        values: dict[str, Any] = {name: np.stack(column) for name, column in self._columns.items()}
         for name, data in encode_chunk(head.settings, head.cells, head.cells_per_batch, self._index, values):
             self._write(name, data)
         head.place.write(record_file(self._index), record_document(head, self._index, self._files, self._failed))
@@ -172,9 +182,9 @@ class BatchWriter:
             return None
         return record
 
-    def _chunk(self, name: str) -> FloatArray:
+    def _chunk(self, name: str) -> FloatArray | BoolArray:
         head = self._head
         document, chunk = f"{name}/zarr.json", chunk_file(name, self._index)
         files = {document: head.place.read(document), chunk: head.place.read(chunk, head.chunk_bytes(name))}
         values = decode(files, name, slice(self._start, self._start + len(self._cells)))
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=bool if name == WITHIN else np.float64)

@@ -9,7 +9,7 @@ from pbdist.study.spec import Cell, StudySpec
 __all__ = ["missing_parts", "union_of"]
 
 #: What all parts of a store have in common: it decides the bounds at a point, or what is kept of it.
-_COMMON = ("method", "tolerance", "buckets", "keep_states")
+_COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
 #: Points of one noise setting: for each missing r its missing ε.
 _Missing = tuple[tuple[int, tuple[float, ...]], ...]
 

@@ -10,7 +10,14 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, PlainValidator, ValidationError
 
-from pbdist.buckets.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE, MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLERANCE
+from pbdist.buckets.arguments import (
+    DEFAULT_BUCKETS,
+    DEFAULT_FLOOR,
+    DEFAULT_TOLERANCE,
+    MAX_BUCKETS,
+    MAX_EPSILON,
+    SMALLEST_TOLERANCE,
+)
 from pbdist.buckets.table import METHODS
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
@@ -20,6 +27,8 @@ from pbdist.types import JsonValue
 
 __all__ = ["load_study"]
 
+#: How the two directions are judged: the larger one alone, or each.
+_DIRECTIONS = ("both", "each")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -81,6 +90,23 @@ def _tolerance(value: JsonValue) -> float:
     return tolerance
 
 
+def _floor(value: JsonValue) -> float:
+    expected = f"expected a number from 0 to below 1, got {shown(value)}"
+    try:
+        floor = grids.number(value)
+    except grids.GridError:
+        raise custom_error(grids.GridError(expected)) from None
+    if not 0.0 <= floor < 1.0:
+        raise custom_error(grids.GridError(expected))
+    return floor + 0.0  # -0.0 is 0.0
+
+
+def _direction(value: JsonValue) -> str:
+    if not isinstance(value, str) or value not in _DIRECTIONS:
+        raise custom_error(grids.GridError(f"expected one of {', '.join(_DIRECTIONS)}, got {shown(value)}"))
+    return value
+
+
 def _factors(value: JsonValue) -> tuple[float | None, ...]:
     listed = value if isinstance(value, list) else [value]
     if not listed:
@@ -128,6 +154,8 @@ class _StudyModel(BaseModel):
     description: str | None = None
     method: Annotated[str, PlainValidator(_method)] = "tight"
     tolerance: Annotated[float, PlainValidator(_tolerance)] | None = None
+    floor: Annotated[float, PlainValidator(_floor)] | None = None
+    direction: Annotated[str, PlainValidator(_direction)] | None = None
     buckets: Annotated[int, PlainValidator(_buckets)] | None = None
     factors: Annotated[tuple[float | None, ...], PlainValidator(_factors)] = (None,)
     epsilon: Annotated[tuple[float, ...], PlainValidator(_epsilons)] | None = None
@@ -176,6 +204,7 @@ def _study(document: Document) -> StudySpec:
     if not _NAME.fullmatch(model.name):
         refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(model.name)}")
     tolerance, buckets = _precision(document, model)
+    floor, direction = _promise(document, model)
     epsilon = _epsilon_grid(document, model)
     compositions = tuple(sorted(model.compositions))
     return StudySpec(
@@ -187,6 +216,8 @@ def _study(document: Document) -> StudySpec:
         compositions=compositions,
         epsilon=epsilon,
         keep_states=model.keep_states,
+        floor=floor,
+        direction=direction,
         description=model.description,
         targets=tuple(
             _target(document, ("targets", position), target, compositions, epsilon)
@@ -204,6 +235,24 @@ def _precision(document: Document, model: _StudyModel) -> tuple[float | None, in
     if model.buckets is not None and any(factor is not None for factor in model.factors):
         refuse(document, ("buckets",), "expected none beside a factor with method tight, got both")
     return DEFAULT_TOLERANCE if model.tolerance is None else model.tolerance, model.buckets
+
+
+def _promise(document: Document, model: _StudyModel) -> tuple[float, str]:
+    """Return the floor and the direction by which a tolerance is judged; where none is aimed at they say nothing."""
+    instead = None
+    if model.method == "buckets":
+        instead = "method buckets"
+    elif model.buckets is not None:
+        instead = "buckets"
+    elif None not in model.factors:
+        instead = "factors alone"
+    if instead is None:
+        floor = DEFAULT_FLOOR if model.floor is None else model.floor
+        return floor, "both" if model.direction is None else model.direction
+    for name, value in (("floor", model.floor), ("direction", model.direction)):
+        if value is not None:
+            refuse(document, (name,), f"expected none with {instead}, got {value!r}")
+    return DEFAULT_FLOOR, "each"
 
 
 def _epsilon_grid(document: Document, model: _StudyModel) -> tuple[float, ...]:

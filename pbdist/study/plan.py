@@ -94,7 +94,7 @@ def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
 
 def _store_bytes(study: StudySpec, batches: int, costs: Sequence[CellCost], class_of: IntArray) -> int:
     points = 2 * len(study.compositions) * len(study.epsilon)
-    total = _STORE_BYTES + _BATCH_BYTES * batches + len(study.cells) * (_CELL_BYTES + 8 * _BOUND_ARRAYS * points)
+    total = _STORE_BYTES + _BATCH_BYTES * batches + len(study.cells) * (_CELL_BYTES + (8 * _BOUND_ARRAYS + 1) * points)
     if study.keep_states:
         members = np.bincount(class_of, minlength=len(costs)).tolist()
         total += sum(count * cost.state_bytes for count, cost in zip(members, costs, strict=True))

@@ -1,8 +1,7 @@
-"""What a cell takes with the tight method: projected from what its first pass will be like.
+"""What a cell takes with the tight method: projected by what its engines are chosen by (`pbdist.pld.cost`).
 
-The lengths are those of `pbdist.buckets.tight.forecast`; seconds and bytes for each element were measured, on one core
-of a 2-core machine, over all mechanisms, tolerances from 0.1 to 1e-5, 1 to 2^18 compositions and 1 to 589 points. How
-often a grid is refined depends on the pair: the seconds are those of a typical cell, the bytes those of the worst.
+How often a lattice is refined depends on the pair: the seconds are those of a typical cell, the bytes those of the
+worst.
 """
 
 import math
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
-from pbdist.buckets.tight.forecast import GroupForecast, tight_forecast
+from pbdist.buckets.table import DEFAULT_FLOOR
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import (
     DiscreteGaussian,
@@ -24,36 +23,23 @@ from pbdist.mechanisms import (
     Product,
     Reversed,
 )
+from pbdist.pld import factor_counts
+from pbdist.pld.cost import Cost, table_cost
+from pbdist.pld.question import Question
 from pbdist.study.cost import CellCost
 from pbdist.study.spec import Cell, StudySpec
 
 __all__ = ["cell_cost"]
 
-#: A cell, and each of its points where a closed form gives them.
-_SECONDS_PER_CELL, _SECONDS_PER_CLOSED_POINT = 1.0e-3, 3.0e-7
-#: A group for each direction and family; one r of it; one point of it.
-_SECONDS_PER_GROUP, _SECONDS_PER_ROUNDS, _SECONDS_PER_POINT = 1.5e-3, 3.5e-4, 8.0e-5
-#: A cell of a leaf; an outcome.
-_SECONDS_PER_LEAF_CELL, _SECONDS_PER_OUTCOME = 1.2e-7, 2.0e-6
-#: Of a mixture of two distributions beside that: a cell in extended precision, and a point whose δ is next to nothing.
-_SECONDS_PER_SAMPLED_CELL, _SECONDS_PER_FAINT_POINT = 2.0e-6, 1.0e-3
-#: A frequency and cell; an element of a transform, to be multiplied by log2 of the length; with more digits.
-_SECONDS_PER_FREQUENCY, _SECONDS_PER_ELEMENT, _SECONDS_PER_EXTENDED = 7.0e-9, 4.5e-9, 1.3e-8
-#: A kept state, to be written: three vectors.
-_STATE_VECTORS, _SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 3, 0.005, 1.0e-8
-
-#: Bytes of a cell of a leaf, also of a mixture, and where few frequencies are looked for; of an element of the longest
-#: vector, and in extended precision; of an outcome, and for each point that is looked for, up to so many.
-_BYTES_PER_LEAF_CELL, _BYTES_PER_SAMPLED_CELL, _BYTES_PER_FEW_CELL = 400, 1850, 270
-_BYTES_PER_ELEMENT, _BYTES_PER_EXTENDED = 120, 1950
-_BYTES_PER_OUTCOME, _BYTES_PER_OUTCOME_AND_POINT, _MOST_SADDLES = 400, 130, 48
-#: The grid may become so many times finer, up to what is allowed; more so where outcomes lie anywhere.
-_REFINED, _REFINED_OUTCOMES, _MOST_CELLS, _MOST_ELEMENTS, _MOST_EXTENDED = 4.0, 16.0, 2**18, 2**22, 2**18
-
+#: A cell, and each of its points.
+_SECONDS_PER_CELL, _SECONDS_PER_POINT = 1.0e-3, 3.0e-7
+#: An outcome; its bytes.
+_SECONDS_PER_OUTCOME, _BYTES_PER_OUTCOME = 2.0e-6, 2000
+#: What the climbs take by which states are made close everywhere, at their peak; a kept state, to be written.
+_BYTES_PER_CLIMB = 250_000_000
+_SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
 #: Grids are thinned to this many r and ε, and pairs of more outcomes are looked at without their outcomes.
 _MOST_ROUNDS, _MOST_EPSILON, _MOST_OUTCOMES = 10, 12, 2000
-#: Fewer outcomes than this are atoms of noise that is spread otherwise.
-_FEW_OUTCOMES = 16
 #: Where a stand-in for Gaussian noise is cut, in standard deviations: it must have no closed form.
 _CUT = 37.0
 
@@ -61,78 +47,33 @@ _CUT = 37.0
 def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return what a cell is projected to take on one core."""
     rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
-    more_rounds = len(study.compositions) / len(rounds)
-    more_points = more_rounds * len(study.epsilon) / len(epsilon)
-    fixed = study.buckets is not None or cell.factor is not None
     outcomes = sum(pair.outcomes for pair in cell.pair.factors)
+    pair = cell.pair if outcomes <= _MOST_OUTCOMES else _without_outcomes(cell.pair)
+    question = Question(
+        factor_counts([(pair, 1)]),
+        np.array(rounds, dtype=np.int64),
+        np.array(epsilon, dtype=np.float64),
+        DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
+        DEFAULT_FLOOR,
+        together=False,
+    )
+    width = None if cell.factor is None else math.log1p(cell.factor - 1.0)
     try:
-        groups = tight_forecast(
-            cell.pair if outcomes <= _MOST_OUTCOMES else _without_outcomes(cell.pair),
-            np.array(rounds, dtype=np.int64),
-            np.array(epsilon, dtype=np.float64),
-            tolerance=DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
-            width=None if cell.factor is None else math.log1p(cell.factor - 1.0),
-            buckets=study.buckets,
-            keep_states=study.keep_states,
-        )
+        cost = table_cost(question, width=width, places=study.buckets, keep_states=study.keep_states)
     except PbdistError:
         # What cannot be computed is told by the run, which computes the rest.
-        groups = []
-    seconds = _SECONDS_PER_CELL + sum(_group_seconds(group, more_rounds, more_points) for group in groups)
+        cost = Cost(0.0, 0, 0)
+    more = len(study.compositions) / len(rounds)
+    points = len(study.compositions) * len(study.epsilon)
+    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds
     if outcomes > _MOST_OUTCOMES:
-        seconds += _SECONDS_PER_OUTCOME * outcomes * sum(group.directions for group in groups)
-    if not groups:
-        seconds += _SECONDS_PER_CLOSED_POINT * len(study.compositions) * len(study.epsilon)
+        seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
     states = 0
     if study.keep_states:
-        states = round(more_rounds * sum(_state_bytes(group) for group in groups))
-        kept = (1 if cell.pair.symmetric else 2) * len(study.compositions)
-        seconds += _SECONDS_PER_STATE * kept + _SECONDS_PER_STATE_BYTE * states
-    refined = _REFINED_OUTCOMES if outcomes > _FEW_OUTCOMES else _REFINED
-    peak = max((_group_bytes(group, 1.0 if fixed else refined) for group in groups), default=0.0)
-    per_outcome = _BYTES_PER_OUTCOME + _BYTES_PER_OUTCOME_AND_POINT * min(
-        len(study.compositions) * len(study.epsilon), _MOST_SADDLES
-    )
-    return CellCost(seconds, round(peak) + 2 * states + per_outcome * outcomes, states)
-
-
-def _group_seconds(group: GroupForecast, more_rounds: float, more_points: float) -> float:
-    transforms = group.stages * _transform(group.stage_length) + more_rounds * sum(map(_transform, group.lengths))
-    seconds = (
-        _SECONDS_PER_GROUP * group.directions * group.families
-        + _SECONDS_PER_LEAF_CELL * group.cells
-        + _SECONDS_PER_OUTCOME * group.outcomes
-        + _SECONDS_PER_POINT * more_points * group.points
-        + _SECONDS_PER_ROUNDS * more_rounds * group.directions * group.rounds
-        + _SECONDS_PER_FREQUENCY * more_rounds * group.frequencies * group.cells
-        + (_SECONDS_PER_EXTENDED if group.extended else _SECONDS_PER_ELEMENT) * group.directions * transforms
-    )
-    if group.sampled:
-        seconds += _SECONDS_PER_FAINT_POINT * more_points * group.faint
-        seconds += _SECONDS_PER_SAMPLED_CELL * group.cells if group.extended else 0.0
-    return seconds
-
-
-def _transform(length: float) -> float:
-    return length * math.log2(length + 2.0)
-
-
-def _group_bytes(group: GroupForecast, refined: float) -> float:
-    """Return the peak memory of a group whose grid becomes at most so many times finer, up to a limit."""
-    cells, length = group.cells / (group.directions * group.families), max(group.stage_length, *group.lengths, 0.0)
-    cells = max(min(refined * cells, _MOST_CELLS), cells)
-    length = max(min(refined * length, _MOST_ELEMENTS), length)
-    per_cell = _BYTES_PER_SAMPLED_CELL if group.sampled else _BYTES_PER_LEAF_CELL
-    if group.few:
-        per_cell += _BYTES_PER_FEW_CELL
-    transform = _BYTES_PER_EXTENDED * min(length, _MOST_EXTENDED) if group.extended else _BYTES_PER_ELEMENT * length
-    # Several families are composed one direction at a time.
-    return (1 if group.families > 1 else group.directions) * (per_cell * cells + transform)
-
-
-def _state_bytes(group: GroupForecast) -> float:
-    """Return the bytes of the states that a group leaves behind."""
-    return 8.0 * _STATE_VECTORS * group.directions * math.fsum(group.lengths)
+        states = round(more * cost.state_bytes)
+        seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
+    climbs = _BYTES_PER_CLIMB if study.keep_states else 0
+    return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:

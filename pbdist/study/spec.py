@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from pbdist.buckets.arguments import DEFAULT_FLOOR
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.mechanisms.pair import Pair
 from pbdist.types import JsonValue
@@ -20,8 +21,9 @@ STUDY_FORMAT = 1
 #: The versions of the canonical form that lists the cells. The first one knows no method but privacy buckets, and says
 #: nothing of it.
 CANONICAL_FORMATS = (1, 2)
-#: The version of the canonical form that has the number and the SHA-256 of the cells in their place.
-_HEAD_FORMAT = 3
+#: The versions of the canonical form that has the number and the SHA-256 of the cells in their place. The first of them
+#: knows no floor but the default, and no direction but each, and says nothing of them.
+_HEAD_FORMATS = (3, 4)
 #: Canonical JSON: one text for equal values.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -103,6 +105,10 @@ class StudySpec:
         The grids, increasing; ε in nats.
     keep_states
         Whether the bucket states of every cell and r are kept.
+    floor
+        Where an upper bound on δ is at most that, the tolerance need not be met.
+    direction
+        ``both``: the tolerance is judged on the larger of the two directions. ``each``: on each of them.
     description, targets
         Not part of the digest: they change what is told, not what is computed.
     """
@@ -115,6 +121,8 @@ class StudySpec:
     compositions: tuple[int, ...]
     epsilon: tuple[float, ...]
     keep_states: bool = False
+    floor: float = DEFAULT_FLOOR
+    direction: str = "each"
     description: str | None = None
     targets: tuple[Target, ...] = ()
 
@@ -133,10 +141,16 @@ class StudySpec:
         }
 
     def head(self) -> dict[str, JsonValue]:
-        """Return everything that decides the result, as JSON takes it, of the cells their number and SHA-256 alone."""
+        """Return everything that decides the result, as JSON takes it, of the cells their number and SHA-256 alone.
+
+        In the oldest format that can say it, so that a study keeps the digest it always had.
+        """
+        old = (self.floor, self.direction) == (DEFAULT_FLOOR, "each")
+        promise = {} if old else {"floor": self.floor.hex(), "direction": self.direction}
         return {
-            "format": _HEAD_FORMAT,
+            "format": _HEAD_FORMATS[0 if old else 1],
             **self._precision(),
+            **promise,
             "buckets": self.buckets,
             "compositions": list(self.compositions),
             "epsilon": [value.hex() for value in self.epsilon],
@@ -158,9 +172,14 @@ class StudySpec:
     def _precision(self) -> dict[str, JsonValue]:
         return {"method": self.method, "tolerance": None if self.tolerance is None else self.tolerance.hex()}
 
+    @property
+    def sought(self) -> float | None:
+        """The tolerance within which bounds are to meet; None where none is aimed at, as buckets take its place."""
+        return self.tolerance if self.method == "tight" and self.buckets is None else None
+
     def seeks_tolerance(self, cell: Cell) -> bool:
         """Whether the bounds of a cell are to meet within the tolerance: neither buckets nor a factor replace it."""
-        return self.method == "tight" and self.buckets is None and cell.factor is None
+        return self.sought is not None and cell.factor is None
 
     @cached_property
     def digest(self) -> str:
@@ -181,8 +200,9 @@ class StudySpec:
         KeyError, TypeError, ValueError
             `head` is not one.
         """
-        if head["format"] != _HEAD_FORMAT:
-            raise ValueError(f"expected study format {_HEAD_FORMAT}, got {head['format']!r}")
+        if head["format"] not in _HEAD_FORMATS:
+            raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
+        old = head["format"] == _HEAD_FORMATS[0]
         return cls(
             name=name,
             cells=cells,
@@ -192,6 +212,8 @@ class StudySpec:
             compositions=tuple(head["compositions"]),
             epsilon=tuple(float.fromhex(value) for value in head["epsilon"]),
             keep_states=head["keep_states"],
+            floor=DEFAULT_FLOOR if old else float.fromhex(head["floor"]),
+            direction="each" if old else head["direction"],
         )
 
     @classmethod

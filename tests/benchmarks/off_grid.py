@@ -8,16 +8,28 @@ where a lower bound is above the fresh upper one or an upper bound below the fre
 import argparse
 import sys
 import time
+import warnings
+from typing import Any
 
 import numpy as np
 
 from pbdist.buckets import bounds_table
+from pbdist.errors import PrecisionWarning
+from pbdist.mechanisms import Pair
 from pbdist.query import Study, open_study
+from pbdist.query.answers import DeltaBounds
 from pbdist.types import FloatArray
 
 #: ε that are asked for at the same noise setting and r, which share their ladder when they are computed.
 _TOGETHER = 20
 _TOLERANCE = 1e-5
+
+
+def _answers(study: Study, pair: Pair, compositions: Any, epsilon: FloatArray, direction: str) -> DeltaBounds:
+    """Return answers on δ, as wide as they are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrecisionWarning)
+        return study.delta(pair, compositions=compositions, epsilon=epsilon, direction=direction)
 
 
 def contradictions(study: Study, queries: int, seed: int) -> tuple[int, int]:
@@ -30,7 +42,7 @@ def contradictions(study: Study, queries: int, seed: int) -> tuple[int, int]:
         on_grid = rng.random() < 0.5
         r = int(rng.choice(rounds)) if on_grid else int(np.exp(rng.uniform(0.0, np.log(rounds[-1]))))
         epsilon = np.sort(rng.uniform(0.0, 1.1 * spec.epsilon[-1], min(_TOGETHER, queries - asked)))
-        found = study.delta(cell.pair, compositions=r, epsilon=epsilon, direction="each")
+        found = _answers(study, cell.pair, r, epsilon, "each")
         fresh = bounds_table([(cell.pair, 1)], compositions=[r], epsilon=epsilon, tolerance=_TOLERANCE, strict=False)
         bad = (found.log_lower > fresh.log_delta_upper[:, 0]) | (found.log_upper < fresh.log_delta_lower[:, 0])
         bad |= (found.lower > fresh.delta_upper[:, 0]) | (found.upper < fresh.delta_lower[:, 0])
@@ -50,7 +62,7 @@ def brackets(study: Study, queries: int, seed: int) -> tuple[FloatArray, FloatAr
     lower, upper = np.empty(queries), np.empty(queries)
     for number in np.unique(numbers).tolist():
         mine = numbers == number
-        found = study.delta(spec.cells[number].pair, compositions=rounds[mine], epsilon=epsilon[mine])
+        found = _answers(study, spec.cells[number].pair, rounds[mine], epsilon[mine], "both")
         lower[mine], upper[mine] = found.log_lower, found.log_upper
     gap = np.subtract(upper, lower, out=np.zeros(queries), where=upper > -np.inf)
     return np.expm1(np.minimum(gap, 700.0)), upper

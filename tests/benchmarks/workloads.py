@@ -15,9 +15,10 @@ import numpy as np
 from scipy import fft
 
 from pbdist import Gaussian, Laplace, SubsampledGaussian, privacy_bounds
-from pbdist.buckets.tight import engine
-from pbdist.buckets.tight.frequencies import few_frequencies as engine_few_frequencies
 from pbdist.fourier import transform
+from pbdist.pld import many_rounds
+from pbdist.pld.characteristic import few_frequencies as engine_few_frequencies
+from pbdist.pld.tilted import TiltedLeaf
 from tests.benchmarks.side_by_side import SideBySide, in_turns
 
 BUCKETS = 100_000
@@ -56,13 +57,13 @@ class RecordedTransforms(ModuleType):
         self.calls.append(("irfft", x.shape, x.dtype, n))
         return fft.irfft(x, n, **options)
 
-    def composes(self, states: Sequence[Any], length: int) -> None:
-        """Remember the transforms there and back that composing stacks of states in one go would have taken."""
+    def composes(self, leaves: Sequence[tuple[TiltedLeaf, int]], length: int) -> None:
+        """Remember the transforms there and back that composing leaves in one go would have taken."""
         longer = fft.next_fast_len(length, real=True)
-        for state, _ in states:
-            rows = state.weights.shape[:-1]
-            self.calls.append(("rfft", state.weights.shape, np.dtype(float), longer))
-        self.calls.append(("irfft", (*rows, longer // 2 + 1), np.dtype(complex), longer))
+        for leaf, _ in leaves:
+            rows = len(leaf.halves)
+            self.calls.append(("rfft", (rows, leaf.last + 1), np.dtype(float), longer))
+        self.calls.append(("irfft", (rows, longer // 2 + 1), np.dtype(complex), longer))
 
     def again(self) -> Callable[[], None]:
         """Return a function that does nothing but the same transforms once more, of other numbers."""
@@ -101,7 +102,7 @@ class Workload:
 
         with (
             mock.patch.object(transform, "fft", recorded),
-            mock.patch.object(engine, "few_frequencies", few_frequencies),
+            mock.patch.object(many_rounds, "few_frequencies", few_frequencies),
         ):
             self.run()
         return recorded, in_turns(recorded.again(), self.run, repetitions)

@@ -8,9 +8,9 @@ import pytest
 from pbdist.buckets import half_width_of
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.table import BoundsTable, bounds_table, epsilon_table_of
-from pbdist.buckets.tight.state import TiltedMasses
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Gaussian, Histogram, Laplace, Pair, Product, RandomizedResponse, SubsampledGaussian
+from pbdist.pld import PairState
 from pbdist.types import Direction
 
 SETTINGS = [
@@ -71,7 +71,7 @@ def test_settings_agree(components: list[tuple[Pair, int]]) -> None:
 
 @pytest.mark.parametrize("method", ["tight", "buckets"])
 def test_states_on_demand(method: str) -> None:
-    kind = TiltedMasses if method == "tight" else BucketState
+    kind = PairState if method == "tight" else BucketState
     buckets = None if method == "tight" else 400
     one_way = bounds_table(
         [(SubsampledGaussian(2.0, 0.3), 1)],

@@ -173,3 +173,43 @@ def test_the_same_rows_give_the_same_bits() -> None:
     assert second is not None
     assert np.array_equal(first[0], second[0])
     assert np.array_equal(first[0][0], first[0][2])
+
+
+#: Places and logarithms to base 2 of the corners of two rows that fall by hundreds of bits.
+VALLEY_X = [
+    *((0, -543), (38, -543), (39, -534), (45, -444), (49, -383), (51, -355), (55, -295), (57, -264), (67, -115)),
+    *((69, -84), (71, -55), (72, -44), (86, -257), (95, -396), (96, -409), (111, -542), (113, -562), (118, -607)),
+    *((119, -727), (120, -900), (121, -955), (125, -939), (127, -929), (142, -866), (144, -857), (169, -750)),
+    *((175, -723), (177, -717), (197, -717)),
+]
+VALLEY_Y = [
+    *((0, -856), (42, -856), (43, -716), (46, -255), (47, -308), (50, -574), (51, -614), (56, -228), (62, -188)),
+    *((86, -31), (87, -33), (91, -81), (94, -119), (101, -204), (103, -230), (111, -327), (115, -377), (133, -600)),
+    *((134, -610), (136, -637), (137, -647), (142, -649)),
+]
+
+
+def test_rows_with_valleys_of_hundreds_of_bits_are_within_their_bounds() -> None:
+    """Where a factor that tilts back is no full float, digits are lost of what is large."""
+    x, y = (
+        np.exp2(np.interp(np.arange(corners[-1][0] + 1.0), *zip(*corners, strict=True)))[None]
+        for corners in (VALLEY_X, VALLEY_Y)
+    )
+    truth = exact(x[0], y[0], list(range(x.size + y.size - 1)))
+    wanted = [Needs(9.350616867629512, -189, Allowance(1e-290, 1e-3, 1e-7))]
+    wanted += [
+        Needs(spacing, first, Allowance(floor, 1e-3, 1e-7))
+        for spacing in (9.350616867629512, 0.1, 0.01)
+        for first in (-300, -189, -170, 0)
+        for floor in (1e-40, 1e-10, 1.0)
+    ]
+    served = 0
+    for each in wanted:
+        found = convolve_by_tilts(x, y, each)
+        if found is None:
+            continue
+        served += 1
+        for value, bound, true in zip(found[0][0].tolist(), found[1][0].tolist(), truth, strict=True):
+            # But for what is no full float.
+            assert math.isinf(bound) or abs(Fraction(value) - true) <= Fraction(bound) + Fraction(2) ** -1070
+    assert served >= 12

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from pbdist import privacy_bounds
-from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     READINGS,
     ApproximateDP,
@@ -349,25 +348,3 @@ def test_end_points_lie_at_the_losses_asked_for(pair, reach):
             assert abs(exact_loss(mpmath.mpf(float(x))) - mpmath.mpf(float(edge))) <= bound
         else:
             assert mpmath.mpf(float(edge)) - mpmath.log1p(-mpmath.mpf(pair.rate)) <= bound
-
-
-@pytest.mark.parametrize(("count", "cells"), [(1, 5), (40, 611), (3, 9001)])
-def test_stacked_gaussians_equal_single_ones(count, cells):
-    rng = np.random.default_rng(3)
-    pairs = [
-        Gaussian(scale, s) for scale, s in zip(rng.uniform(0.3, 40.0, count), rng.uniform(0.5, 2.0, count), strict=True)
-    ]
-    edges = np.linspace(-3.0, 3.2, cells - 1)
-    stacked = Gaussian.stacked_loss_masses(pairs, edges)
-    assert stacked.atoms_a.lower.shape == stacked.atom_loss.shape == (count, 0)
-    for row, pair in enumerate(pairs):
-        single = pair.loss_masses(edges)
-        assert stacked.loss_error >= single.loss_error
-        for name in ("cells_a", "cells_b"):
-            for side in ("lower", "upper"):
-                values = getattr(getattr(stacked, name), side)
-                assert values.shape == (count, cells)
-                np.testing.assert_allclose(values[row], getattr(getattr(single, name), side), rtol=1e-11, atol=1e-280)
-    with pytest.raises(InvalidInputError, match="truncate"):
-        Gaussian.stacked_loss_masses([Gaussian(1.0, truncate=(-1.0, 1.0))], edges)
-    assert Gaussian.stacked_loss_masses([], edges).cells_a.lower.shape == (0, cells)

@@ -148,7 +148,7 @@ def test_no_finite_loss_at_all():
     assert Histogram([1, 2], [2, 1]).log_tail_moment(1.0, 0.0, Direction.A_TO_B) == math.inf
 
 
-# -- the rough bound, which takes less time ------------------------------------------------------------------------
+# -- against an enclosure by ball arithmetic -----------------------------------------------------------------------
 
 
 def _proven_subsampled(pair, tilt, loss, direction):
@@ -216,23 +216,21 @@ def test_the_enclosure_is_the_moment():
             assert float(found.rad()) < 1e-20
 
 
-def _check_rough(pair, tilt, loss, direction):
-    """Return both bounds less the exact logarithm; None where there is no such loss."""
-    rough, usual = (f(tilt, loss, direction) for f in (pair.rough_log_tail_moment, pair.log_tail_moment))
+def _check_moment(pair, tilt, loss, direction):
+    """Return the bound less the exact logarithm; None where there is no such loss."""
+    bound = pair.log_tail_moment(tilt, loss, direction)
     exact = _proven_subsampled(pair, tilt, loss, direction)
     if exact is None:
-        assert usual == -math.inf
-        assert not math.isnan(rough)
+        assert bound == -math.inf
         return None
-    for bound in (rough, usual):
-        # Certainly not below; what ball arithmetic leaves open is far below the rounding paid for.
-        assert bound == math.inf or flint.arb(bound) >= exact, (pair, tilt, loss, direction, bound, exact)
-    return rough - float(exact), usual - float(exact)
+    # Certainly not below; what ball arithmetic leaves open is far below the rounding paid for.
+    assert bound == math.inf or flint.arb(bound) >= exact, (pair, tilt, loss, direction, bound, exact)
+    return bound - float(exact)
 
 
 @examples(200)
 @given(data=st.data())
-def test_rough_moments_are_never_below_the_exact_ones(data):
+def test_moments_are_never_below_the_exact_ones(data):
     rate = data.draw(st.just(1.0) | st.floats(-6.0, 0.0).map(lambda decades: 10.0**decades), label="rate")
     scale = 10.0 ** data.draw(st.floats(math.log10(0.3), 2.0), label="scale")
     tilt = 10.0 ** data.draw(st.floats(-2.0, 3.0), label="tilt")
@@ -246,16 +244,7 @@ def test_rough_moments_are_never_below_the_exact_ones(data):
         label="loss",
     )
     direction = data.draw(st.sampled_from(Direction), label="direction")
-    _check_rough(pair, tilt, loss, direction)
-
-
-@pytest.mark.parametrize("direction", Direction)
-def test_without_sampling_the_line_is_the_loss(direction):
-    pair = SubsampledGaussian(2.0, 1.0, sensitivity=0.9)
-    for tilt in (0.01, 1.0, 30.0, 1000.0):
-        for loss in (-3.0, -0.1, 0.0, 0.7, 40.0):
-            rough, _ = _check_rough(pair, tilt, loss, direction)
-            assert rough < 1e-11 * (1.0 + tilt) ** 2 * (1.0 + abs(loss))
+    _check_moment(pair, tilt, loss, direction)
 
 
 @pytest.mark.parametrize("direction", Direction)
@@ -272,70 +261,18 @@ def test_without_sampling_the_line_is_the_loss(direction):
     ],
     ids=str,
 )
-def test_far_out_the_rough_moment_is_not_much_looser(pair, direction):
-    ratio, compared = pair.sensitivity / pair.scale, 0
+def test_far_out_the_moment_is_close(pair, direction):
+    ratio = pair.sensitivity / pair.scale
     for tilt in (0.3, 1.0, 10.0):
-        whole = pair.log_tail_moment(tilt, -math.inf, direction)
         power = tilt + 1.0 if direction is Direction.A_TO_B else 0.0
         for deviations in (6.5, 8.0, 11.0):
             # As many deviations beyond the tilted mean, of the steepest loss, as a window reaches.
             z = power * ratio + deviations if direction is Direction.A_TO_B else -deviations - tilt * pair.rate * ratio
             gain = ratio * (z - 0.5 * ratio)
             loss = math.log1p(pair.rate * math.expm1(gain)) * (1.0 if direction is Direction.A_TO_B else -1.0)
-            found = _check_rough(pair, tilt, loss, direction)
+            found = _check_moment(pair, tilt, loss, direction)
             assert found is not None
-            rough, usual = found
-            assert 0.0 <= usual < 0.3
-            assert rough < usual + (0.6 if direction is Direction.A_TO_B else 0.02)
-            compared += pair.rough_log_tail_moment(tilt, loss, direction) < whole - 15.0
-    assert compared == 9
-
-
-@pytest.mark.parametrize("direction", Direction)
-def test_beyond_the_losses_the_rough_moment_is_still_a_bound(direction):
-    pair = SubsampledGaussian(1.5, 0.2)
-    smallest = -math.log1p(-0.2)
-    for tilt in (0.01, 1.0, 1000.0):
-        # Everything lies above these, and nothing at all above those of the other direction.
-        for loss in (-math.inf, -5.0, -smallest * (1.0 + 1e-12)):
-            if direction is Direction.A_TO_B:
-                assert pair.rough_log_tail_moment(tilt, loss, direction) >= pair.log_tail_moment(tilt, loss, direction)
-        for loss in (smallest * (1.0 + 1e-12), 5.0, math.inf):
-            rough = pair.rough_log_tail_moment(tilt, loss, direction)
-            assert rough >= pair.log_tail_moment(tilt, loss, direction)
-            assert not math.isnan(rough)
-
-
-@pytest.mark.parametrize(
-    "pair",
-    [
-        Gaussian(1.7),
-        Gaussian(0.6, truncate=(-4.0, 5.0)),
-        Laplace(2.0),
-        Laplace(1.0, truncate=(-3.0, 4.0)),
-        RandomizedResponse(0.2),
-        ApproximateDP(0.7, 0.1),
-        Histogram([1, 2], [2, 1]),
-    ],
-    ids=str,
-)
-def test_where_there_is_nothing_quicker_it_is_the_same(pair):
-    for direction in Direction:
-        for tilt in (0.01, 1.0, 1000.0):
-            for loss in (-math.inf, -5.0, -0.3, 0.0, 0.4, 3.0, 50.0):
-                usual = pair.log_tail_moment(tilt, loss, direction)
-                assert pair.rough_log_tail_moment(tilt, loss, direction) == usual
-
-
-def test_rough_gaussian_moments_are_never_below_the_exact_ones():
-    for scale in (0.03, 1.0, 100.0):
-        variance = mpmath.mpf(scale) ** -2
-        for tilt in (0.01, 1.0, 1000.0):
-            for deviations in (-3.0, 0.0, 5.0, 300.0):
-                loss = float(variance / 2 + mpmath.sqrt(variance) * deviations)
-                for direction in Direction:
-                    bound = Gaussian(scale).rough_log_tail_moment(tilt, loss, direction)
-                    assert _exact_gaussian(variance, tilt, loss) <= bound
+            assert 0.0 <= found < 0.3
 
 
 def test_nothing_lies_beyond_an_infinite_loss() -> None:

@@ -102,6 +102,7 @@ def test_extended_studies_are_asked_as_one(finished: Path, tmp_path: Path) -> No
     )
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 def test_histograms_whose_masses_do_not_sum_to_one(tmp_path: Path) -> None:
     text = """\
 format: 1

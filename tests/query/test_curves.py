@@ -43,6 +43,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Study:
     return opened(tmp_path_factory.mktemp("kept"), TINY.replace("name: tiny", "name: kept\nkeep_states: true"))
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 @pytest.mark.parametrize(
     ("label", "noise", "pair"),
     [("Gaussian", {"scale": 4.0}, Gaussian(4.0)), ("RandomizedResponse", {"p": 0.7}, RandomizedResponse(0.7))],
@@ -64,6 +65,7 @@ def test_stored_curves_hold_around_the_fresh_ones(study: Study, label: str, nois
     assert distance.lower.shape == ()
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 def test_off_the_grid_by_the_rules_of_delta(study: Study) -> None:
     between = study.tradeoff("Gaussian", compositions=[3, 7], type_one_error=0.1, scale=5.0)
     for lower, upper, r in zip(between.lower, between.upper, (3, 7), strict=True):

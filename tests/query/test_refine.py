@@ -256,7 +256,9 @@ def test_stores_of_old_formats_are_not_added_to(tmp_path: Path) -> None:
     cell = study.spec.cells[0]
     most = study.spec.compositions[-1]
     assert study.delta(cell.pair, compositions=most, epsilon=study.spec.epsilon[-1] / 3).upper > 0
-    with pytest.raises(StoreMismatchError, match="expected a store of format 3 to add points to, got one of format 1"):
+    with pytest.raises(
+        StoreMismatchError, match="expected a store of format 3 or later to add points to, got format 1"
+    ):
         study.delta(cell.pair, compositions=most + 1, epsilon=0.0, refine=True)
     assert files_of(path) == before
     assert check_store(path).healthy

@@ -86,6 +86,7 @@ def outside(log_lower: float, log_upper: float, truth: mpmath.mpf) -> bool:
         return not mpmath.mpf(log_lower) <= truth + slack or not truth - slack <= mpmath.mpf(log_upper)
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize(("label", "count"), [("Gaussian", 5000), ("RandomizedResponse", 5000)])
 def test_ten_thousand_answers_hold_the_truth(study: Study, label: str, count: int) -> None:
@@ -116,6 +117,7 @@ def test_ten_thousand_answers_hold_the_truth(study: Study, label: str, count: in
     assert np.median(found.upper[seen] / np.maximum(found.lower[seen], 1e-300)) < 1.06
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 @pytest.mark.parametrize("label", ["Gaussian", "RandomizedResponse"])
 def test_inverse_answers_hold_the_truth(study: Study, label: str) -> None:
     rng = np.random.default_rng(21)

@@ -15,7 +15,7 @@ from pbdist.errors import BatchError, InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.events import BatchFinished
+from pbdist.run.events import BatchFinished, StillComputing
 from pbdist.run.giant_batch import ExecutorMapper
 from pbdist.run.scratch import FolderScratch, PlaceScratch, scratch_at
 from pbdist.store.place import place_at
@@ -185,8 +185,11 @@ def test_a_run_computes_giant_cells_in_blocks_and_stores_the_same_bytes(tmp_path
     plan = plan_study(study)
     assert int(plan.cell_bytes.min()) > _Narrow.worker_bytes
     events = []
-    run_study(study, tmp_path / "blocks.zarr", _Narrow(), events.append)
+    run_study(study, tmp_path / "blocks.zarr", _Narrow(), events.append, told_every=0.3)
     run_study(study, tmp_path / "whole.zarr", SerialExecutor(), lambda _: None)
     assert results_of(tmp_path / "blocks.zarr") == results_of(tmp_path / "whole.zarr")
     assert sum(isinstance(event, BatchFinished) for event in events) == len(plan.batches)
+    steps = [cell.step for event in events if isinstance(event, StillComputing) for cell in event.at_work]
+    assert any(re.search(r"task \d+ of \d+$", step) for step in steps)
+    assert any(step.startswith("r = 2 of 2") for step in steps)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["blocks.zarr", "study.yaml", "whole.zarr"]

@@ -6,7 +6,16 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from pbdist.run.events import BatchFailed, BatchFinished, CellFailed, RunFinished, RunStarted
+from pbdist.run.events import (
+    BatchFailed,
+    BatchFinished,
+    CellAtWork,
+    CellFailed,
+    RunFinished,
+    RunStarted,
+    StillComputing,
+    WorkersAwaited,
+)
 from pbdist.run.progress import ProgressDisplay
 
 
@@ -31,6 +40,10 @@ class Watched:
 
 def started(cells: int = 100, before: int = 0, seconds: float = 100.0) -> RunStarted:
     return RunStarted(cells, before, 10, "4 workers on this machine", "http://here/status", "/s.zarr", seconds)
+
+
+def at_work(cell: int, seconds: float, step: str = "", silent: float = 0.0, part: str = "") -> CellAtWork:
+    return CellAtWork(part, cell, f"Laplace(scale={cell})", seconds, step, silent, "host:1")
 
 
 @pytest.fixture
@@ -121,3 +134,55 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "━" in text
     # The bar stands for the lines.
     assert "50 of 100" not in text
+
+
+def test_cells_at_work_are_told_though_no_batch_is_done(watched: Watched) -> None:
+    with watched.show as show:
+        show(WorkersAwaited(30.2))
+        show(started(100))
+        watched.now = 1030.0
+        cells = at_work(3, 29.6, "r = 4,096 of 1,048,576"), at_work(8, 25.0, part="extensions/001")
+        show(StillComputing(30.0, 100, 0, cells, 0))
+        watched.now = 1060.0
+        show(StillComputing(60.1, 100, 0, (at_work(3, 59.6, "r = 8,192 of 1,048,576", 28.0),), 1200))
+        watched.finished(1061.0, 1, 10.0)
+        watched.now = 1090.0
+        show(StillComputing(90.0, 100, 1, (), 0))
+    assert watched.lines[0] == "waiting for workers for 30 s"
+    assert watched.lines[3:] == [
+        "0 of 100 cells, after 30 s; at work: cell 3: Laplace(scale=3) for 30 s, r = 4,096 of 1,048,576; "
+        "cell 8 of extensions/001: Laplace(scale=8) for 25 s",
+        "0 of 100 cells, after 60 s; at work: cell 3: Laplace(scale=3) for 60 s, r = 8,192 of 1,048,576, "
+        "last heard of 28 s ago; and 1,200 more",
+        "1 of 100 cells, 0.011 cells/s, about 13.5 min left, 1 MiB",
+    ]
+
+
+def test_where_batches_are_done_nothing_is_said_of_cells_that_take_no_long(watched: Watched) -> None:
+    with watched.show as show:
+        show(started(100))
+        watched.finished(1025.0, 10, 10.0)
+        watched.now = 1030.0
+        show(StillComputing(30.0, 100, 10, (), 0))
+        watched.now = 1060.0
+        show(StillComputing(60.0, 100, 10, (), 0))
+    assert watched.lines[2:] == [
+        "10 of 100 cells, 0.4 cells/s, about 3.75 min left, 1 MiB",
+        "10 of 100 cells, 0.33 cells/s, about 4.5 min left, 1 MiB",
+        "10 of 100 cells, 0.17 cells/s, about 9 min left, 1 MiB; at work: none that takes long is told of",
+    ]
+
+
+def test_on_a_terminal_cells_at_work_are_under_the_bar_until_they_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(monkeypatch, terminal=True)
+    with watched.show as show:
+        show(started())
+        show(StillComputing(30.0, 100, 0, (at_work(3, 30.0, "r = 2 of 4"), at_work(70, 20.0)), 7))
+        watched.finished(1002.0, 50, 50.0)
+        text = watched.file.getvalue()
+    lines = [line.strip() for line in text.splitlines()]
+    assert "cell 3: Laplace(scale=3) for 30 s, r = 2 of 4" in lines
+    assert "and 7 more" in lines
+    assert not any(" of 100 cells" in line for line in lines)
+    # It was in the batch that is done.
+    assert "cell 3:" not in watched.file.getvalue()[len(text) :]

@@ -47,7 +47,7 @@ INTERRUPTED = "pbdist: interrupted: the same command goes on where this one stop
 #: How long the phases take on an idle machine, in seconds: only what random moments are drawn from.
 TYPICAL = {"import": 0.6, "plan": 2.5, "cluster start": 2.5, "computing": 1.5, "last tables": 0.8}
 #: What a run tells of itself, whether it is interrupted or not.
-TOLD = re.compile(r"computing on |to compute: |[\d,]+ of [\d,]+ cells|\s*$")
+TOLD = re.compile(r"waiting for workers |computing on |to compute: |[\d,]+ of [\d,]+ cells|\s*$")
 #: Attempts at a moment that lies in the phase.
 ATTEMPTS = 30
 WAIT_SECONDS = 240

@@ -107,7 +107,7 @@ def test_an_interrupted_extension_is_taken_up(small: StudySpec, tmp_path: Path) 
 
 def test_a_store_of_format_1_is_not_extended(small: StudySpec) -> None:
     parts = open_parts(FORMAT_1 / "old.zarr")
-    with pytest.raises(StoreMismatchError, match="expected a store of format 3 to extend, got one of format 1"):
+    with pytest.raises(StoreMismatchError, match="expected a store of format 3 or later to extend, got format 1"):
         extend(parts, [plan_study(small)])
 
 

@@ -1,0 +1,391 @@
+"""Compositions of many leaves, known by the few frequencies that are left of them.
+
+The transform of a d-fold composition is the d-th power of one leaf's transform. Of a loss that is no lattice only the
+lowest frequencies survive a high power, about as many as the composition's window has standard deviations. They are
+computed one by one for the leaf's own lattices, which therefore need not be made coarser, whatever d is; δ is a sum
+over them (`frequency_delta`). The frequencies that are left out are bounded:
+
+- *near 0*. For the tilted leaf w, of sum s, and D the difference of two independent places drawn from it, cos x <=
+  1 - x²/2 + x⁴/24 gives |ŵ(t)|² = s² E cos tD <= s² (1 - σ²t² + c t⁴) <= s² exp(-σ²t² + c t⁴), σ² = E D²/2 and
+  c = E D⁴/24; up to t₁² = Σ dσ² / (4 Σ dc) the exponents add up to at most -¾ t² Σ dσ².
+- *elsewhere*. Between two frequencies Δ apart |ŵ|² exceeds the larger of its values there by at most s² σ² Δ²/4, since
+  its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
+
+(Theorem 17 in ``docs/pld.md``.) Where that does not do, as for few leaves, lattices and the heaviest tails, there is
+nothing to be had from here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from pbdist.fourier.transform import EXTENDED_ROUNDOFF, forward, good_length, transform_error
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.pld.tilted import TiltedLeaf
+from pbdist.types import ComplexArray, FloatArray, IntArray
+
+__all__ = ["MOST_FREQUENCIES", "Frequencies", "few_frequencies", "unit_roots"]
+
+_U = UNIT_ROUNDOFF
+#: More frequencies, or products of frequencies and elements, than this take longer than a ladder.
+MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000
+#: Longest window: its length times a frequency's number is an int64.
+_LONGEST = 1 << 48
+#: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
+#: much the ones before are coarser.
+_LONGEST_LOOK, _LOOKS, _FINE, _CLOSER = 1 << 17, 4, 3.9e-3, 4.0
+#: 2π in both precisions.
+_TWICE_PI: tuple[Any, Any] = (2.0 * math.pi, 2 * np.longdouble("3.14159265358979323846264338327950288"))
+#: Rates of Chernoff's bound, as multiples of the reciprocal of the standard deviation.
+_EXPONENTS: FloatArray = np.array([0.25, 1.0, 2.5, 4.0, 5.0, 6.0, 7.0, 8.5, 12.0])
+_STEEPEST = 600.0
+#: The lowest frequencies' exponent, 3/4 · 1/2, less the roundings of its own.
+_NEAR = 0.3749
+
+
+@dataclass(frozen=True, eq=False)
+class Frequencies:
+    """Rows of a composition: dominating masses, and exact P_A and P_B masses where they were wanted.
+
+    Attributes
+    ----------
+    spacing, tilt : float
+        Distance of places, nats, and θ.
+    start : tuple of int
+        Of each row twice the place of element 0, whose loss or label is ``0.5 * spacing * start``.
+    length : int
+        N: the weights are known on elements 0 .. N-1.
+    coefficients : ndarray of complex, shape (rows, K + 1)
+        c with w(m) = Re (c_0 + 2 Σ_j c_j e^{2πi jm/N}) / N.
+    size : ndarray, shape (rows,)
+        No coefficient is larger.
+    error : ndarray, shape (rows,)
+        T: what frequencies left out, windows and rounding are worth where the weights are summed with factors that rise
+        to at most 1 and fall again.
+    log_scale, log_scale_error : ndarray, shape (rows,)
+        κ, and how far rounding may have moved it.
+    """
+
+    spacing: float
+    tilt: float
+    start: tuple[int, ...]
+    length: int
+    coefficients: ComplexArray
+    size: FloatArray
+    error: FloatArray
+    log_scale: FloatArray
+    log_scale_error: FloatArray
+
+
+def few_frequencies(
+    factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False
+) -> Frequencies | None:
+    """Compose tilted leaves.
+
+    Parameters
+    ----------
+    factors : sequence of (TiltedLeaf, int)
+        Leaves on one spacing and of one tilt, and how often each is taken.
+    outside : float
+        How much of the weight may lie outside the window of the result, in each row, and about how much the frequencies
+        that are left out may be worth.
+    extended : bool, optional
+        Whether to compute the frequencies in extended precision.
+
+    Returns
+    -------
+    Frequencies or None
+        None where too many frequencies survive, or it cannot be shown that few do.
+    """
+    if not all(np.all(leaf.totals > 0.0) for leaf, _ in factors):
+        return None
+    moments = [_Moments(leaf) for leaf, _ in factors]
+    window = _window(factors, moments, outside)
+    if window is None:
+        return None
+    starts, length = window
+    kept = _kept(factors, moments, length, outside)
+    if kept is None:
+        return None
+    highest, left_out = kept
+    unit = EXTENDED_ROUNDOFF if extended else UNIT_ROUNDOFF
+    # Reduced before it is multiplied: no product is beyond int64.
+    turns = np.multiply.outer(np.array([start % length for start in starts]), np.arange(highest + 1))
+    coefficients = unit_roots(turns, length, extended=extended)
+    rate, log_bound = 0.0, np.zeros(factors[0][0].totals.size)
+    log_scale, log_scale_error = np.zeros_like(log_bound), np.zeros_like(log_bound)
+    places = [2 * start for start in starts]
+    for leaf, power in factors:
+        spectrum, rounding = _lowest(leaf, length, highest, extended=extended)
+        coefficients = coefficients * _raised(spectrum, power)
+        rate += power * (rounding + 4.0) * unit
+        log_bound = log_bound + power * np.log(leaf.totals * (1.0 + (leaf.size + 16.0) * _U))
+        log_scale = log_scale + power * leaf.log_scale
+        log_scale_error = log_scale_error + power * (leaf.log_scale_error + 8.0 * _U * np.abs(leaf.log_scale))
+        places = [place + power * (2 * leaf.first + half) for place, half in zip(places, leaf.halves, strict=True)]
+    rate += 4.0 * len(factors) * unit
+    # A coefficient weighs at most 1 / j, or 1 for j = 0, in a sum with the factors of `error`; the shift errs by 32u.
+    frequencies = 2.0 + math.log(highest + 1.0)
+    with np.errstate(over="ignore"):
+        bound = np.exp(log_bound) * (1.0 + 1e-12)
+        grown = math.expm1(rate) if rate < 700.0 else math.inf
+        error = 2.0 * outside + bound * ((grown + 64.0 * unit + 4.0 * _U) * frequencies + left_out)
+    if not np.all(np.isfinite(error)):
+        return None
+    return Frequencies(
+        spacing=factors[0][0].spacing,
+        tilt=factors[0][0].tilt,
+        start=tuple(places),
+        length=length,
+        coefficients=coefficients.astype(np.complex128),
+        size=bound * (1.0 + grown + 128.0 * _U),
+        error=error * (1.0 + 1e-12),
+        log_scale=log_scale,
+        log_scale_error=log_scale_error * (1.0 + 1e-12) + 8.0 * len(factors) * _U * np.abs(log_scale),
+    )
+
+
+class _Moments:
+    """Σ w x^p, p = 0 .. 4, over the places x from about the mean, shape (5, rows).
+
+    ``noise`` bounds the rounding of each, relative to the sum of its terms' sizes.
+    """
+
+    def __init__(self, leaf: TiltedLeaf) -> None:
+        totals, mean = 0.0, 0.0
+        for part in leaf.parts:
+            weights = np.add.reduce(part.weights, axis=0)
+            totals, mean = totals + float(np.add.reduce(weights)), mean + float(weights @ part.places)
+        #: About the mean of all rows.
+        self.centre = round(mean / totals)
+        self.sums: FloatArray = np.zeros((5, len(leaf.halves)))
+        for part in leaf.parts:
+            x = part.places - self.centre
+            square = x * x
+            powers = np.stack((np.ones_like(x), x, square, square * x, square * square))
+            self.sums[:, part.rows] += np.einsum("rn,pn->pr", part.weights, powers)
+        self.noise = 4.0 * (leaf.size + 16.0) * _U
+        self.largest, self.smallest = float(leaf.last - self.centre), float(-self.centre)
+
+    @property
+    def second(self) -> FloatArray:
+        """E D²/2 for the difference D of two independent places, rounded down, shape (rows,)."""
+        return self._variance(-1.0)
+
+    @property
+    def second_above(self) -> FloatArray:
+        """The same, rounded up."""
+        return np.maximum(self._variance(1.0), 0.0)
+
+    def _variance(self, side: float) -> FloatArray:
+        """The mean's square is at most the mean square, whose rounding may exceed what is left of the difference."""
+        _, first, second, _, _ = self.sums / self.sums[0]
+        result: FloatArray = second - first**2 + side * 4.0 * self.noise * second
+        return result
+
+    @property
+    def fourth(self) -> FloatArray:
+        """E D⁴/24, rounded up, shape (rows,)."""
+        _, first, second, third, fourth = self.sums / self.sums[0]
+        terms = (fourth, -4.0 * first * third, 3.0 * second**2)
+        # |E x| E |x|³ and (E x²)² are at most E x⁴.
+        result: FloatArray = (sum(terms) + 64.0 * self.noise * fourth) / 12.0
+        return result
+
+    def log_exponential(self, rate: FloatArray, sign: float) -> FloatArray:
+        """Upper bound of ln Σ w e^{sx} for s = sign · rate, shape (rows, S).
+
+        By e^y <= 1 + y + y²/2 + y³/6 + y⁴/24 e^max(y, 0), and |y| and |y|³/6 are at most ½ + y²/2 and y²/12 + y⁴/12.
+        """
+        first, second, third, fourth = (self.sums[1:] / self.sums[0])[..., None]
+        reach = rate * (self.largest if sign > 0.0 else -self.smallest)
+        # Beyond what is a float the bound says nothing.
+        last = np.where(reach < _STEEPEST, fourth * (rate**4 / 24.0) * np.exp(np.minimum(reach, _STEEPEST)), np.inf)
+        middle = second * (rate * rate * 0.5)
+        odd = sign * (first * rate + third * (rate**3 / 6.0))
+        rounding = self.noise * (3.0 + 3.0 * middle + 3.0 * last)
+        result: FloatArray = np.log(self.sums[0])[:, None] + np.log1p(odd + middle + last + rounding)
+        return result
+
+
+def _window(
+    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], outside: float
+) -> tuple[list[int], int] | None:
+    """Return where the window of each row starts, from the sum of the leaves' first places, and the length of all.
+
+    All weight but `outside` lies within, by Chernoff's bound with the sums of `_Moments.log_exponential`. Masses and
+    labels of a cell are half a place apart in each leaf, so that those rows drift apart from the other. None if the
+    bound says nothing.
+    """
+    variance = _gathered([each.second_above for each in moments], factors).max() + 1e-2
+    rates = _EXPONENTS / math.sqrt(variance)
+    budget = math.log(4.0 / outside)
+    reach: list[FloatArray] = []
+    for sign in (1.0, -1.0):
+        log_moment = _gathered([each.log_exponential(rates, sign) for each in moments], factors)
+        # Sums that are 1 or next to it to a high power.
+        reach.append(np.min((log_moment + 1e-12 * np.abs(log_moment) + (budget + 1e-6)) / rates, axis=-1))
+    if not np.isfinite(reach).all():
+        return None
+    # Exact masses share their window.
+    for each in reach:
+        each[1:] = each[1:].max(initial=0.0)
+    middle = sum(power * each.centre for each, (_, power) in zip(moments, factors, strict=True))
+    last = sum(power * leaf.last for leaf, power in factors)
+    starts, length = [], max(leaf.last + 1 for leaf, _ in factors)
+    for above, below in zip(reach[0].tolist(), reach[1].tolist(), strict=True):
+        low, high = middle - math.ceil(below) - 2, middle + math.ceil(above) + 2
+        starts.append(min(max(low, 0), last))
+        length = max(length, min(high, last) - starts[-1] + 1)
+    return starts, length
+
+
+def _gathered(values: Sequence[FloatArray], factors: Sequence[tuple[TiltedLeaf, int]]) -> FloatArray:
+    """Sum over the factors, each as often as it is taken."""
+    total: FloatArray = np.zeros(())
+    for each, (_, power) in zip(values, factors, strict=True):
+        total = total + power * each
+    return total
+
+
+def _kept(
+    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], length: int, outside: float
+) -> tuple[int, FloatArray] | None:
+    """Return the highest frequency that is kept, and the sum of |product| / (j s) over those left out, by rows."""
+    second = _gathered([each.second for each in moments], factors)
+    fourth = _gathered([each.fourth for each in moments], factors)
+    if not (np.all(second > 0.0) and np.all(np.isfinite(fourth)) and np.all(fourth > 0.0)) or length > _LONGEST:
+        return None
+    near = min(math.sqrt(float(np.min(second / fourth))) / 2.0, math.pi)
+    rate = _NEAR * float(np.min(second))
+    step = 2.0 * math.pi / length
+    highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
+    enough = math.log(0.25 * outside / (2.0 + math.log(length)))
+    # Where fourth moments tell nothing, the place is found from which on nothing is left.
+    told = (highest + 1) * step <= near
+    found = _far(factors, moments, near if told else min(highest * step, math.pi), enough, looks=_LOOKS if told else 1)
+    if found is None:
+        return None
+    end, far = found
+    left_out = np.exp(far) * (2.0 + math.log(length))
+    if told and end <= near:
+        following = rate * step * step
+        close = math.exp(-following * (highest + 1.0) ** 2) / -math.expm1(-following * (2.0 * highest + 3.0))
+        left_out = left_out + close / (highest + 1.0)
+    else:
+        highest = math.ceil(end / step)
+    # Of all frequencies but the last one there is a pair.
+    if highest > MOST_FREQUENCIES or 2 * highest >= length:
+        return None
+    if highest * sum(leaf.weights for leaf, _ in factors) > _MOST_WORK:
+        return None
+    return (highest, left_out * 1.001) if np.all(left_out <= outside) else None
+
+
+def _far(
+    factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], begin: float, enough: float, *, looks: int
+) -> tuple[float, FloatArray] | None:
+    """Return the first t from `begin` on from which ln Π |ŵ|^d / s^d is at most `enough` up to π, and a bound on it.
+
+    None if there is none. It is looked at closer and closer where it is not `begin`; the last look is the closest.
+    """
+    deviation = max(math.sqrt(float(np.max(each.second_above))) for each in moments)
+    rows = [leaf.dense(_LONGEST_LOOK) for leaf, _ in factors]
+    size = max(dense.shape[-1] for dense, _ in rows)
+    for look in reversed(range(looks)):
+        wanted = math.ceil(2.0 * math.pi * deviation / (_FINE * _CLOSER**look))
+        length = good_length(min(max(2 * size, wanted), max(2 * size, _LONGEST_LOOK)))
+        logs = [
+            0.5 * power * np.log(_squares(leaf, row, each.second_above, length))
+            for (leaf, power), row, each in zip(factors, rows, moments, strict=True)
+        ]
+        # The largest from each place on.
+        beyond = np.maximum.accumulate(np.add.reduce(logs, axis=0)[:, ::-1], axis=-1)[:, ::-1]
+        small = np.flatnonzero((beyond <= enough).all(axis=0))
+        first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
+        if small.size and int(small[0]) <= first:
+            return begin, beyond[:, first]
+        if not look or length >= max(2 * size, _LONGEST_LOOK):
+            break
+    if not small.size:
+        return None
+    place = int(small[0])
+    return max(2.0 * math.pi * place / length * (1.0 + 1e-9), begin), beyond[:, place]
+
+
+def _squares(leaf: TiltedLeaf, rows: tuple[FloatArray, FloatArray], second: FloatArray, length: int) -> FloatArray:
+    """Return bounds on |ŵ(t)|² / s² between neighbouring multiples of 2π / length, up to π, by rows.
+
+    Of places that are too far apart for the transform the weight is added to the modulus.
+    """
+    dense, beside = rows
+    step = 2.0 * math.pi / length
+    spectrum = forward(dense, length)
+    squares = (spectrum.real * spectrum.real + spectrum.imag * spectrum.imag) / (leaf.totals * leaf.totals)[:, None]
+    # What rounding took from the sum is less than what is added.
+    squares += 4.0 * transform_error(length) + 4.0 * (leaf.size + 16.0) * _U
+    larger = np.maximum(squares, np.concatenate((squares[:, 1:], squares[:, -1:]), axis=1))
+    larger += (0.25 * step * step * (1.0 + 1e-12)) * second[:, None]
+    if beside.any():
+        more = beside / leaf.totals * (1.0 + (leaf.size + 64.0) * _U)
+        larger = (np.sqrt(larger) + more[:, None]) ** 2 * (1.0 + 16.0 * _U)
+    return np.minimum(larger, 1.0)
+
+
+def _lowest(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> tuple[ComplexArray, float]:
+    """Return Σ_j w_j e^{-2πi jm/N} for m = 0 .. highest, and a bound on the error in units of rounding times Σ w.
+
+    Of each lattice summed over blocks of B, each with the same B powers, then over the blocks, and turned to where the
+    lattice begins. A power errs by 21u (`unit_roots`), a product by 3u more; sums of B and of n/B terms, real and
+    imaginary part each, by twice as many roundings.
+    """
+    real = np.longdouble if extended else np.float64
+    orders = np.arange(highest + 1)
+    total = np.zeros((len(leaf.halves), highest + 1), dtype=np.clongdouble if extended else np.complex128)
+    worst = 0.0
+    for part in leaf.parts:
+        rows, size = part.weights.shape
+        block = 1 << max(3, math.ceil(math.log2(math.sqrt(size))))
+        blocks = -(-size // block)
+        padded = np.zeros((rows, blocks * block), dtype=real)
+        padded[:, :size] = part.weights
+        turns = part.stride * np.multiply.outer(np.arange(block), orders)
+        within = unit_roots(-turns, length, extended=extended)
+        turns = part.stride * block * np.multiply.outer(np.arange(blocks), orders) + part.first * orders
+        between = unit_roots(-turns, length, extended=extended)
+        # Not as a product of matrices, for which some libraries start threads.
+        inner = np.einsum("rcb,bm->rcm", padded.reshape(rows, blocks, block), within.view(real)).view(within.dtype)
+        inner *= between
+        total[part.rows] += np.add.reduce(inner, axis=-2)
+        worst = max(worst, 2.0 * (block + blocks))
+    return total, 64.0 + worst + 4.0 * len(leaf.parts)
+
+
+def _raised(spectrum: ComplexArray, exponent: int) -> ComplexArray:
+    """Return the power, exponent >= 1, by repeated squaring: always the same multiplications, whatever the library."""
+    result: ComplexArray | None = None
+    while True:
+        if exponent & 1:
+            result = spectrum if result is None else result * spectrum
+        exponent >>= 1
+        if not exponent:
+            return spectrum if result is None else result
+        spectrum = spectrum * spectrum
+
+
+def unit_roots(numerator: IntArray, denominator: int, *, extended: bool = False) -> ComplexArray:
+    """Return e^{2πi a/N}, each within 21u.
+
+    The fraction is reduced exactly to at most a half; quotient, 2π and product are off by 3u of at most π, and
+    numpy's sine and cosine are taken to be accurate to 8u.
+    """
+    reduced = np.mod(numerator, denominator)
+    reduced = np.where(2 * reduced > denominator, reduced - denominator, reduced)
+    real = np.longdouble if extended else np.float64
+    angle = cast("FloatArray", reduced.astype(real)) / denominator * _TWICE_PI[extended]
+    result = np.empty(angle.shape, dtype=np.clongdouble if extended else np.complex128)
+    result.real, result.imag = np.cos(angle), np.sin(angle)
+    return cast("ComplexArray", result)

@@ -1,0 +1,175 @@
+"""What the two engines are projected to take, by which one is chosen, in a run as in a plan. Nothing here is a bound.
+
+Seconds are those of one core of the machine on which they were measured.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.mechanisms import SubsampledGaussian
+from pbdist.pld.characteristic import MOST_FREQUENCIES
+from pbdist.pld.choice import chosen_lattices, chosen_spacings
+from pbdist.pld.gaussian import gaussian_ratio
+from pbdist.pld.given_width import given_places
+from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
+from pbdist.pld.question import Question
+from pbdist.pld.table import serves
+from pbdist.types import Direction
+
+__all__ = ["Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
+
+#: Of few frequencies: a row of one tilt; a place of a leaf, of a mixture, and of it for each tilt; a frequency of a
+#: place, three rows together.
+_SECONDS_PER_TILT, _SECONDS_PER_CELL, _SECONDS_PER_SAMPLED_CELL = 3.0e-3, 2.5e-7, 6.0e-7
+_SECONDS_PER_PLACE, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
+#: Of a ladder: a product, a place of it; climbs of a table, on the average.
+_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
+#: What few frequencies do so soon, seconds, no ladder does.
+_SOON = 0.02
+#: Bytes of a place of a ladder, and of a leaf.
+_BYTES_PER_PLACE, _BYTES_PER_LEAF_PLACE = 600, 500
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What something takes.
+
+    Attributes
+    ----------
+    seconds : float
+        On one core.
+    peak_bytes : int
+        The largest memory that is needed at once.
+    state_bytes : int
+        Bytes of the states of all r.
+    """
+
+    seconds: float
+    peak_bytes: int
+    state_bytes: int = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        """One after the other."""
+        return Cost(
+            self.seconds + other.seconds,
+            max(self.peak_bytes, other.peak_bytes),
+            self.state_bytes + other.state_bytes,
+        )
+
+
+def table_cost(question: Question, *, width: float | None, places: int | None, keep_states: bool) -> Cost:
+    """Return what a table takes; with a spacing or a number of places given, or states to be kept, by a ladder."""
+    rows = list(range(question.rounds.size))
+    if width is not None or places is not None:
+        return _given_cost(question, width, places)
+    if keep_states:
+        return ladder_cost(question, rows)
+    if gaussian_ratio(question.counts) is not None:
+        return Cost(0.0, 0)
+    few, ladder = chosen_rows(question, rows)
+    costs = [cost for row in few if (cost := frequency_cost(question, row)) is not None]
+    return sum(costs, ladder_cost(question, ladder) if ladder else Cost(0.0, 0))
+
+
+def _given_cost(question: Question, width: float | None, places: int | None) -> Cost:
+    leaf, most = given_places(question, width=width, places=places)
+    seconds = _SECONDS_PER_CELL * leaf
+    directions = len(question.directions)
+    for doubling in range(question.top.bit_length()):
+        products = 1 + sum(1 for r in question.rounds.tolist() if r >> doubling & 1 and r >> (doubling + 1))
+        size = min(2.0**doubling * leaf, most)
+        seconds += products * (_SECONDS_PER_PRODUCT + _SECONDS_PER_LADDER_PLACE * size * directions)
+    return Cost(seconds, round(_BYTES_PER_PLACE * most + _BYTES_PER_LEAF_PLACE * leaf))
+
+
+def chosen_rows(question: Question, rows: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Choose for some rows of a table, by cost: those for few frequencies, and those for the ladder.
+
+    A ladder serves all rows up to its top at nearly the same cost, so that few frequencies take those above some r.
+    """
+    ordered = sorted(rows, key=lambda row: int(question.rounds[row]))
+    costs = [frequency_cost(question, row) for row in ordered]
+    if not serves(question):
+        return [row for row, cost in zip(ordered, costs, strict=True) if cost is not None], []
+    told = [cost.seconds for cost in costs if cost is not None]
+    if len(told) == len(costs) and sum(told) <= _SOON:
+        return ordered, []
+    best: tuple[float, int] | None = None
+    for taken in range(len(ordered), -1, -1):
+        # The ladder takes the first rows, and those that few frequencies do not serve.
+        left = [row for row, cost in zip(ordered[taken:], costs[taken:], strict=True) if cost is None]
+        seconds = sum(cost.seconds for cost in costs[taken:] if cost is not None)
+        ladder = ordered[:taken] + left
+        if ladder:
+            seconds += ladder_cost(question, ladder).seconds
+        if best is None or seconds < best[0]:
+            best = seconds, taken
+    taken = len(ordered) if best is None else best[1]
+    few = [row for row, cost in zip(ordered[taken:], costs[taken:], strict=True) if cost is not None]
+    return few, [row for row in ordered if row not in few]
+
+
+def frequency_cost(question: Question, row: int) -> Cost | None:
+    """Return what few frequencies take for a row, None where they are not expected to do."""
+    r = int(question.rounds[row])
+    if r * question.leaves < FEWEST_LEAVES or question.lattice > 0.0:
+        return None
+    spacing = spacing_for(question, r)
+    if spacing == 0.0:
+        return None
+    chosen = lattices_for(question, spacing, r)
+    if chosen is None:
+        return None
+    places = sum(lattice.edges.size for lattice in chosen.lattices)
+    tilts, frequencies = 0, 0.0
+    for direction in question.directions:
+        for tilt in tilts_of(question, direction, r, question.saddle_points(direction, r)):
+            left = question.exponents(direction).surviving(r, tilt.tilt, math.log(tilt.outside), spacing)
+            if left > MOST_FREQUENCIES:
+                return None
+            tilts, frequencies = tilts + 1, frequencies + left
+    sampled = any(isinstance(pair, SubsampledGaussian) for pair in question.counts)
+    seconds = tilts * _SECONDS_PER_TILT
+    seconds += (tilts * _SECONDS_PER_PLACE + frequencies * _SECONDS_PER_FREQUENCY) * places
+    seconds += (_SECONDS_PER_SAMPLED_CELL if sampled else _SECONDS_PER_CELL) * places
+    return Cost(seconds, _BYTES_PER_LEAF_PLACE * places)
+
+
+def ladder_cost(question: Question, rows: Sequence[int]) -> Cost:
+    """Return what a ladder takes for some rows."""
+    rounds = sorted({int(question.rounds[row]) for row in rows})
+    top = rounds[-1]
+    spacings = chosen_spacings(question, np.array(rounds))
+    chosen = chosen_lattices(
+        question.profiles, top, question.largest, spacings, tolerance=question.tolerance, floor=question.floor
+    )
+    if chosen is None:
+        return Cost(0.0, 0)
+    directions = 1 if question.together or question.symmetric else 2
+    seconds, largest = 0.0, 0.0
+    cores = sum(lattice.core[1] - lattice.core[0] for lattice in chosen.lattices)
+    fars = sum((lattice.high - lattice.low) // lattice.coarse for lattice in chosen.lattices)
+    spacing, wide = chosen.lattices[0].spacing, chosen.lattices[0].spacing * chosen.lattices[0].coarse
+    variance = question.exponents(Direction.A_TO_B).usual_variance
+    depth = math.sqrt(-2.0 * math.log(max(chosen.limits.floor, 1e-290)))
+    for doubling in range(top.bit_length()):
+        limit = max(spacings[min(doubling, spacings.size - 1)], spacing)
+        fine = spacing * 2.0 ** math.floor(math.log2(limit / spacing) + 1e-9)
+        window = 2.0 * depth * math.sqrt(2.0**doubling * variance)
+        # Losses add up, until they spread as their deviation does.
+        places = min(2.0**doubling * cores * spacing, max(window, cores * spacing)) / fine
+        apart = wide > fine
+        if wide > spacing:
+            places = places + 2.0 * fars if apart else max(places, fars * wide / fine)
+        products = 1 + sum(1 for r in rounds if r >> doubling & 1 and r >> (doubling + 1))
+        each = _SECONDS_PER_PRODUCT * (3.0 if wide > spacing and apart else 1.0)
+        seconds += products * (each + _SECONDS_PER_LADDER_PLACE * places * (1.0 + directions))
+        largest = max(largest, places)
+    leaf = sum(lattice.edges.size for lattice in chosen.lattices)
+    seconds += _SECONDS_PER_SAMPLED_CELL * leaf
+    # Five rows, at most: one of them dominating.
+    states = round(40.0 * largest * len(rounds))
+    return Cost(_CLIMBS * seconds, round(_BYTES_PER_PLACE * largest + _BYTES_PER_LEAF_PLACE * leaf), states)

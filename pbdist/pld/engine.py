@@ -1,0 +1,320 @@
+"""The tight method: closed form, few frequencies or ladder, chosen by cost, so that the bounds meet a tolerance."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.errors import PrecisionError
+from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.pld.below_floor import bounds_below_floor
+from pbdist.pld.cost import chosen_rows, frequency_cost
+from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
+from pbdist.pld.given_width import given_width_bounds
+from pbdist.pld.logarithms import log_above, log_below
+from pbdist.pld.many_rounds import many_round_bounds
+from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_EPSILON
+from pbdist.pld.revealed import log_revealed_mass
+from pbdist.pld.table import ladder_bounds
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
+
+__all__ = ["LEAST_FLOOR", "TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
+
+#: Width for pairs without any loss, nats.
+TRIVIAL_WIDTH = 1e-6
+#: Passes of few frequencies at most, how much finer the next one is at least and at most, and what it aims at.
+_PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
+#: After so many lower bounds of 0 without an excuse it is not looked closer any more.
+_EXCUSES = 16
+#: No ladder looks deeper.
+LEAST_FLOOR = 1e-130
+#: Below this, as a logarithm, masses of single outcomes are not told from 0.
+_UNRESOLVED = -600.0
+
+
+@dataclass(frozen=True, eq=False)
+class TightBounds:
+    """Bounds of both directions.
+
+    Attributes
+    ----------
+    log_lower, log_upper : ndarray, shape (2, R, E)
+    width : float
+        The smallest spacing used, nats.
+    within : ndarray of bool, shape (2, R, E), or None
+        Where the tolerance is met, or no better is to be had; with `together` both directions alike. None where none
+        was aimed at.
+    """
+
+    log_lower: FloatArray
+    log_upper: FloatArray
+    width: float
+    within: BoolArray | None = None
+
+
+def tight_bounds(
+    counts: Mapping[ElementaryPair, int],
+    rounds: IntArray,
+    epsilon: FloatArray,
+    *,
+    tolerance: float,
+    width: float | None = None,
+    buckets: int | None = None,
+    strict: bool = True,
+    together: bool = False,
+    floor: float = 0.0,
+    excuses: bool = False,
+    known: tuple[FloatArray, FloatArray] | None = None,
+) -> TightBounds:
+    """Bound δ for every r and ε.
+
+    Parameters
+    ----------
+    counts : mapping of ElementaryPair to int
+        What one round consists of.
+    rounds : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    tolerance : float
+        Largest upper / lower - 1 aimed at.
+    width : float, optional
+        Spacing of the lattices, nats: nothing is chosen or refined then, and no lattice is made coarser.
+    buckets : int, optional
+        Number of places of a leaf, about: the spacing follows from it, and nothing is refined.
+    strict : bool, optional
+        Whether a tolerance that is not reached is an error.
+    together : bool, optional
+        Whether the larger of the two directions alone is to meet the tolerance: the other one's bounds then only need
+        to show that it is the smaller one.
+    floor : float, optional
+        Where an upper bound is at most that, no tolerance is to be met.
+    excuses : bool, optional
+        Whether to look closer where a lower bound is 0: no better may be to be had there, as at the largest loss.
+    known : (ndarray, ndarray), optional
+        Logarithms of lower and upper bounds that are known already, shape (2, R, E).
+
+    Raises
+    ------
+    PrecisionError
+        If `strict` and the tolerance is not reached.
+    InvalidInputError
+        If the losses need more places than are allowed.
+    """
+    question = Question(counts, rounds, epsilon, tolerance, floor, together)
+    if width is not None or buckets is not None:
+        log_lower, log_upper, used = given_width_bounds(question, width=width, places=buckets)
+        if known is not None:
+            log_lower, log_upper = np.maximum(log_lower, known[0]), np.minimum(log_upper, known[1])
+        return TightBounds(log_lower, log_upper, used)
+    table = _Table(question)
+    if known is not None:
+        table.take(range(rounds.size), *known)
+    table.solve()
+    if strict:
+        table.check()
+    return TightBounds(
+        table.log_lower, table.log_upper, min(table.widths, default=TRIVIAL_WIDTH), table.within(excuses=excuses)
+    )
+
+
+class _Table:
+    """The best bounds so far."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self._log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
+        shape = (2, question.rounds.size, question.epsilon.size)
+        # No δ of distributions exceeds 1, also where a histogram's masses sum to a little more.
+        self.log_lower, self.log_upper = np.full(shape, -np.inf), np.zeros(shape)
+        self.widths: list[float] = []
+
+    def solve(self) -> None:
+        """Fill the table."""
+        self._closed_form()
+        if not self._missed_rows():
+            return
+        self._revealed()
+        below = bounds_below_floor(self.question)
+        self.take(range(self.question.rounds.size), np.full_like(below, -np.inf), below)
+        rows = self._missed_rows()
+        if not rows:
+            return
+        few, _ = chosen_rows(self.question, rows)
+        self._few_frequencies(few)
+        self._ladder(self._missed_rows())
+        # What the ladder does not serve, or not well.
+        left = [row for row in self._missed_rows() if row not in few]
+        self._few_frequencies([row for row in left if frequency_cost(self.question, row) is not None])
+
+    def _closed_form(self) -> None:
+        question = self.question
+        ratio = gaussian_ratio(question.counts)
+        if ratio is None:
+            return
+        lower, upper = gaussian_bounds(ratio, question.rounds, question.epsilon)
+        self.take(range(question.rounds.size), np.stack((lower, lower)), np.stack((upper, upper)))
+        self.widths.append(
+            gaussian_width(ratio, question.rounds, question.epsilon, question.leaves, question.tolerance)
+        )
+
+    def _revealed(self) -> None:
+        """Take over what is known of outcomes that only one of the inputs has: δ is at least their mass."""
+        question = self.question
+        masses = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
+        lower = np.broadcast_to(np.stack(masses)[..., None], self.log_lower.shape)
+        self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
+
+    def _few_frequencies(self, rows: Sequence[int]) -> None:
+        """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""
+        question = self.question
+        wanted = dict.fromkeys(rows, 1.0)
+        before: dict[int, float] = {}
+        for attempt in range(_PASSES):
+            told = {}
+            for row, spacing, lower, upper in many_round_bounds(question, wanted, both=attempt > 0):
+                self.widths.append(spacing)
+                self.take([row], lower[:, None], upper[:, None])
+                told[row] = float(self._brackets()[:, row].max())
+            again = {}
+            for row, bracket in told.items():
+                if bracket <= question.tolerance or bracket > 0.8 * before.get(row, math.inf):
+                    continue
+                finer = math.sqrt(_AIM * question.tolerance / bracket)
+                again[row] = wanted[row] * min(max(finer, _MOST), _LEAST)
+            if not again:
+                break
+            wanted, before = again, told
+
+    def _ladder(self, rows: Sequence[int]) -> None:
+        question = self.question
+        if not rows:
+            return
+        # Beyond the largest that can be read δ is at most what it is there.
+        within = np.flatnonzero(question.epsilon <= LARGEST_EPSILON)
+        beyond = np.flatnonzero(question.epsilon > LARGEST_EPSILON)
+        asked = Question(
+            question.counts,
+            question.rounds,
+            np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
+            question.tolerance,
+            max(question.floor, LEAST_FLOOR),
+            question.together,
+        )
+        found = ladder_bounds(asked, rows)
+        if found is None:
+            return
+        shape = (2, len(rows), question.epsilon.size)
+        lower, upper = np.full(shape, -np.inf), np.zeros(shape)
+        lower[:, :, within] = log_below(found.lower)[:, :, : within.size]
+        upper[:, :, within] = log_above(found.upper)[:, :, : within.size]
+        upper[:, :, beyond] = log_above(found.upper)[:, :, -1:]
+        self.take(rows, lower, upper)
+        self.widths.append(found.spacing)
+
+    def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
+        """Take over what is better than before, and what follows: δ does not rise with ε."""
+        chosen = list(rows)
+        order = np.argsort(self.question.epsilon, kind="stable")
+        lower = np.maximum(self.log_lower[:, chosen], log_lower)[..., order]
+        upper = np.minimum(self.log_upper[:, chosen], log_upper)[..., order]
+        back = np.argsort(order, kind="stable")
+        lower = np.maximum.accumulate(lower[..., ::-1], axis=-1)[..., ::-1]
+        self.log_lower[:, chosen] = np.minimum(lower[..., back], 0.0)
+        self.log_upper[:, chosen] = np.minimum(np.minimum.accumulate(upper, axis=-1)[..., back], 0.0)
+
+    def _judged_lower(self) -> FloatArray:
+        """The lower bounds that upper ones are judged by: the larger direction's, if that alone is to be met."""
+        if self.question.together:
+            return np.broadcast_to(np.max(self.log_lower, axis=0), self.log_lower.shape)
+        return self.log_lower
+
+    def _brackets(self) -> FloatArray:
+        """Return upper / lower - 1, 0 where nothing is aimed at and infinite where nothing is known from below."""
+        lower, upper = self._judged_lower(), self.log_upper
+        met = (upper == -np.inf) | (upper <= lower) | (upper <= self._log_floor)
+        with np.errstate(invalid="ignore"):
+            gap = np.where(met, 0.0, upper - lower)
+        return np.where(np.isfinite(gap), np.expm1(np.minimum(gap, 700.0)), np.inf)
+
+    def _missed_rows(self) -> list[int]:
+        missed = ~(self._brackets() <= self.question.tolerance)
+        return np.flatnonzero(missed.any(axis=(0, 2))).tolist()
+
+    def within(self, *, excuses: bool) -> BoolArray:
+        """Where the tolerance is met, or no better is to be had."""
+        met = np.asarray(self._brackets() <= self.question.tolerance)
+        if excuses:
+            looks = _EXCUSES
+            for cell in np.argwhere(~met).tolist():
+                if looks == 0:
+                    break
+                met[tuple(cell)] = self._excused(*cell)
+                # Where many have no excuse, no more are looked for.
+                looks -= not met[tuple(cell)]
+        if self.question.together:
+            met = np.broadcast_to(met.all(axis=0), met.shape)
+        return np.array(met)
+
+    def check(self) -> None:
+        """Refuse a table of which a point misses the tolerance without an excuse."""
+        brackets = self._brackets()
+        missed = np.argwhere(~(brackets <= self.question.tolerance)).tolist()
+        # The worst that is not excused is told, and the first one to be found is that.
+        for cell in sorted(missed, key=lambda cell: float(brackets[tuple(cell)]), reverse=True):
+            if not self._excused(*cell):
+                self._refuse(*cell)
+
+    def _excused(self, axis: int, row: int, column: int) -> bool:
+        """Whether no better is to be had: an ε lower by a part in 10^6 has a δ beyond the upper bound.
+
+        So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
+        """
+        question, cell = self.question, (axis, row, column)
+        log_upper = float(self.log_upper[cell])
+        if log_upper < _UNRESOLVED or log_upper <= self._log_floor:
+            return True
+        if self._judged_lower()[cell] > -math.inf:
+            return False
+        asked = float(question.epsilon[column])
+        if asked > LARGEST_EPSILON:
+            return False
+        near = Question(
+            question.counts,
+            question.rounds[row : row + 1],
+            np.array([asked * (1.0 - 1e-6), asked]),
+            question.tolerance,
+            max(question.floor, LEAST_FLOOR),
+            question.together,
+        )
+        found = ladder_bounds(near, [0])
+        if found is None:
+            return False
+        log_lower = log_below(found.lower)
+        lowest = log_lower[:, 0, 0].max() if question.together else log_lower[axis, 0, 0]
+        return bool(lowest >= log_upper - math.log1p(question.tolerance))
+
+    def _refuse(self, axis: int, row: int, column: int) -> None:
+        question, cell = self.question, (axis, row, column)
+        width = min(self.widths, default=TRIVIAL_WIDTH)
+        raise PrecisionError(
+            f"tolerance: expected upper / lower - 1 <= {question.tolerance:g} for every r and ε, got"
+            f" {self._brackets()[cell]:.3g} at r = {int(question.rounds[row])},"
+            f" ε = {float(question.epsilon[column]):g} (ln δ between {self._judged_lower()[cell]:.6g} and"
+            f" {self.log_upper[cell]:.6g}) with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
+            " `factor`, with which none is asked for"
+        )
+
+
+def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
+    """Return the elementary pairs of a round, and how often each occurs in it.
+
+    Those that change nothing are left out, unless there are no others.
+    """
+    counts: dict[ElementaryPair, int] = {}
+    for pair, count in components:
+        for factor in pair.factors:
+            counts[factor] = counts.get(factor, 0) + count
+    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
+    return telling or counts

@@ -1,0 +1,136 @@
+"""Rounds of Gaussian noise alone, in closed form.
+
+The likelihood ratio of untruncated Gaussian pairs depends on the outcomes through one sum only, which is Gaussian: the
+composition of pairs of ratios μ_i = sensitivity_i / scale_i is the pair N(0, 1), N(μ, 1) with μ² = Σ μ_i² (Dong, Roth &
+Su 2022, Corollary 3.3), of which δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (there, Corollary 2.13). It rises with μ
+(Theorem 19 in ``docs/pld.md``).
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, scaled_gaussian_interval
+from pbdist.mechanisms.intervals import gaussian_interval
+from pbdist.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["gaussian_bounds", "gaussian_ratio", "gaussian_width"]
+
+#: Relative rounding of the common μ: quotients, squares, counts, sum and root come to less than half of it.
+_RATIO_ERROR = 16.0 * UNIT_ROUNDOFF
+#: Below this μ and ε a second form of the difference is looked at, where its masses are above the other number.
+_NARROW, _SMALLEST_TOLD = 1e-3, 1e-280
+
+
+def gaussian_ratio(counts: Mapping[ElementaryPair, int]) -> float | None:
+    """Return μ of one round, within 8u; None unless it consists of untruncated Gaussian noise."""
+    squares: list[float] = []
+    for pair, count in counts.items():
+        if not isinstance(pair, Gaussian) or pair.truncate is not None:
+            return None
+        squares.append(count * (pair.sensitivity / pair.scale) ** 2)
+    return math.sqrt(math.fsum(squares))
+
+
+def gaussian_bounds(ratio: float, rounds: IntArray, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bound δ of r rounds for every r and ε.
+
+    Parameters
+    ----------
+    ratio : float
+        μ of one round, as `gaussian_ratio` returns it.
+    rounds : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+
+    Returns
+    -------
+    log_lower, log_upper : ndarray, shape (R, E)
+        Natural logarithms of the bounds: -inf and the logarithm of P_A's bound where rounding leaves nothing of the
+        difference.
+
+    Notes
+    -----
+    *Lower*: for any t, δ(ε) >= P_A(x <= t) - e^ε P_B(x <= t); with μ rounded down, t where the loss is about ε.
+    The difference is also (P_A(x <= t) - P_B(x <= t)) - (e^ε - 1) P_B(x <= t), of which the first part is the mass of
+    an interval of width μ: nothing cancels there where both μ and ε are small.
+
+    *Upper*: with μ rounded up, the loss at the computed t is some ε' in [ε - 2η, ε], where δ(ε) <= δ(ε') =
+    P_A(x <= t) - e^ε' P_B(x <= t) <= P_A(x <= t) - e^(ε - 2η) P_B(x <= t), for t computed for ε - η, η being the
+    error of a loss at its computed place.
+    """
+    whole = ratio * np.sqrt(rounds.astype(np.float64))[:, None]
+    smaller, larger = whole * (1.0 - _RATIO_ERROR), whole * (1.0 + _RATIO_ERROR)
+    shift = (8.0 * np.abs(epsilon) + 2.0 * larger**2) * UNIT_ROUNDOFF
+    lower = _log_difference(smaller, epsilon + np.zeros_like(smaller), np.zeros_like(smaller), upper=False)
+    upper = _log_difference(larger, epsilon - shift, shift, upper=True)
+    narrow: BoolArray = (whole < _NARROW) & (epsilon < _NARROW)
+    if narrow.any():
+        better = _log_narrow(smaller, epsilon, np.zeros_like(shift), upper=False)
+        lower = np.where(narrow, np.maximum(lower, better), lower)
+        better = _log_narrow(larger, epsilon, shift, upper=True)
+        upper = np.where(narrow, np.minimum(upper, better), upper)
+    return lower, upper
+
+
+def _log_narrow(mu: FloatArray, epsilon: FloatArray, shift: FloatArray, *, upper: bool) -> FloatArray:
+    """Logarithm of the same difference, by the mass of the interval [t - mu, t] for t = mu/2 - (epsilon - shift)/mu."""
+    half, middle = 0.5 * mu, (epsilon - shift) / mu
+    between, between_error = gaussian_interval(-half, half, 1.0, middle)
+    mass_b, error_b = gaussian_interval(np.full_like(middle, -np.inf), -half + np.zeros_like(middle), 1.0, middle)
+    side = 1.0 if upper else -1.0
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        growth = np.expm1(epsilon - 2.0 * shift if upper else epsilon)
+        taken = growth * mass_b * (1.0 - side * np.sign(growth) * (error_b + 16.0 * UNIT_ROUNDOFF))
+        left = between * (1.0 + side * (between_error + 8.0 * UNIT_ROUNDOFF)) - taken
+        # Two roundings of what is subtracted, of either size.
+        left = left + side * 4.0 * UNIT_ROUNDOFF * (between + np.abs(taken))
+        told = (between > _SMALLEST_TOLD) & np.isfinite(left) & (left > 0.0)
+        result = np.log(np.where(told, left, 1.0))
+    result = result + side * 16.0 * UNIT_ROUNDOFF * (1.0 + np.abs(result))
+    return np.where(told, result, np.inf if upper else -np.inf)
+
+
+def gaussian_width(ratio: float, rounds: IntArray, epsilon: FloatArray, leaves: int, tolerance: float) -> float:
+    """Return a loss width of the leaves, nats, with which a grid would give about that relative bracket everywhere."""
+    variance = (ratio * ratio * rounds.astype(np.float64))[:, None]
+    with np.errstate(over="ignore"):
+        sharpness = _sharpness(variance, epsilon)
+        widths = np.sqrt(6.0 * tolerance / (leaves * rounds[:, None] * sharpness))
+    # No loss is so large that its grid has no width.
+    return max(float(np.min(widths)), 1e-300)
+
+
+def _sharpness(variance: FloatArray, epsilon: FloatArray) -> FloatArray:
+    """Return twice by how much a unit of added variance moves ln δ, about."""
+    tilt = np.maximum(epsilon / variance - 0.5, 0.0)
+    result: FloatArray = tilt * (tilt + 1.0) + 1.0 / variance + 1.0 / np.sqrt(variance)
+    return result
+
+
+def _log_difference(mu: FloatArray, loss: FloatArray, shift: FloatArray, *, upper: bool) -> FloatArray:
+    """Logarithm of P_A(x <= t) - e^(loss - shift) P_B(x <= t) for t at that loss, from its side."""
+    with np.errstate(over="ignore"):
+        end = 0.5 * mu - loss / mu
+    start = np.full_like(end, -np.inf)
+    mass, error, log_scale = scaled_gaussian_interval(start, end, 1.0, np.stack((np.zeros_like(mu), mu)))
+    side = 1.0 if upper else -1.0
+    resolved: BoolArray = mass > 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(mass) + log_scale
+        bounded = np.array([1.0, -1.0]).reshape(2, *([1] * mu.ndim))
+        slack = 1.2 * error + 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(logs))
+        log_a, log_b = logs + side * bounded * slack
+        exponent = loss - shift + log_b - log_a
+        exponent -= side * 8.0 * UNIT_ROUNDOFF * (np.abs(loss) + np.abs(log_a) + np.abs(log_b))
+        left = -np.expm1(np.minimum(exponent, 0.0))
+        left *= 1.0 + side * 16.0 * UNIT_ROUNDOFF
+        result = log_a + np.log(left)
+        result += side * 8.0 * UNIT_ROUNDOFF * (1.0 + np.abs(result))
+    if upper:
+        # Nothing of B taken off is an upper bound as well. Where float64 does not resolve P_A(x <= t) it is at most
+        # e^(-t²/2) for t < 0; t is off by far less than a part in 2^20, and so is its square, and -1e300 is above it.
+        unresolved = -0.5 * np.minimum(np.minimum(end, 0.0) ** 2 * (1.0 - 2.0**-20), 2e300)
+        return np.where(resolved[0], np.where(resolved[1] & np.isfinite(result), result, log_a), unresolved)
+    return np.where(resolved[0] & resolved[1] & np.isfinite(result), result, -np.inf)

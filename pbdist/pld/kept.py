@@ -1,0 +1,269 @@
+"""States to be kept: one for each number of rounds, close enough at every ε up to the largest one asked for.
+
+What is chosen here costs precision or bytes, never validity: the bounds are read from whatever the ladder has made.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pbdist.mechanisms import ElementaryPair
+from pbdist.pld.choice import chosen_lattices, chosen_spacings
+from pbdist.pld.product import coarser_core
+from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
+from pbdist.pld.state import PairState
+from pbdist.pld.table import MOST_LEAVES, climbed
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = ["KeptStates", "directions_of", "kept_states"]
+
+#: How often a ladder is climbed, and different pairs of a round at most.
+_CLIMBS, _MOST_PAIRS = 5, 64
+#: By how much the spacing shrinks at least and at most, and where a bracket will not become small.
+_LEAST, _MOST, _HOPELESS = 0.75, 0.1, 0.85
+#: Part of the tolerance that is aimed at where it is looked, for what lies between.
+_AIM = 0.8
+#: ε that are looked at: of each step between those asked for so many parts, but not many more in all.
+_PARTS, _MOST_LOOKS = 4, 400
+#: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
+_OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
+#: Brackets so many times too wide of the smaller direction are left as they are.
+_FAR = 10.0
+#: Its multiples, modulo 1, fill an interval evenly.
+_GOLDEN = 0.6180339887498949
+#: No state is made coarser than twice this, nats.
+_COARSEST = 0.5
+#: No far part need be finer than for such a bracket.
+_FINEST = 1e-9
+#: The bracket of a lower bound of 0, and the part of all that so few of them are left as they are.
+_NOTHING_KNOWN, _FEW = 1e300, 0.01
+#: Places of a leaf from which on no finer one is tried.
+_MOST_PLACES = 1 << 19
+#: No ladder looks deeper.
+_LEAST_FLOOR = 1e-130
+
+
+@dataclass(frozen=True, eq=False)
+class KeptStates:
+    """States, and what they say where it was asked.
+
+    Attributes
+    ----------
+    states : dict of int to PairState
+        By the number of rounds, with exact rows of both directions.
+    lower, upper : ndarray, shape (2, R, E)
+        Bounds on δ; first axis A||B, B||A. 0 and 1 where there is no state, or ε is beyond all states.
+    spacing : float
+        The smallest spacing that was used, nats.
+    """
+
+    states: dict[int, PairState]
+    lower: FloatArray
+    upper: FloatArray
+    spacing: float
+
+
+def kept_states(
+    counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
+) -> KeptStates:
+    """Climb until δ is known at every ε up to the largest one, in both directions, or no finer lattice helps.
+
+    Parameters
+    ----------
+    counts : mapping of ElementaryPair to int
+        What one round consists of.
+    rounds : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    tolerance : float
+        Largest upper / lower - 1 aimed at, at these ε and between them.
+    floor : float
+        Where an upper bound is at most that, nothing more is aimed at.
+
+    Returns
+    -------
+    KeptStates
+        Without a state of rounds that no ladder serves: of more leaves or pairs than it takes, or of losses that are
+        hardly known.
+    """
+    shape = (2, rounds.size, epsilon.size)
+    lower, upper = np.zeros(shape), np.ones(shape)
+    served = sorted({r for r in rounds.tolist() if r * sum(counts.values()) <= MOST_LEAVES})
+    if not served or len(counts) > _MOST_PAIRS:
+        return KeptStates({}, lower, upper, math.inf)
+    asked = _looks(epsilon)
+    climb = _Climb(counts, served, asked, tolerance=tolerance, floor=max(floor, _LEAST_FLOOR))
+    climb.solve()
+    known = epsilon <= LARGEST_EPSILON
+    for row, r in enumerate(rounds.tolist()):
+        if r in climb.found:
+            found = climb.found[r]
+            at = np.searchsorted(found.looks, epsilon[known])
+            lower[:, row, known], upper[:, row, known] = found.lower[:, at], found.upper[:, at]
+    return KeptStates({r: found.state for r, found in climb.found.items()}, lower, upper, climb.spacing)
+
+
+def directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
+    """The directions in groups of those that are told alike."""
+    first, second = (state.exact.get(direction) for direction in Direction)
+    return (tuple(Direction),) if first is second else tuple((direction,) for direction in Direction)
+
+
+def _looks(epsilon: FloatArray) -> FloatArray:
+    """The ε at which brackets are looked at, increasing: 0, those asked for, and some between."""
+    ends = np.unique(np.append(np.minimum(epsilon, LARGEST_EPSILON), 0.0))
+    parts = min(_PARTS, max(_MOST_LOOKS // ends.size, 1)) if ends.size > 1 else 1
+    number = np.arange((parts - 1) * (ends.size - 1), dtype=np.float64).reshape(ends.size - 1, parts - 1)
+    between = ends[:-1, None] + np.diff(ends)[:, None] * _irregular(number)
+    return np.unique(np.concatenate((ends, between.ravel())))
+
+
+def _irregular(number: FloatArray) -> FloatArray:
+    """Spread points over (0, 1), in no step with any lattice."""
+    return np.asarray((number + 1.0) * _GOLDEN % 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    """A state and how bad its brackets are, where it is looked at, and the best bounds there."""
+
+    state: PairState
+    score: float
+    looks: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+class _Climb:
+    """The best states so far, and the bounds read from them."""
+
+    def __init__(
+        self,
+        counts: Mapping[ElementaryPair, int],
+        rounds: Sequence[int],
+        epsilon: FloatArray,
+        *,
+        tolerance: float,
+        floor: float,
+    ) -> None:
+        self._counts, self._rounds, self._epsilon = counts, rounds, epsilon
+        self._aim, self._floor = _AIM * tolerance, floor
+        self._symmetric = all(pair.symmetric for pair in counts)
+        self.found: dict[int, _Found] = {}
+        self.spacing = math.inf
+
+    def solve(self) -> None:
+        """Climb, finer each time, for what is not close enough yet."""
+        question = Question(self._counts, np.array(self._rounds), self._epsilon, self._aim, self._floor, together=True)
+        directions = question.directions
+        wanted, scale = list(self._rounds), 1.0
+        before: dict[int, FloatArray] = {}
+        for climb in range(_CLIMBS):
+            chosen = chosen_lattices(
+                question.profiles,
+                max(wanted),
+                question.largest,
+                scale * chosen_spacings(question, np.array(wanted)),
+                tolerance=max(self._aim * scale**2, _FINEST),
+                floor=self._floor,
+            )
+            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MOST_PLACES):
+                break
+            self.spacing = min(self.spacing, chosen.lattices[0].spacing)
+            missed: dict[int, float] = {}
+            for r, state in climbed(self._counts, chosen, wanted, directions):
+                brackets = self._take(r, state, each=climb == 0)
+                # What has not become better will not.
+                hopeful = brackets[(brackets > self._aim) & (brackets < _HOPELESS * before.get(r, math.inf))]
+                if np.count_nonzero(brackets >= _NOTHING_KNOWN) <= _FEW * brackets.size:
+                    # Next to the largest loss there is.
+                    hopeful = hopeful[hopeful < _NOTHING_KNOWN]
+                if hopeful.size and question.lattice == 0.0:
+                    missed[r] = float(np.max(hopeful))
+                before[r] = brackets
+            if not missed:
+                break
+            wanted = sorted(missed)
+            scale *= min(max(math.sqrt(_AIM * self._aim / max(missed.values())), _MOST), _LEAST)
+
+    def _take(self, r: int, state: PairState, *, each: bool) -> FloatArray:
+        """Keep a state if it is better than the one before, as coarse as will do; return the brackets that count."""
+        state = self._shared(state)
+        old = self.found.get(r)
+        looks = self._own_looks(state) if old is None else old.looks
+        lower, upper = _read(state, looks)
+        brackets = self._brackets(lower, upper)
+        counted = self._counted(lower, upper, each=each)
+        # One that is hopeless in both of two states does not decide.
+        score = float(np.sum(np.minimum(brackets, _FAR * self._aim)))
+        if old is not None:
+            better = score < old.score
+            # All of it is certified.
+            lower, upper = np.maximum(lower, old.lower), np.minimum(upper, old.upper)
+            state, score = (state, score) if better else (old.state, old.score)
+        if old is None or state is not old.state:
+            state = self._coarse(state, looks, brackets)
+        self.found[r] = _Found(state, score, looks, lower, upper)
+        return counted
+
+    def _coarse(self, state: PairState, looks: FloatArray, brackets: FloatArray) -> PairState:
+        """Make a state as coarse as still meets what is aimed at, where it is met."""
+        # What tells nothing cannot become worse.
+        enough = np.where(brackets > 1.0, np.inf, np.maximum(self._aim, brackets * 1.01))
+        # ε of a δ is to be known as well.
+        told = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
+        widest = min(0.5 * self._aim * float(told[-1]) if told.size else 0.0, _COARSEST)
+        while state.dominating.core.size > 1 and state.dominating.core.spacing <= widest:
+            coarse = self._shared(coarser_core(state))
+            if np.any(self._brackets(*_read(coarse, looks)) > enough):
+                break
+            state = coarse
+        return state
+
+    def _shared(self, state: PairState) -> PairState:
+        """Have both directions share their events, where they are alike."""
+        if not self._symmetric:
+            return state
+        return replace(state, exact=dict.fromkeys(Direction, state.exact[Direction.A_TO_B]))
+
+    def _own_looks(self, state: PairState) -> FloatArray:
+        """Add to the ε some up to where δ of each direction ends."""
+        looks = [self._epsilon]
+        steps = _NEAR_END * _irregular(np.arange(float(_OWN)))
+        for direction in Direction:
+            low, high = 0.0, float(self._epsilon[-1])
+            for _ in range(_HALVINGS):
+                points = np.linspace(low, high, 17)
+                there = np.flatnonzero(upper_deltas(state, points, direction) > self._floor)
+                last = int(there[-1]) if there.size else 0
+                low, high = float(points[last]), float(points[min(last + 1, 16)])
+            looks.append(high * steps)
+        return np.unique(np.concatenate(looks))
+
+    def _counted(self, lower: FloatArray, upper: FloatArray, *, each: bool) -> FloatArray:
+        """Return the brackets of the larger direction and, with `each`, those of both that a finer lattice may mend.
+
+        There are none of these where one is far too wide: finer lattices without end would only move the place where it
+        begins.
+        """
+        together = self._brackets(np.max(lower, axis=0), np.max(upper, axis=0))
+        apart = self._brackets(lower, upper).ravel()
+        mended = each and float(np.max(apart)) <= _FAR * self._aim
+        return np.concatenate((together, apart if mended else np.zeros(apart.size)))
+
+    def _brackets(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            result = np.where((upper > self._floor) & (upper > lower), upper / lower - 1.0, 0.0)
+        return np.asarray(np.minimum(result, _NOTHING_KNOWN))
+
+
+def _read(state: PairState, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds of both directions, each of shape (2, E)."""
+    lower, upper = [], []
+    for group in directions_of(state):
+        lower += len(group) * [lower_deltas(state, epsilon, group[0])]
+        upper += len(group) * [upper_deltas(state, epsilon, group[0])]
+    return np.stack(lower), np.stack(upper)

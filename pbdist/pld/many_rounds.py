@@ -1,0 +1,331 @@
+"""Bounds of many rounds by few frequencies: a lattice and a tilt for the ε that they serve, row by row.
+
+What is chosen here costs precision, never validity.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.pld.characteristic import Frequencies, few_frequencies
+from pbdist.pld.choice import Chosen, chosen_lattices
+from pbdist.pld.exponents import SaddlePoints
+from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
+from pbdist.pld.leaf import leaf_state
+from pbdist.pld.question import Question
+from pbdist.pld.reading import LARGEST_SHIFT
+from pbdist.pld.state import PairState
+from pbdist.pld.tilted import tilted_leaf
+from pbdist.progress import report
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = [
+    "FEWEST_LEAVES",
+    "chernoff_bound",
+    "lattices_for",
+    "many_round_bounds",
+    "point_reader",
+    "spacing_for",
+    "tilts_of",
+]
+
+_U = UNIT_ROUNDOFF
+#: Fewer leaves than this leave too many frequencies.
+FEWEST_LEAVES = 128
+#: Rounding that a leaf costs, relative to the sum of the weights, in both precisions.
+_ROUNDING, _EXTENDED_ROUNDING = 1.5e-13, 1e-16
+#: Logarithm of a tenth of the tolerance relative to what rounding costs, below which it costs too much for certain.
+_COSTLY = -2.3
+#: Rows whose spacings are alike within this factor share their leaves.
+_ALIKE = 4.0
+#: A direction whose δ seems to be smaller by so many nats need only be shown to be smaller.
+_SMALLER = 0.3
+#: What lies below the floor is looked at from where δ is less than it by so many nats.
+_BELOW = 3.0
+#: Part of the tolerance that windows may take.
+_OF_WINDOWS = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class Tilt:
+    """A tilt, and the columns of a table that it serves."""
+
+    tilt: float
+    columns: IntArray
+    outside: float
+    extended: bool
+
+
+def many_round_bounds(
+    question: Question, rows: Mapping[int, float], *, both: bool = False
+) -> Iterator[tuple[int, float, FloatArray, FloatArray]]:
+    """Yield rows of a table, with the spacing and logarithms of lower and upper bounds, shape (2, E): where it can.
+
+    Parameters
+    ----------
+    question : Question
+    rows : mapping of int to float
+        Rows, and by what factor spacings are to be smaller than they seem to have to be.
+    both : bool, optional
+        Whether to bound both directions from below, also where one seems to be smaller.
+    """
+    spacings = {row: finer * spacing_for(question, int(question.rounds[row])) for row, finer in rows.items()}
+    for group in _alike(spacings):
+        spacing = min(spacings[row] for row in group)
+        leaves = _leaves(question, spacing, max(int(question.rounds[row]) for row in group))
+        if leaves is None:
+            continue
+        for row in group:
+            found = _row_bounds(question, leaves, int(question.rounds[row]), both=both)
+            report("by few frequencies, r =", int(question.rounds[row]), question.top)
+            if found is not None:
+                yield row, leaves[0][0].dominating.core.spacing, *found
+
+
+def point_reader(question: Question, finer: float) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
+    """Return a function that bounds the larger ln δ of all directions at ε near the only point that is asked for.
+
+    None where few frequencies do not do.
+    """
+    r = int(question.rounds[0])
+    leaves = _leaves(question, finer * spacing_for(question, r), r)
+    if leaves is None:
+        return None
+    factors = [(state, count * r) for state, count in leaves]
+    shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
+    if not shift <= LARGEST_SHIFT:
+        return None
+    readers = []
+    for direction in question.directions:
+        tilt = tilts_of(question, direction, r, question.saddle_points(direction, r))[0]
+        known = _known(factors, direction, tilt, below=True)
+        if known is None:
+            return None
+        readers.append(partial(_read, known, factors, direction, shift, below=True))
+
+    def read(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = [reader(epsilon) for reader in readers]
+        return np.max([lower for lower, _ in found], axis=0), np.max([upper for _, upper in found], axis=0)
+
+    return read
+
+
+def spacing_for(question: Question, rounds: int) -> float:
+    """About the largest spacing with which the bounds meet after a number of rounds, 0 where none is known."""
+    sharpness = max(
+        question.saddle_points(direction, rounds).sharpness(question.tolerance, max(question.floor, 1e-290))
+        for direction in question.directions
+    )
+    if not 0.0 < sharpness < math.inf:
+        return 0.0
+    return math.sqrt(0.75 / (0.25 * rounds * question.leaves * sharpness))
+
+
+def _alike(spacings: Mapping[int, float]) -> list[list[int]]:
+    ordered = sorted((spacing, row) for row, spacing in spacings.items() if spacing > 0.0)
+    groups: list[list[int]] = []
+    least = 0.0
+    for spacing, row in ordered:
+        if not groups or spacing > _ALIKE * least:
+            groups.append([])
+            least = spacing
+        groups[-1].append(row)
+    return groups
+
+
+def lattices_for(question: Question, spacing: float, top: int) -> Chosen | None:
+    """Choose lattices of one spacing, for so many rounds at most; None where they would be too large."""
+    spacings = np.full(top.bit_length(), spacing)
+    return chosen_lattices(
+        question.profiles, top, question.largest, spacings, tolerance=question.tolerance, floor=question.floor
+    )
+
+
+def _leaves(question: Question, spacing: float, top: int) -> list[tuple[PairState, int]] | None:
+    chosen = lattices_for(question, spacing, top)
+    if chosen is None:
+        return None
+    return [
+        (leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, question.directions), count)
+        for (pair, count), lattice in zip(question.counts.items(), chosen.lattices, strict=True)
+    ]
+
+
+def _row_bounds(
+    question: Question, leaves: Sequence[tuple[PairState, int]], rounds: int, *, both: bool
+) -> tuple[FloatArray, FloatArray] | None:
+    factors = [(state, count * rounds) for state, count in leaves]
+    shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
+    if not shift <= LARGEST_SHIFT:
+        return None
+    shape = (2, question.epsilon.size)
+    log_lower, log_upper = np.full(shape, -np.inf), np.zeros(shape)
+    log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
+    points = {direction: question.saddle_points(direction, rounds) for direction in question.directions}
+    largest = np.max([each.log_delta for each in points.values()], axis=0)
+    # The larger direction first.
+    for direction, saddles in sorted(points.items(), key=lambda item: -float(np.sum(item[1].log_delta))):
+        axis = list(Direction).index(direction)
+        smaller = question.together and not both and not np.any(saddles.log_delta > largest - _SMALLER)
+        for tilt in tilts_of(question, direction, rounds, saddles, careful=both):
+            if smaller:
+                bound = chernoff_bound(factors, direction, tilt.tilt, question.epsilon[tilt.columns], shift)
+                log_upper[axis, tilt.columns] = bound
+                if np.all(bound <= np.maximum(log_lower[1 - axis, tilt.columns], log_floor)):
+                    continue
+            known = _known(factors, direction, tilt, below=not smaller)
+            if known is None:
+                return None
+            found = _read(known, factors, direction, shift, question.epsilon[tilt.columns], below=not smaller)
+            log_lower[axis, tilt.columns], log_upper[axis, tilt.columns] = found
+    if question.symmetric:
+        log_lower[1], log_upper[1] = log_lower[0], log_upper[0]
+    return log_lower, log_upper
+
+
+def tilts_of(
+    question: Question, direction: Direction, rounds: int, saddles: SaddlePoints, *, careful: bool = False
+) -> list[Tilt]:
+    """Cover all ε by as few tilts as keep the rounding below the tolerance, or well below it: intervals by points."""
+    tolerance, leaves = question.tolerance, rounds * question.leaves
+    exponents = question.exponents(direction)
+    deepest = exponents.deepest(rounds, math.log(max(question.floor, 1e-290)) - _BELOW)
+    if np.any(saddles.epsilon > deepest):
+        saddles = exponents.saddle_points(rounds, np.minimum(saddles.epsilon, deepest))
+    excess, variance, slope = saddles.excess, saddles.variance, np.abs(saddles.slope)
+    budget = math.log(0.1 * tolerance / (_ROUNDING * leaves)) - excess
+    # What is estimated is too much, rather, and more digits take long.
+    extended = budget < (0.05 if careful else _COSTLY)
+    budget = np.where(extended, math.log(0.1 * tolerance / (_EXTENDED_ROUNDING * leaves)) - excess, budget)
+    budget = np.minimum(np.maximum(budget, 0.05), 4.0)
+    reach = (np.sqrt(slope**2 + 2.0 * variance * budget) - slope) / variance
+    low, high = saddles.tilt - reach, saddles.tilt + reach
+    result: list[Tilt] = []
+    left = np.argsort(high, kind="stable")
+    while left.size:
+        served = left[low[left] <= high[left[0]]]
+        begin, end = float(low[served].max()), float(high[left[0]])
+        # The middle of what serves all leaves room for the estimates.
+        tilt = 0.5 * (begin + end) if begin > 0.0 else min(end, float(np.median(saddles.tilt[served])))
+        tilt = max(tilt, 0.0)
+        moved = tilt - saddles.tilt[served]
+        excesses = excess[served] + saddles.slope[served] * moved + 0.5 * variance[served] * moved**2
+        # Far from a saddle point that may come out below 0, which it never is.
+        outside = _OF_WINDOWS * tolerance * math.exp(-min(max(float(excesses.max()), 0.0), 600.0))
+        result.append(Tilt(tilt, served, outside, bool(extended[served].any())))
+        left = left[low[left] > end]
+    return result
+
+
+def _known(
+    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool
+) -> Frequencies | None:
+    """Compose tilted leaves; None where few frequencies do not do."""
+    leaves = [(tilted_leaf(state, direction, tilt.tilt, exact=below), power) for state, power in factors]
+    items = [(leaf, power) for leaf, power in leaves if leaf is not None]
+    return few_frequencies(items, tilt.outside, extended=tilt.extended) if len(items) == len(leaves) else None
+
+
+def _read(
+    known: Frequencies,
+    factors: Sequence[tuple[PairState, int]],
+    direction: Direction,
+    shift: float,
+    epsilon: FloatArray,
+    *,
+    below: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Bound ln δ at some ε from below and from above."""
+    sign = 1.0 if direction is Direction.A_TO_B else -1.0
+    upper, _ = log_finite_upper(known, epsilon, shift, _highest(factors, direction))
+    # Losses were moved by up to η: A - e^ε B <= A - e^(ε-η) B'' for A||B, and e^η (B'' - e^(ε-η) A) for B||A.
+    upper = np.logaddexp(upper, _log_infinite_upper(factors, direction)) + (shift if sign < 0.0 else 0.0)
+    upper = upper + 32.0 * _U * (1.0 + np.where(np.isfinite(upper), np.abs(upper), 0.0))
+    lower = np.full(epsilon.size, -np.inf)
+    if below:
+        lower, _ = log_finite_lower(known, epsilon)
+        lower = np.logaddexp(lower, _log_infinite_lower(factors, direction, epsilon))
+        lower = lower - 32.0 * _U * (1.0 + np.where(np.isfinite(lower), np.abs(lower), 0.0))
+    return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+
+
+def _highest(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:
+    """A loss that no finite one exceeds, nats."""
+    ends = [power * (state.highest if direction is Direction.A_TO_B else -state.lowest) for state, power in factors]
+    return sum(ends) + 8.0 * len(ends) * _U * sum(map(abs, ends))
+
+
+def chernoff_bound(
+    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: float, epsilon: FloatArray, shift: float
+) -> FloatArray:
+    """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0 (Chernoff).
+
+    (1 - e^{ε-ℓ})_+ <= c e^{θ(ℓ-ε)}, c = θ^θ / (1+θ)^(1+θ), so that the finite losses of a dominating pair add at most
+    c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), and the mass at infinity is added.
+    """
+    exponent = size = 0.0
+    for state, power in factors:
+        leaf = tilted_leaf(state, direction, tilt, exact=False)
+        if leaf is None:
+            return np.zeros(epsilon.size)
+        total = math.log(float(leaf.totals[0])) + float(leaf.log_scale[0])
+        exponent += power * total
+        size += power * (float(leaf.log_scale_error[0]) + (leaf.size + 16.0) * _U * (1.0 + abs(total)))
+    finite = exponent - tilt * (epsilon - shift) + math.log(largest_factor(tilt)) + size
+    finite = finite + 32.0 * _U * (abs(exponent) + tilt * epsilon + 2.0)
+    finite[epsilon - shift * (1.0 + 8.0 * _U) >= _highest(factors, direction)] = -np.inf
+    upper = np.logaddexp(finite, _log_infinite_upper(factors, direction))
+    upper += (0.0 if direction is Direction.A_TO_B else shift) + 1e-12
+    return np.minimum(upper, 0.0)
+
+
+def _log_infinite_upper(factors: Sequence[tuple[PairState, int]], direction: Direction) -> float:
+    """Logarithm of what dominating masses have at infinity: T^r - F^r rises with total T and finite F."""
+    axis = 0 if direction is Direction.A_TO_B else 1
+    parts = []
+    for state, power in factors:
+        masses = state.dominating
+        finite = sum(row.sums()[axis] for row in masses.rows) * (1.0 + 8.0 * _U)
+        parts.append((finite, masses.infinite[axis], power))
+    return _log_some_infinite(parts, 1.0)
+
+
+def _log_infinite_lower(
+    factors: Sequence[tuple[PairState, int]], direction: Direction, epsilon: FloatArray
+) -> FloatArray:
+    """Logarithm of a - e^ε b of the event that some leaf's loss lies above its lattices, where that is positive."""
+    own, other = [], []
+    for state, power in factors:
+        masses = state.exact[direction]
+        sums = [row.sums() for row in masses.rows]
+        own.append((sum(each[0] for each in sums) * (1.0 - 8.0 * _U), masses.infinite[0], power))
+        other.append((sum(each[1] for each in sums) * (1.0 + 8.0 * _U), masses.infinite[1], power))
+    log_a, log_b = _log_some_infinite(own, -1.0), _log_some_infinite(other, 1.0)
+    if log_a == -math.inf:
+        return np.full(epsilon.size, -np.inf)
+    ratio = epsilon + log_b - log_a
+    if log_b > -math.inf:
+        ratio = ratio + 16.0 * _U * (np.abs(epsilon) + abs(log_b) + abs(log_a) + 1.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(log_a + np.log(np.where(ratio < 0.0, -np.expm1(np.minimum(ratio, 0.0)), 0.0)))
+
+
+def _log_some_infinite(parts: Sequence[tuple[float, float, int]], side: float) -> float:
+    """Logarithm of Π T^d (1 - Π (F/T)^d), T = F + I, for (F, I, d), rounded up or down."""
+    log_total = rate = size = 0.0
+    for finite, infinite, power in parts:
+        total = finite + infinite
+        if infinite > 0.0:
+            rate += power * (-math.log1p(-infinite / total) if infinite < total else math.inf)
+        if total > 0.0:
+            log_total += power * math.log(total)
+            size += power * (abs(math.log(total)) + 2.0)
+    if rate == 0.0:
+        return -math.inf
+    rate *= 1.0 + side * 32.0 * _U
+    result = log_total + (math.log(-math.expm1(-rate)) if rate > 0.0 else -math.inf)
+    return result + side * 32.0 * _U * (size + abs(log_total) + abs(result) + 1.0)

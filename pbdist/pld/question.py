@@ -1,0 +1,106 @@
+"""What is asked of a round, with rough pictures of its losses, from which everything is chosen. Nothing is a bound."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pbdist.mechanisms import ElementaryPair
+from pbdist.pld.exponents import Exponents, SaddlePoints
+from pbdist.pld.profile import LossProfile, loss_profile
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = ["Question"]
+
+#: Part of the tolerance, at the floor, that windows may take.
+_OF_FLOOR = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Bounds on δ at every r and ε.
+
+    Attributes
+    ----------
+    counts : mapping of ElementaryPair to int
+        What one round consists of.
+    rounds : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    tolerance : float
+        Largest upper / lower - 1 aimed at.
+    floor : float
+        Where an upper bound is at most that, nothing more is aimed at.
+    together : bool
+        Whether the larger direction alone is to meet the tolerance.
+    """
+
+    counts: Mapping[ElementaryPair, int]
+    rounds: IntArray
+    epsilon: FloatArray
+    tolerance: float
+    floor: float
+    together: bool
+    _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)
+    _saddles: dict[tuple[Direction, int], SaddlePoints] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def largest(self) -> float:
+        """The largest ε, nats."""
+        return float(self.epsilon.max())
+
+    @property
+    def top(self) -> int:
+        """The largest number of rounds."""
+        return int(self.rounds.max())
+
+    @cached_property
+    def leaves(self) -> int:
+        """Number of leaves of a round."""
+        return sum(self.counts.values())
+
+    @cached_property
+    def symmetric(self) -> bool:
+        """Whether both directions are the same."""
+        return all(pair.symmetric for pair in self.counts)
+
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """Those that differ."""
+        return tuple(Direction)[: 1 if self.symmetric else 2]
+
+    @cached_property
+    def profiles(self) -> list[tuple[LossProfile, int]]:
+        """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
+        usual, rare = self.largest / (self.top * self.leaves), self.largest / self.leaves
+        return [
+            (loss_profile(pair, usual, rare).seen(self.lost / (self.top * self.leaves)), count)
+            for pair, count in self.counts.items()
+        ]
+
+    @property
+    def lost(self) -> float:
+        """P_A or P_B mass that, in all compositions together, may become infinite."""
+        return _OF_FLOOR * self.tolerance * max(self.floor, 1e-290)
+
+    @cached_property
+    def lattice(self) -> float:
+        """A number of which all losses are multiples, nats; 0 if there is none."""
+        lattices = {profile.lattice for profile, _ in self.profiles}
+        return lattices.pop() if len(lattices) == 1 else 0.0
+
+    def exponents(self, direction: Direction) -> Exponents:
+        """Cumulants of a round."""
+        if direction not in self._exponents:
+            self._exponents[direction] = Exponents(
+                self.profiles,
+                direction,
+                (float(self.epsilon.min()) / self.top, self.largest / float(self.rounds.min())),
+            )
+        return self._exponents[direction]
+
+    def saddle_points(self, direction: Direction, rounds: int) -> SaddlePoints:
+        """Those of every ε after a number of rounds."""
+        asked = direction, rounds
+        if asked not in self._saddles:
+            self._saddles[asked] = self.exponents(direction).saddle_points(rounds, self.epsilon)
+        return self._saddles[asked]

@@ -1,0 +1,201 @@
+"""Kept states of a store as curves of δ: any ε, any δ of a stored number of rounds, beside what the table says."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from pbdist.errors import StoreFormatError
+from pbdist.pld import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
+from pbdist.query.curve import Curve, log_above, log_below
+from pbdist.store import StoredStudy, read_state
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["KeptCurve", "StateAt", "StateReader", "with_state"]
+
+#: Returns the state of a number of rounds, or None where none is kept.
+StateAt = Callable[[int], PairState | None]
+
+#: Bytes of states that are kept in memory.
+_MOST_BYTES = 1 << 29
+#: Points that are read at a time.
+_POINTS = 4096
+#: Halvings of an interval of ε on a rough picture; by what parts of it an ε is brought back until it is certain.
+_HALVINGS, _WITHDRAWALS = 60, (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5, 1e-3)
+
+#: ε below this, nats, are 0 first.
+_NOTHING = 1e-13
+
+
+class StateReader:
+    """Reads kept states of the tight method, each once as long as they are not too many."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int, int], tuple[PairState, int]] = {}
+
+    def at(self, places: Sequence[tuple[StoredStudy, int]]) -> StateAt:
+        """Return what reads the states of a pair, kept with some cells of some parts.
+
+        A state of a kind that an earlier version has kept is none. One that is damaged is an error when it is read.
+        """
+
+        def found(compositions: int) -> PairState | None:
+            for stored, row in places:
+                study = stored.study
+                if study.method == "tight" and study.keep_states and compositions in study.compositions:
+                    state = self._read(stored, row, compositions)
+                    if state is not None:
+                        return state
+            return None
+
+        return found
+
+    def _read(self, stored: StoredStudy, row: int, compositions: int) -> PairState | None:
+        key = (stored.part, row, compositions)
+        if key in self._known:
+            return self._known[key][0]
+        try:
+            state = read_state(stored, row, Direction.A_TO_B, compositions)
+        except (FileNotFoundError, StoreFormatError):
+            return None
+        if not isinstance(state, PairState):
+            return None
+        size = sum(vector.nbytes for vector in _vectors(state))
+        while self._known and sum(each for _, each in self._known.values()) + size > _MOST_BYTES:
+            del self._known[next(iter(self._known))]
+        self._known[key] = state, size
+        return state
+
+
+def with_state(curves: Sequence[Curve], states: StateAt, compositions: int) -> tuple[Curve, ...]:
+    """Return what is known of both directions with a kept state, if there is one; one curve where they are alike."""
+    if states(compositions) is None:
+        return tuple(curves)
+    if all(curve is curves[0] for curve in curves):
+        one = KeptCurve(curves[0], states, compositions, Direction.A_TO_B)
+        return (one,) * len(curves)
+    return tuple(
+        KeptCurve(curve, states, compositions, direction) for curve, direction in zip(curves, Direction, strict=True)
+    )
+
+
+class KeptCurve(Curve):
+    """The better of a curve through stored points and a kept state.
+
+    Parameters
+    ----------
+    curve : Curve
+    states : callable
+        Returns the state; it may read it anew.
+    compositions : int
+    direction : Direction
+    """
+
+    def __init__(self, curve: Curve, states: StateAt, compositions: int, direction: Direction) -> None:
+        self._curve, self._states, self._compositions, self._direction = curve, states, compositions, direction
+
+    def log_upper(self, epsilon: FloatArray) -> FloatArray:
+        """As `Curve.log_upper`."""
+        return np.minimum(self._curve.log_upper(epsilon), self._upper(epsilon))
+
+    def log_lower(self, epsilon: FloatArray) -> FloatArray:
+        """As `Curve.log_lower`."""
+        return np.maximum(self._curve.log_lower(epsilon), self._lower(epsilon))
+
+    def epsilon_upper(self, log_delta: FloatArray) -> FloatArray:
+        """As `Curve.epsilon_upper`."""
+        return np.minimum(self._curve.epsilon_upper(log_delta), self._inverse(log_delta, upper=True))
+
+    def epsilon_lower(self, log_delta: FloatArray) -> FloatArray:
+        """As `Curve.epsilon_lower`."""
+        return np.maximum(self._curve.epsilon_lower(log_delta), self._inverse(log_delta, upper=False))
+
+    def _upper(self, epsilon: FloatArray) -> FloatArray:
+        return self._read(upper_deltas, log_above, epsilon, 0.0)
+
+    def _lower(self, epsilon: FloatArray) -> FloatArray:
+        return self._read(lower_deltas, log_below, epsilon, -np.inf)
+
+    def _read(
+        self,
+        read: Callable[[PairState, FloatArray, Direction], FloatArray],
+        rounded: Callable[[FloatArray], FloatArray],
+        epsilon: FloatArray,
+        unknown: float,
+    ) -> FloatArray:
+        result = np.full(epsilon.shape, unknown)
+        state, told = self._states(self._compositions), np.flatnonzero(epsilon <= LARGEST_EPSILON)
+        if state is None:
+            return result
+        for part in np.array_split(told, max(1, -(-told.size // _POINTS))):
+            result[part] = np.minimum(rounded(read(state, epsilon[part], self._direction)), 0.0)
+        return result
+
+    def _inverse(self, log_delta: FloatArray, *, upper: bool) -> FloatArray:
+        """Return ε at which the upper bound certainly is at most δ, or the lower one certainly exceeds it.
+
+        Infinity, or 0, where there is none. Each is evaluated, however it was found.
+        """
+        result = np.full(log_delta.shape, np.inf if upper else 0.0)
+        state = self._states(self._compositions)
+        if state is None:
+            return result
+        aim, open_ = (
+            _roughly(state, self._direction, np.exp(log_delta), upper=upper),
+            np.ones(log_delta.shape, dtype=bool),
+        )
+        for withdrawal in _WITHDRAWALS:
+            places = np.flatnonzero(open_)
+            if not places.size:
+                break
+            tried = aim[places] * (1.0 + withdrawal) + withdrawal if upper else aim[places] * (1.0 - withdrawal)
+            found = (self._upper if upper else self._lower)(tried)
+            holds = found <= log_delta[places] if upper else found > log_delta[places]
+            result[places[holds]] = tried[holds]
+            open_[places[holds]] = False
+        return result
+
+
+def _roughly(state: PairState, direction: Direction, delta: FloatArray, *, upper: bool) -> FloatArray:
+    """Return about the ε at which a bound is δ, on its side, by suffix sums alone: a guess that is to be checked."""
+    sign = 1.0 if direction is Direction.A_TO_B else -1.0
+    rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+    if upper:
+        infinite = state.dominating.infinite[0 if sign > 0.0 else 1], 0.0
+        for row in state.dominating.rows:
+            losses = (sign * row.losses)[:: int(sign)]
+            u = row.u[:: int(sign)]
+            rows.append((losses, u * np.exp(0.5 * losses), u * np.exp(-0.5 * losses)))
+    else:
+        masses = state.exact[direction]
+        infinite = masses.infinite
+        rows += [
+            (row.labels, row.own * np.exp(0.5 * row.labels), row.other * np.exp(-0.5 * row.labels))
+            for row in masses.rows
+        ]
+    sums = [
+        (losses, *(np.append(np.cumsum(values[::-1])[::-1], 0.0) for values in masses_of))
+        for losses, *masses_of in rows
+    ]
+    shift = state.shift if upper else 0.0
+    low = np.zeros(delta.shape)
+    high = np.full(delta.shape, min(max(state.highest, -state.lowest, 0.0) + shift, LARGEST_EPSILON))
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        factor = np.exp(middle - shift)
+        value = np.maximum(infinite[0] - factor * infinite[1], 0.0)
+        for losses, a, b in sums:
+            place = np.searchsorted(losses, middle - shift, side="right")
+            value += np.maximum(a[place] - factor * b[place], 0.0)
+        exceeds = value > delta
+        low, high = np.where(exceeds, middle, low), np.where(exceeds, high, middle)
+    # At 0 too δ may be as small.
+    return np.where(high > _NOTHING, high, 0.0) if upper else low
+
+
+def _vectors(state: PairState) -> Iterator[FloatArray]:
+    """All arrays of a state, those that directions share once."""
+    for row in state.dominating.rows:
+        yield row.u
+    for masses in {id(one): one for one in state.exact.values()}.values():
+        for events in masses.rows:
+            yield from (events.own, events.other)

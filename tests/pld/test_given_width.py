@@ -1,0 +1,48 @@
+"""Lattices of a given width, or of a number of places: any of them gives bounds."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pbdist.errors import PrecisionError
+from pbdist.mechanisms import Gaussian, RandomizedResponse
+from pbdist.pld.gaussian import gaussian_bounds
+from pbdist.pld.given_width import given_places, given_width_bounds
+from pbdist.pld.question import Question
+
+
+def asked(pair: Gaussian | RandomizedResponse, rounds: list[int], epsilon: list[float]) -> Question:
+    return Question({pair: 1}, np.array(rounds), np.array(epsilon), 1e-3, 1e-40, False)
+
+
+@pytest.mark.parametrize(("width", "places"), [(0.5, None), (0.05, None), (0.003, None), (None, 40), (None, 4000)])
+def test_gaussian_noise_is_bracketed(width: float | None, places: int | None) -> None:
+    question = asked(Gaussian(10.0), [1, 7, 300], [0.0, 0.1, 1.0, 3.0])
+    lower, upper, spacing = given_width_bounds(question, width=width, places=places)
+    assert spacing == width or (places is not None and spacing > 0.0)
+    exact_lower, exact_upper = gaussian_bounds(0.1, question.rounds, question.epsilon)
+    assert np.all(lower <= exact_upper)
+    assert np.all(exact_lower <= upper)
+
+
+def test_a_narrower_width_is_closer() -> None:
+    question = asked(Gaussian(10.0), [16], [0.3])
+    wide, narrow = (given_width_bounds(question, width=width, places=None) for width in (0.02, 0.002))
+    assert (narrow[1] - narrow[0])[0, 0, 0] < 0.1 * (wide[1] - wide[0])[0, 0, 0]
+
+
+def test_a_lattice_is_taken_as_it_is() -> None:
+    question = asked(RandomizedResponse(0.6), [1, 9], [0.0, 0.7])
+    lower, upper, spacing = given_width_bounds(question, width=None, places=100)
+    assert spacing == pytest.approx(math.log(1.5), rel=1e-12)
+    assert np.all(np.exp(upper) <= np.exp(lower) * (1.0 + 1e-10))
+
+
+def test_what_takes_too_many_places_is_refused_by_name() -> None:
+    with pytest.raises(PrecisionError, match=r"^factor: expected one with which a round's losses take at most"):
+        given_places(asked(Gaussian(0.1), [1], [1.0]), width=1e-9, places=None)
+    with pytest.raises(PrecisionError, match=r"^compositions: expected so few"):
+        given_places(asked(Gaussian(10.0), [10**6], [1.0]), width=1e-6, places=None)
+    with pytest.raises(PrecisionError, match=r"^factor: expected loss buckets of at most 50 nats, got 60 nats"):
+        given_places(asked(Gaussian(10.0), [1], [1.0]), width=60.0, places=None)

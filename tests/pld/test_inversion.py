@@ -1,0 +1,52 @@
+"""ε for a given δ, against the inverse of the closed form of Gaussian noise."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram
+from pbdist.pld.inversion import epsilon_table
+
+
+def gaussian_delta(mu: mpmath.mpf, epsilon: float) -> mpmath.mpf:
+    loss = mpmath.mpf(epsilon)
+    return mpmath.ncdf(mu / 2 - loss / mu) - mpmath.exp(loss) * mpmath.ncdf(-mu / 2 - loss / mu)
+
+
+@pytest.mark.parametrize("scale", [0.7, 20.0])
+def test_gaussian_epsilon_lies_between(scale: float) -> None:
+    """δ falls with ε: it exceeds what was asked for at the lower bound, and does not at the upper one."""
+    rounds, deltas = np.array([1, 10, 1000]), np.array([1e-2, 1e-6, 1e-20])
+    found = epsilon_table({Gaussian(scale): 1}, rounds, deltas, tolerance=1e-3)
+    np.testing.assert_array_equal(found.lower[0], found.lower[1])
+    with mpmath.workdps(60):
+        for row, r in enumerate(rounds.tolist()):
+            mu = mpmath.sqrt(r) / mpmath.mpf(scale)
+            for column, delta in enumerate(deltas.tolist()):
+                low, high = found.lower[0, row, column], found.upper[0, row, column]
+                assert low <= high
+                assert low == 0.0 or gaussian_delta(mu, float(low)) > delta
+                assert gaussian_delta(mu, float(high)) <= delta
+                assert high <= low * (1.0 + 2e-3) + 1e-9
+    assert np.all(np.diff(found.upper[0], axis=0) > -1e-3 * found.upper[0, 1:])
+    assert np.all(np.diff(found.upper[0], axis=1) > 0.0)
+
+
+def test_what_no_epsilon_meets_is_infinite() -> None:
+    found = epsilon_table({ApproximateDP(1.0, 1e-3): 1}, np.array([1, 4]), np.array([1e-4, 0.5]), tolerance=1e-2)
+    assert np.all(np.isinf(found.upper[0, :, 0]))
+    assert np.all(np.isfinite(found.upper[0, :, 1]))
+    # With mass 1e-3 alone at infinity, δ = 1e-3 is met from the loss on.
+    one = epsilon_table({ApproximateDP(1.0, 1e-3): 1}, np.array([1]), np.array([1.1e-3]), tolerance=1e-2)
+    truth = math.log((0.999 * math.e / (1.0 + math.e) - 1e-4) / (0.999 / (1.0 + math.e)))
+    assert one.lower[0, 0, 0] <= truth <= one.upper[0, 0, 0] <= truth * 1.02
+
+
+def test_directions_are_apart() -> None:
+    found = epsilon_table({Histogram([9, 1], [5, 5]): 1}, np.array([1]), np.array([0.1]), tolerance=1e-3)
+    # 0.9 - 0.5 e^ε = 0.1 one way, 0.5 - 0.1 e^ε = 0.1 the other.
+    for axis, truth in enumerate((math.log(1.6), math.log(4.0))):
+        assert found.lower[axis, 0, 0] <= truth * (1 + 1e-12)
+        assert truth * (1 - 1e-12) <= found.upper[axis, 0, 0] <= truth * 1.01

@@ -1,0 +1,72 @@
+"""Powers of states: whatever is cut, made coarser or told apart, they bracket the composition exactly."""
+
+import math
+import random
+
+import pytest
+
+from pbdist.pld.ladder import Limits, powers, product_of
+from pbdist.pld.leaf import Lattice
+from tests.pld.test_leaf import WIDEST, assert_brackets, leaf_of, random_histogram, random_lattice
+from tests.truth import ProductTruth
+
+
+def random_limits(draw: random.Random, spacing: float) -> Limits:
+    """Any: also such as lose nearly everything."""
+    return Limits(
+        floor=10.0 ** -draw.choice([1.0, 3.0, 12.0, 60.0, 290.0]),
+        step=draw.choice([0.0, 0.01, 1.0, 50.0, math.inf]),
+        rare=draw.choice([0.0, 0.2, 100.0]),
+        added=10.0 ** -draw.uniform(1.0, 14.0),
+        largest=draw.choice([0.01, 0.5, 4.0, 40.0, 500.0]),
+        spacings=tuple(
+            min(spacing * draw.choice([0.5, 1.0, 2.0, 4.0, 16.0]), WIDEST) for _ in range(draw.randint(1, 5))
+        ),
+        coarsens=draw.choice([1, 4, 64, 1 << 40]),
+    )
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_any_place_to_cut_is_sound(part: int) -> None:
+    draw = random.Random(f"ladder {part}")  # noqa: S311
+    told = 0
+    for _ in range(40):
+        pair, outcomes = random_histogram(draw)
+        spacing = draw.choice([math.log(2.0), 0.5 * math.log(2.0), 0.1, 1.0, 5.0, 1e-3 + draw.random()])
+        lattice = random_lattice(draw, spacing, reach=draw.choice([40, 300]))
+        limits = random_limits(draw, spacing)
+        rounds = sorted(draw.sample([1, 2, 3, 5, 9, 16], 3)) if len(outcomes) <= 3 else [1, 2, 4]
+        for r, state in powers(leaf_of(pair, lattice), rounds, limits):
+            truth = ProductTruth([(outcomes, r)], [(sum(pair.p), sum(pair.q))])
+            losses = [abs(x) for x in draw.sample(truth.losses, min(4, len(truth.losses)))]
+            epsilon = [0.0, draw.random(), 3.0 * draw.random(), 50.0 * draw.random(), spacing * draw.randint(0, 20)]
+            epsilon += [each for each in losses if each < 600.0]
+            told += assert_brackets(state, truth, epsilon, (pair, lattice, limits, r))
+    assert told > 300
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_products_of_different_pairs_are_sound(part: int) -> None:
+    draw = random.Random(f"products {part}")  # noqa: S311
+    told = 0
+    for _ in range(25):
+        drawn = [random_histogram(draw) for _ in range(draw.choice([2, 2, 3]))]
+        spacing = draw.choice([math.log(2.0), 0.1, 1.0, 1e-3 + draw.random()])
+        coarse = draw.choice([1, 4])
+        reach = coarse * draw.randint(2, 40)
+        core = coarse * draw.randint(1, reach // coarse) if coarse > 1 else reach
+        lattice = Lattice(spacing, coarse, (-core, core), -reach, reach)
+        limits = random_limits(draw, spacing)
+        counts = [draw.choice([1, 1, 2]) for _ in drawn]
+        leaves = [
+            state
+            for (pair, _), count in zip(drawn, counts, strict=True)
+            for _, state in powers(leaf_of(pair, lattice), [count], limits)
+        ]
+        truth = ProductTruth(
+            [(outcomes, count) for (_, outcomes), count in zip(drawn, counts, strict=True)],
+            [(sum(pair.p), sum(pair.q)) for pair, _ in drawn],
+        )
+        epsilon = [0.0, draw.random(), 3.0 * draw.random(), 50.0 * draw.random(), spacing * draw.randint(0, 20)]
+        told += assert_brackets(product_of(leaves, limits), truth, epsilon, (drawn, counts, lattice, limits))
+    assert told > 60

@@ -1,0 +1,168 @@
+"""Many rounds by few frequencies, against closed forms in many digits, and beside the ladder."""
+
+import math
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pbdist.mechanisms import (
+    ApproximateDP,
+    ElementaryPair,
+    Gaussian,
+    Laplace,
+    NoisyCount,
+    Pair,
+    Product,
+    SubsampledGaussian,
+)
+from pbdist.pld import TightBounds, engine, factor_counts, tight_bounds
+from pbdist.pld.leaf import Lattice, leaf_state
+from pbdist.pld.many_rounds import Tilt, _known, _read, chernoff_bound, many_round_bounds
+from pbdist.pld.question import Question
+from pbdist.types import Direction
+from tests.pld.test_gaussian import holds, log_delta, variance_of
+
+
+def random_lattices(draw: random.Random, spacing: float, deviation: float, count: int) -> list[Lattice]:
+    """Windows that lose much or little, with and without far parts, for some pairs."""
+    found = []
+    coarse = draw.choice([1, 1, 4, 16])
+    for _ in range(count):
+        reach = coarse * math.ceil(draw.uniform(4.0, 40.0) * deviation / (coarse * spacing))
+        core = coarse * max(math.ceil(draw.uniform(0.1, 1.0) * reach / coarse), 1) if coarse > 1 else reach
+        found.append(Lattice(spacing, coarse, (-core, core), -reach, reach))
+    return found
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_any_lattice_and_any_tilt_are_sound(part: int) -> None:
+    """Rounds of Gaussian noise, the exact variance of which is a rational number."""
+    draw = random.Random(f"many rounds {part}")  # noqa: S311
+    told = close = 0
+    for _ in range(12):
+        pairs = [
+            Gaussian(draw.uniform(5.0, 60.0), sensitivity=draw.uniform(0.5, 2.0)) for _ in range(draw.choice([1, 1, 2]))
+        ]
+        counts = [draw.choice([1, 2, 5]) for _ in pairs]
+        rounds = draw.choice([150, 700, 5000])
+        variance = sum(
+            (variance_of(pair, count * rounds) for pair, count in zip(pairs, counts, strict=True)), Fraction(0)
+        )
+        deviation = max(pair.sensitivity / pair.scale for pair in pairs)
+        spacing = deviation * draw.choice([0.02, 0.2, 1.0])
+        factors = [
+            (leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, tuple(Direction)), count * rounds)
+            for pair, count, lattice in zip(
+                pairs, counts, random_lattices(draw, spacing, deviation, len(pairs)), strict=True
+            )
+        ]
+        shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
+        mean, whole = 0.5 * float(variance), math.sqrt(float(variance))
+        epsilon = np.array([max(mean + whole * draw.uniform(-4.0, 12.0), 0.0) for _ in range(4)])
+        for direction in Direction:
+            at = float(draw.choice(epsilon.tolist()))
+            tilt = max((at - mean) / float(variance) + draw.uniform(-1.0, 1.0) / whole, 0.0)
+            extended = draw.random() < 0.3
+            chosen = Tilt(tilt, np.arange(epsilon.size), 10.0 ** -draw.uniform(1.0, 12.0), extended)
+            chernoff = chernoff_bound(factors, direction, tilt, epsilon, shift)
+            known = _known(factors, direction, chosen, below=True)
+            lower, upper = (
+                (np.full(4, -np.inf), chernoff)
+                if known is None
+                else _read(known, factors, direction, shift, epsilon, below=True)
+            )
+            for column, asked in enumerate(epsilon.tolist()):
+                truth = log_delta(variance, asked)
+                which = (pairs, counts, rounds, spacing, asked, direction)
+                assert holds(float(lower[column]), float(upper[column]), truth), which
+                assert chernoff[column] >= truth, which
+                told += lower[column] > -math.inf
+                close += upper[column] - lower[column] < 0.01
+    assert told > 40, told
+    assert close > 5, close
+
+
+DP_SGD = SubsampledGaussian(scale=4.0, rate=0.01)
+TABLES: dict[str, tuple[list[tuple[Pair, int]], list[int], list[float], int]] = {
+    "dp-sgd": ([(DP_SGD, 1)], [500, 2000, 8000], [0.1, 0.4], 3),
+    "dp-sgd, very many": ([(SubsampledGaussian(scale=4.0, rate=0.001), 1)], [1_000_000], [0.3, 1.0], 1),
+    "laplace": ([(Laplace(scale=30.0), 1)], [2000, 30_000], [0.5, 2.0, 12.0], 2),
+    "count, rounded laplace": ([(NoisyCount(Laplace(scale=200.0), 1000.0, 2), 1)], [1000], [0.5], 0),
+    "count": ([(NoisyCount(Gaussian(scale=60.0), 400.0, 2), 1)], [500, 9000], [1.0, 9.0], 1),
+    "truncated": ([(Gaussian(scale=20.0, truncate=(-80.0, 80.0)), 1)], [200, 2000], [0.5, 2.0], 2),
+    "product": ([(Product(Laplace(scale=30.0), SubsampledGaussian(scale=2.0, rate=0.01)), 1)], [3000], [0.5, 3.0], 1),
+    "heterogeneous": ([(DP_SGD, 2), (Laplace(scale=50.0), 1), (Gaussian(scale=50.0), 1)], [64, 200], [0.5, 2.0], 1),
+    "a stack": (
+        [(Gaussian(scale=50.0 + i), 1) for i in range(150)] + [(Laplace(scale=60.0), 3)],
+        [1, 20],
+        [0.1, 1.0],
+        1,
+    ),
+    "with a failure": ([(DP_SGD, 1), (ApproximateDP(0.001, 1e-8), 1)], [1000], [0.1, 1.0], 1),
+}
+
+
+def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few: bool) -> tuple[TightBounds, int]:
+    """A table by few frequencies first, or by a ladder alone; and how many rows few frequencies told."""
+    components, rounds, epsilon, _ = TABLES[name]
+    told = 0
+
+    def counted(question, rows, **options):  # type: ignore[no-untyped-def]
+        nonlocal told
+        for found in many_round_bounds(question, rows, **options):
+            told += 1
+            yield found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "many_round_bounds", counted)
+        patched.setattr(engine, "chosen_rows", lambda _q, rows: (list(rows), []) if few else ([], list(rows)))
+        if not few:
+            patched.setattr(engine, "frequency_cost", lambda *_: None)
+        found = tight_bounds(
+            factor_counts(components),
+            np.array(rounds),
+            np.array(epsilon),
+            tolerance=tolerance,
+            strict=False,
+            floor=1e-40,
+        )
+    return found, told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_both_ways_are_consistent(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    least = TABLES[name][-1]
+    for tolerance in (1e-2, 3e-4):
+        few, told = one_way(monkeypatch, name, tolerance, few=True)
+        ladder, none = one_way(monkeypatch, name, tolerance, few=False)
+        assert told >= least, name
+        assert none == 0
+        for first, second in ((few, ladder), (ladder, few), (few, few), (ladder, ladder)):
+            assert np.all(first.log_lower <= second.log_upper)
+        for found in (few, ladder) if len(factor_counts(TABLES[name][0])) <= 6 else (few,):
+            assert found.within is not None
+            assert np.all(found.within), (name, tolerance, found)
+
+
+def test_rows_that_few_frequencies_do_not_tell_are_left_out() -> None:
+    """A lattice, and few rounds."""
+    for pair, rounds in ((ApproximateDP(0.1, 1e-6), 1000), (Laplace(1.0), 1)):
+        question = Question({pair: 1}, np.array([rounds]), np.array([0.5]), 1e-3, 1e-40, True)
+        assert list(many_round_bounds(question, {0: 1.0})) == []
+
+
+def test_a_factor_without_any_loss_but_0() -> None:
+    counts = factor_counts([(DP_SGD, 1), (ApproximateDP(0.0, 1e-9), 1)])
+    assert {ApproximateDP(0.0, 1e-9)} < set(counts)
+    found = tight_bounds(counts, np.array([1000]), np.array([0.1, 1.0]), tolerance=1e-2)
+    alone: dict[ElementaryPair, int] = {DP_SGD: 1}
+    other = tight_bounds(alone, np.array([1000]), np.array([0.1, 1.0]), tolerance=1e-2)
+    # What fails reveals all: δ + (1 - δ) p.
+    failed = -math.expm1(1000 * math.log1p(-1e-9))
+    for axis in range(2):
+        low, high = np.exp(other.log_lower[axis, 0]), np.exp(other.log_upper[axis, 0])
+        assert np.all(np.exp(found.log_lower[axis, 0]) <= (high + (1.0 - high) * failed) * (1.0 + 1e-9))
+        assert np.all(np.exp(found.log_upper[axis, 0]) >= (low + (1.0 - low) * failed) * (1.0 - 1e-9))

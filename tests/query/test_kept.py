@@ -1,0 +1,210 @@
+"""What kept states add to a store's answers: any ε and any δ of a stored r, curves; and what damage does to them."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pbdist import epsilon_bounds, privacy_bounds, renyi_bounds, total_variation_bounds, tradeoff_bounds
+from pbdist.errors import OffGridError, StoreDamagedError
+from pbdist.mechanisms import Gaussian, Laplace, Pair, RandomizedResponse, SubsampledGaussian
+from pbdist.query import Study, open_study
+from pbdist.query import kept as kept_module
+from pbdist.run import SerialExecutor, run_study
+from pbdist.store import read_state
+from pbdist.store.arrays import FilesStore
+from pbdist.store.commit import record_document, record_file
+from pbdist.store.documents import digest_of
+from pbdist.store.layout import cell_group
+from pbdist.store.states import _write_group
+from pbdist.study import load_study
+from pbdist.types import Direction
+from tests.studies import write_study
+
+STUDY = """\
+format: 1
+name: kept
+mechanisms:
+  - {kind: SubsampledGaussian, scale: 1, rate: 0.02}
+  - {kind: Laplace, scale: 5}
+  - {kind: Gaussian, scale: 20}
+  - {kind: RandomizedResponse, p: 0.55}
+tolerance: 0.001
+compositions: [1, 16, 256]
+epsilon: [0.5, 1, 2]
+keep_states: true
+"""
+#: Of the smaller direction, beyond the largest ε and without states, answers are wide and say so (test_wide).
+pytestmark = pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
+CASES: list[tuple[str, Pair]] = [
+    ("SubsampledGaussian", SubsampledGaussian(1.0, 0.02)),
+    ("Laplace", Laplace(5.0)),
+    ("Gaussian", Gaussian(20.0)),
+    ("RandomizedResponse", RandomizedResponse(0.55)),
+]
+ROUNDS = (1, 16, 256)
+TOLERANCE, FLOOR = 1e-3, 1e-40
+
+
+def computed(folder: Path, text: str) -> Path:
+    run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return folder / "s.zarr"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return computed(tmp_path_factory.mktemp("kept"), STUDY)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return open_study(computed(tmp_path_factory.mktemp("plain"), STUDY.replace("keep_states: true", "")))
+
+
+@pytest.fixture(scope="module")
+def study(path: Path) -> Study:
+    return open_study(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("label", "pair"), CASES, ids=str)
+def test_any_epsilon_of_a_stored_r(study: Study, plain: Study, label: str, pair: Pair) -> None:
+    asked = np.random.default_rng(11).uniform(0.0, 2.0, 25)
+    for r in ROUNDS:
+        found = study.delta(label, compositions=r, epsilon=asked, direction="each")
+        fresh = privacy_bounds(pair, compositions=r, epsilon=asked, tolerance=1e-4, direction="each")
+        assert np.all(found.lower <= fresh.delta_upper.values[:, 0])
+        assert np.all(fresh.delta_lower.values[:, 0] <= found.upper)
+        lower, upper = found.lower.max(axis=0), found.upper.max(axis=0)
+        assert np.all((upper <= FLOOR) | (upper <= (1.0 + TOLERANCE) * lower))
+        without = plain.delta(label, compositions=r, epsilon=asked, direction="each")
+        assert np.all(found.log_lower >= without.log_lower - 1e-9)
+        # Other passes with the same study may differ by rounding alone.
+        assert np.all((found.upper <= without.upper * (1.0 + 1e-6)) | (found.upper <= FLOOR))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("label", "pair"), CASES, ids=str)
+def test_any_delta_of_a_stored_r(study: Study, label: str, pair: Pair) -> None:
+    asked = np.array([0.02, 1e-3, 1e-5, 1e-8])
+    for r in ROUNDS:
+        found = study.epsilon(label, compositions=r, delta=asked)
+        fresh = epsilon_bounds(pair, compositions=r, delta=asked, tolerance=1e-5)
+        assert np.all(found.lower <= fresh.epsilon_upper.values[0])
+        assert np.all(fresh.epsilon_lower.values[0] <= found.upper)
+        known = fresh.epsilon_upper.values[0] <= 2.0
+        assert np.all(found.upper[known] - found.lower[known] <= TOLERANCE * found.upper[known])
+        # They are checked where they are told.
+        inside = np.isfinite(found.upper)
+        if inside.any():
+            at = study.delta(label, compositions=r, epsilon=found.upper[inside])
+            assert np.all(at.log_upper <= np.log(asked[inside]))
+
+
+def test_rounds_that_are_allowed(study: Study) -> None:
+    found = study.compositions("SubsampledGaussian", epsilon=0.83, delta=1e-7)
+    fresh = privacy_bounds(SubsampledGaussian(1.0, 0.02), compositions=ROUNDS, epsilon=0.83)
+    allowed = [r for r, upper in zip(ROUNDS, fresh.delta_upper.values[:, 0], strict=True) if upper <= 1e-7]
+    assert int(found.lower) == max(allowed, default=0)
+
+
+def test_stored_points_stay_as_they_are(study: Study) -> None:
+    for label, _ in CASES:
+        for r in ROUNDS:
+            for epsilon in (0.5, 1.0, 2.0):
+                one = study.lookup(label, compositions=r, epsilon=epsilon)
+                found = study.delta(label, compositions=r, epsilon=epsilon, direction="each")
+                assert (tuple(found.lower), tuple(found.upper)) == (one.delta_lower, one.delta_upper)
+
+
+def test_many_questions_read_each_state_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[int] = []
+
+    def counted(stored: object, cell: int, direction: Direction, compositions: int) -> object:
+        reads.append(compositions)
+        return read_state(stored, cell, direction, compositions)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(kept_module, "read_state", counted)
+    draw = np.random.default_rng(2)
+    study = open_study(path)
+    study.delta("Laplace", compositions=draw.choice(ROUNDS, 500), epsilon=draw.uniform(0.0, 2.0, 500))
+    study.epsilon("Laplace", compositions=draw.choice(ROUNDS, 500), delta=10.0 ** -draw.uniform(1.0, 9.0, 500))
+    assert sorted(reads) == sorted(ROUNDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("label", "pair"), CASES, ids=str)
+def test_curves_are_read_off_states(study: Study, plain: Study, label: str, pair: Pair) -> None:
+    alpha = np.array([0.0, 0.01, 0.1, 0.5, 0.9, 1.0])
+    for r in ROUNDS:
+        found = study.tradeoff(label, compositions=r, type_one_error=alpha, direction="each", refine=True)
+        fresh = tradeoff_bounds(pair, compositions=r, type_one_error=alpha, tolerance=1e-5, direction="each")
+        assert np.all(found.lower <= fresh.type_two_error_upper.values[:, 0])
+        assert np.all(fresh.type_two_error_lower.values[:, 0] <= found.upper)
+        without = plain.tradeoff(label, compositions=r, type_one_error=alpha, direction="each")
+        assert np.all(found.lower >= without.lower - 1e-6)
+        assert np.all(found.upper <= without.upper + 1e-6)
+        if not np.any(fresh.type_two_error_upper.values < 1e-6):
+            assert np.max(found.upper - found.lower) <= TOLERANCE
+        distance = study.total_variation(label, compositions=r)
+        exact = total_variation_bounds(pair, compositions=r, tolerance=1e-6)
+        assert distance.lower <= exact.total_variation_upper.item()
+        assert exact.total_variation_lower.item() <= distance.upper <= (1.0 + TOLERANCE) * distance.lower
+        orders = np.array([1.0, 2.0])
+        told = study.renyi(label, compositions=r, order=orders, from_states=True, direction="each")
+        truth = renyi_bounds(pair, compositions=r, order=orders, tolerance=1e-5, direction="each")
+        assert np.all(told.lower <= truth.renyi_upper.values[:, 0])
+        assert np.all(truth.renyi_lower.values[:, 0] <= told.upper)
+    with pytest.raises(OffGridError, match="compositions: "):
+        study.renyi(label, compositions=2, order=2.0, from_states=True)
+
+
+@pytest.mark.slow
+def test_the_command_line_answers_from_states_at_once(path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pbdist", "query", str(path), "--mechanism", "Laplace", "--compositions", "16"),
+            *("--epsilon", "0.777", "--json"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    bounds = json.loads(done.stdout)["bounds"]["maximum"]
+    assert 0.0 < bounds["delta_upper"] <= (1.0 + TOLERANCE) * bounds["delta_lower"]
+
+
+def test_a_damaged_state_is_told(path: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(path, tmp_path / "copy.zarr"))
+    stored = open_study(copy)._parts[0]
+    name = f"{cell_group(1)}/{Direction.A_TO_B.name}/r-16"
+    state = read_state(stored, 1, Direction.A_TO_B, 16)
+    chunk = next(file for file in sorted((copy / name).rglob("*")) if file.is_file() and "/c/" in str(file))
+    content = chunk.read_bytes()
+    chunk.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(StoreDamagedError, match="expected what was stored"):
+        read_state(stored, 1, Direction.A_TO_B, 16)
+    with pytest.raises(OffGridError):
+        open_study(copy).delta("Laplace", compositions=16, epsilon=0.777)
+    chunk.write_bytes(content)
+
+    # Of sound checksums, but no state: what has a negative mass never was one.
+    state.dominating.core.u.setflags(write=True)  # type: ignore[union-attr]
+    state.dominating.core.u[0] = -1.0  # type: ignore[union-attr]
+    memory = FilesStore()
+    _write_group(memory, name, state)
+    index = 1 // stored.cells_per_batch
+    record = json.loads((copy / record_file(index)).read_text())["attributes"]["commit"]
+    files = {file: entry for file, entry in record["files"].items() if not file.startswith(f"{name}/")}
+    for file, data in memory.files().items():
+        if file.startswith(f"{name}/"):
+            (copy / file).write_bytes(data)
+            files[file] = {"bytes": len(data), "sha256": digest_of(data)}
+    (copy / record_file(index)).write_bytes(record_document(stored.head, index, files, {}))
+    with pytest.raises(StoreDamagedError, match="expected a state, got: state: "):
+        open_study(copy).delta("Laplace", compositions=16, epsilon=0.777)
+    assert open_study(copy).delta("Laplace", compositions=256, epsilon=0.777).upper > 0.0

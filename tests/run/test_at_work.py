@@ -1,0 +1,252 @@
+"""What the driver knows of the cells at work, and real runs that tell of them: serial, on Dask workers, stopped."""
+
+import io
+import json
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import pytest
+from distributed import Client, LocalCluster
+from rich.console import Console
+
+from pbdist.errors import InvalidInputError
+from pbdist.run import SerialExecutor, run_study
+from pbdist.run.at_work import CellsAtWork, pause_between_reports, regularly
+from pbdist.run.cell_watch import Report, worker_name
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.dask_reports import TOPIC
+from pbdist.run.events import CellAtWork, Event, RunFinished, RunStarted, StillComputing, WorkersAwaited
+from pbdist.run.log import RunLog
+from pbdist.run.progress import ProgressDisplay
+from pbdist.study import load_study
+from tests.studies import TINY, results_of, write_study
+
+#: Two cells that take seconds, of some fifty steps; and how often it is told of them.
+LONG = """\
+format: 1
+name: long
+mechanisms:
+  - {kind: Laplace, scale: [2, 3]}
+method: buckets
+buckets: 30000
+compositions: [1, 65535]
+epsilon: [0.5, 1]
+"""
+OFTEN = 0.1
+MANY = """\
+format: 1
+name: many
+mechanisms:
+  - {kind: Gaussian, scale: {linspace: [1, 40, 3000]}}
+compositions: [1, 16]
+epsilon: [0.5, 1]
+"""
+STEP = re.compile(r"r = [\d,]+ of 65,535( \(time 2\))?|r = 65,535: factor \d+ of 16( \(time 2\))?")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, str], list[Event]]:
+    """The files of the long study's store after a serial run, and what that run told."""
+    folder, events = tmp_path_factory.mktemp("alone"), list[Event]()
+    study = load_study(write_study(folder, LONG))
+    run_study(study, folder / "s.zarr", SerialExecutor(), events.append, told_every=OFTEN)
+    return results_of(folder / "s.zarr"), events
+
+
+def told_of(events: Sequence[Event]) -> list[CellAtWork]:
+    return [cell for event in events if isinstance(event, StillComputing) for cell in event.at_work]
+
+
+def sent(part: str, batch: int, cell: int, seconds: float, *, over: bool = False) -> Report:
+    return Report(part, batch, cell, f"Laplace(scale={cell})", seconds, "r = 2 of 4", "host:1", over)
+
+
+def test_the_longest_come_first_and_what_is_over_or_done_does_not_come() -> None:
+    left = {("", 0), ("", 1), ("extensions/001", 0)}
+    work = CellsAtWork(lambda part, batch: (part, batch) in left)
+    now = time.monotonic()
+    work.take(now - 40.0, sent("", 0, 3, 10.0))
+    work.take(now, sent("extensions/001", 0, 3, 60.0))
+    work.take(now, sent("", 1, 12, 20.0))
+    # Of a batch that was committed before the report came.
+    work.take(now, sent("", 2, 20, 99.0))
+    found = work.cells()
+    assert [(cell.part, cell.cell) for cell in found] == [("extensions/001", 3), ("", 3), ("", 12)]
+    assert 50.0 <= found[1].seconds < 60.0
+    assert 40.0 <= found[1].silent_seconds < 50.0
+    assert (found[1].setting, found[1].step, found[1].worker) == ("Laplace(scale=3)", "r = 2 of 4", "host:1")
+    work.take(now, sent("", 0, 3, 11.0, over=True))
+    left.discard(("extensions/001", 0))
+    assert [(cell.part, cell.cell) for cell in work.cells()] == [("", 12)]
+
+
+def test_a_thousand_workers_report_less_often_and_the_driver_is_not_waited_for() -> None:
+    assert pause_between_reports(30.0, 2) == 5.0
+    assert pause_between_reports(30.0, 750) == 15.0
+    assert pause_between_reports(30.0, 10_000) == 20.0
+    assert pause_between_reports(0.3, 2) == pytest.approx(0.2)
+
+
+def test_the_clock_goes_on_until_the_block_is_left() -> None:
+    ticks = threading.Semaphore(0)
+    with regularly(0.01, ticks.release):
+        for _ in range(3):
+            assert ticks.acquire(timeout=60.0)
+    assert not any(thread.name == "pbdist-clock" for thread in threading.enumerate())
+
+
+@pytest.mark.slow
+def test_a_serial_run_tells_of_its_cells_by_number_setting_time_and_step(
+    alone: tuple[dict[str, str], list[Event]],
+) -> None:
+    _, events = alone
+    assert sum(isinstance(event, RunStarted) for event in events) == 1
+    assert isinstance(events[-1], RunFinished)
+    told = told_of(events)
+    assert {(cell.cell, cell.setting) for cell in told} == {
+        (0, "Laplace(scale=2, sensitivity=1)"),
+        (1, "Laplace(scale=3, sensitivity=1)"),
+    }
+    assert {cell.worker for cell in told} == {worker_name()}
+    steps = [cell.step for cell in told if cell.step]
+    assert len(set(steps)) > 3
+    assert all(STEP.fullmatch(step) for step in steps)
+    first = [cell.seconds for cell in told if cell.cell == 0]
+    assert first == sorted(first)
+    counts = [(event.cells_done, event.cells) for event in events if isinstance(event, StillComputing)]
+    assert counts[0] == (0, 2)
+    assert (1, 2) in counts
+    assert not {thread.name for thread in threading.enumerate()} & {"pbdist-clock", "pbdist-cell-watch"}
+
+
+@pytest.mark.slow
+def test_dask_workers_tell_of_their_cells_and_the_store_is_the_same(
+    cluster: LocalCluster, alone: tuple[dict[str, str], list[Event]], tmp_path: Path
+) -> None:
+    study, events, output = load_study(write_study(tmp_path, LONG)), list[Event](), io.StringIO()
+    log = tmp_path / "run.jsonl"
+    with RunLog(log) as logged, ProgressDisplay(Console(file=output, width=80)) as show:
+
+        def listen(event: Event) -> None:
+            for listener in (events.append, logged, show):
+                listener(event)
+
+        executor = DaskExecutor(scheduler=cluster.scheduler_address)
+        run_study(study, tmp_path / "s.zarr", executor, listen, told_every=OFTEN)
+    assert results_of(tmp_path / "s.zarr") == alone[0]
+    told = told_of(events)
+    assert {cell.cell for cell in told} == {0, 1}
+    assert worker_name() not in {cell.worker for cell in told}
+    steps = [cell.step for cell in told if cell.step]
+    assert len(set(steps)) > 3
+    assert all(STEP.fullmatch(step) for step in steps)
+    # A line for a person, and one for a program.
+    line = r"\d of 2 cells, .*; at work: .*cell 1: Laplace\(scale=3, sensitivity=1\) for \d+ s, r = .*"
+    assert any(re.fullmatch(line, text) for text in output.getvalue().splitlines())
+    logged_lines = [json.loads(text) for text in log.read_text(encoding="ascii").splitlines()]
+    still = [found for found in logged_lines if found["event"] == "still_computing"]
+    assert any(cell["cell"] == 1 and cell["step"] for found in still for cell in found["at_work"])
+
+
+@pytest.mark.slow
+def test_a_worker_that_falls_silent_is_told_of_by_the_drivers_clock(
+    cluster: LocalCluster, alone: tuple[dict[str, str], list[Event]], tmp_path: Path
+) -> None:
+    study, stopped, silent = load_study(write_study(tmp_path, LONG)), list[CellAtWork](), list[CellAtWork]()
+
+    def listen(event: Event) -> None:
+        if not isinstance(event, StillComputing):
+            return
+        if not stopped and event.at_work:
+            stopped.append(event.at_work[0])
+            os.kill(int(stopped[0].worker.split(":")[1]), signal.SIGSTOP)
+        # Longer than any report is late.
+        found = [cell for cell in event.at_work if stopped and cell.worker == stopped[0].worker]
+        if not silent and found and found[0].silent_seconds > 5.0:
+            silent.append(found[0])
+            os.kill(int(stopped[0].worker.split(":")[1]), signal.SIGCONT)
+
+    executor = DaskExecutor(scheduler=cluster.scheduler_address)
+    try:
+        run_study(study, tmp_path / "s.zarr", executor, listen, told_every=OFTEN)
+    finally:
+        for cell in stopped:
+            os.kill(int(cell.worker.split(":")[1]), signal.SIGCONT)
+    assert silent[0].cell == stopped[0].cell
+    assert silent[0].seconds > stopped[0].seconds + 4.0
+    assert results_of(tmp_path / "s.zarr") == alone[0]
+
+
+@pytest.mark.slow
+def test_a_study_of_thousands_of_small_cells_sends_next_to_nothing(cluster: LocalCluster, tmp_path: Path) -> None:
+    study, events = load_study(write_study(tmp_path, MANY)), list[Event]()
+    assert len(study.cells) == 3000
+    with Client(cluster) as client:
+        before = client.get_events(TOPIC)
+        run_study(study, tmp_path / "s.zarr", DaskExecutor(scheduler=cluster.scheduler_address), events.append)
+        after = client.get_events(TOPIC)
+    assert isinstance(events[-1], RunFinished)
+    # None, unless the machine stands still for five seconds.
+    assert len(after) - len(before) <= 10
+
+
+class Deaf(SerialExecutor):
+    """Whatever is reported is lost."""
+
+    def heard(self) -> Sequence[tuple[float, Report]]:
+        return ()
+
+
+@pytest.mark.slow
+def test_reports_that_are_lost_change_nothing_else(alone: tuple[dict[str, str], list[Event]], tmp_path: Path) -> None:
+    study, output = load_study(write_study(tmp_path, LONG)), io.StringIO()
+    with ProgressDisplay(Console(file=output, width=80)) as show:
+        run_study(study, tmp_path / "s.zarr", Deaf(), show, told_every=6.0 * OFTEN)
+    assert results_of(tmp_path / "s.zarr") == alone[0]
+    assert "cell 0" not in output.getvalue()
+    assert output.getvalue().splitlines()[-1].startswith("2 of 2 cells are in the store")
+
+
+class Late(SerialExecutor):
+    """Workers that come when the run has told that it waits for them."""
+
+    def __init__(self, told: threading.Event) -> None:
+        super().__init__()
+        self._told = told
+
+    def __enter__(self) -> Self:
+        assert self._told.wait(60.0)
+        return self
+
+
+def test_a_run_that_waits_for_its_workers_says_so(tmp_path: Path) -> None:
+    study, told, events = load_study(write_study(tmp_path, TINY)), threading.Event(), list[Event]()
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if isinstance(event, WorkersAwaited):
+            told.set()
+
+    run_study(study, tmp_path / "s.zarr", Late(told), listen, told_every=0.05)
+    assert isinstance(events[0], WorkersAwaited)
+    assert events[0].seconds >= 0.05
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_clock_that_cannot_be_is_refused_before_anything_is_there(tmp_path: Path, seconds: float) -> None:
+    study = load_study(write_study(tmp_path, TINY))
+    with pytest.raises(InvalidInputError, match="told_every: expected a number of seconds above 0, got"):
+        run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None, told_every=seconds)
+    assert not (tmp_path / "s.zarr").exists()

@@ -1,0 +1,177 @@
+"""Where a tolerance is met is stored with the bounds; of older stores it follows from them."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from pbdist.buckets import bounds_table
+from pbdist.errors import BatchError
+from pbdist.query import open_study
+from pbdist.run import SerialExecutor, run_study
+from pbdist.store import check_store, commit_record, is_committed, open_parts, open_store, read_within
+from pbdist.store.layout import WITHIN
+from pbdist.study import StudySpec, load_study
+from tests.studies import files_of, results_of, write_study
+
+FORMAT_3 = Path(__file__).parent / "format-3"
+#: At an ε of 1e-13 float64 does not tell δ of so much noise; at 0.5 losses of 1/2 end, and δ is 0 after one round.
+TEXT = """\
+format: 1
+name: s
+mechanisms:
+  - {kind: Laplace, scale: [2, 1.0e+12]}
+  - {kind: SubsampledGaussian, scale: 2, rate: 0.01}
+tolerance: 0.01
+compositions: [1, 3]
+epsilon: [0, 1e-13, 0.5]
+"""
+
+
+def run(tmp_path: Path, text: str = TEXT) -> tuple[StudySpec, Path]:
+    study = load_study(write_study(tmp_path, text))
+    run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    return study, tmp_path / "s.zarr"
+
+
+@pytest.mark.parametrize("direction", ["both", "each"])
+def test_it_is_stored_as_it_was_computed(tmp_path: Path, direction: str) -> None:
+    study, path = run(tmp_path, f"{TEXT}direction: {direction}\n")
+    plain = xr.open_zarr(path, consolidated=False, chunks=None)
+    assert plain.within_tolerance.dtype == bool
+    assert plain.within_tolerance.dims == plain.delta_upper.dims
+    assert plain.within_tolerance.attrs == {"long_name": "whether the bounds meet within the tolerance"}
+    for row, cell in enumerate(study.cells):
+        table = bounds_table(
+            [(cell.pair, 1)],
+            compositions=study.compositions,
+            epsilon=study.epsilon,
+            tolerance=0.01,
+            strict=False,
+            together=direction == "both",
+            excuses=True,
+        )
+        assert np.array_equal(plain.delta_upper.values[row], table.delta_upper)
+        assert np.array_equal(plain.within_tolerance.values[row], table.within)
+    shown = open_study(path).bounds.within_tolerance.sel(mechanism="Laplace", compositions=1, direction="A||B")
+    # No better is to be had at the largest loss; at 1e-13 it is.
+    assert shown.sel(scale=2.0).values.tolist() == [[True, True, True]]
+    assert shown.sel(scale=1e12).values.tolist() == [[False, False, True]]
+    assert np.array_equal(read_within(open_store(path), slice(None)), plain.within_tolerance.values)
+
+
+def test_it_is_checksummed_and_put_back(tmp_path: Path) -> None:
+    study, path = run(tmp_path)
+    before = results_of(path)
+    stored = open_store(path)
+    record = commit_record(stored, 0)
+    assert record is not None
+    assert f"{WITHIN}/c/0/0/0/0" in record["files"]
+    for harm in (lambda file: file.unlink(), lambda file: file.write_bytes(file.read_bytes()[::-1])):
+        harm(path / WITHIN / "c/0/0/0/0")
+        assert not is_committed(stored, 0)
+        assert [name for name, _ in check_store(path).damaged] == [f"{WITHIN}/c/0/0/0/0"]
+        run_study(study, path, SerialExecutor(), lambda _: None)
+        assert results_of(path) == before
+    (path / WITHIN / "c/0/0/0/0").unlink()
+    # What is missing is not within.
+    assert not read_within(stored, 0).any()
+
+
+def test_a_cell_that_failed_is_not_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    computed = bounds_table
+
+    def fails(components: object, **arguments: object) -> object:
+        if "Subsampled" in repr(components):
+            raise ValueError("on purpose")
+        return computed(components, **arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("pbdist.run.batch.bounds_table", fails)
+    with pytest.raises(BatchError, match="on purpose"):
+        run(tmp_path, TEXT.replace("scale: [2, 1.0e+12]", "scale: 2"))
+    bounds = open_study(tmp_path / "s.zarr").bounds
+    assert np.isnan(bounds.delta_upper.values[1]).all()
+    assert bounds.within_tolerance.values[0].all()
+    assert not bounds.within_tolerance.values[1].any()
+    monkeypatch.undo()
+    # The cell that was there is kept, and what is known of it.
+    run(tmp_path, TEXT.replace("scale: [2, 1.0e+12]", "scale: 2"))
+    assert open_study(tmp_path / "s.zarr").bounds.within_tolerance.values.all()
+
+
+@pytest.mark.parametrize("tail", ["method: buckets\nbuckets: 400\n", "buckets: 400\n"])
+def test_without_a_tolerance_there_is_none(tmp_path: Path, tail: str) -> None:
+    text = "".join(line for line in TEXT.splitlines(keepends=True) if "tolerance" not in line) + tail
+    _, path = run(tmp_path, text.replace("[2, 1.0e+12]", "2"))
+    assert not (path / WITHIN).exists()
+    assert WITHIN not in open_study(path).bounds
+    assert not read_within(open_store(path), slice(None)).any()
+    assert check_store(path).healthy
+
+
+def test_a_factor_of_its_own_and_no_loss_at_all(tmp_path: Path) -> None:
+    """Of these cells the engine says nothing: what is stored follows from the bounds."""
+    text = TEXT.replace("{kind: Laplace, scale: [2, 1.0e+12]}", "{kind: RandomizedResponse, p: [0.5, 0.7]}")
+    _, path = run(tmp_path, f"{text}factors: [auto, 1.5]\n")
+    bounds = open_study(path).bounds
+    equal = bounds.isel(cell=(bounds.kind == "RandomizedResponse") & (bounds.p == 0.5))
+    assert equal.within_tolerance.values.all()
+    assert not equal.delta_upper.values.any()
+    given = bounds.isel(cell=bounds.factor == 1.5)
+    lower, upper = (side.max("direction").values for side in (given.delta_lower, given.delta_upper))
+    met = upper <= 1.01 * lower
+    assert np.array_equal(given.within_tolerance.values[:, 0], met)
+    assert 0 < np.count_nonzero(met) < met.size
+
+
+def test_a_store_of_format_3_opens_and_goes_on_as_it_is(tmp_path: Path) -> None:
+    """The fixture is of ``pbdist run`` of its study.yaml and one refinement, when that format was the newest."""
+    path = tmp_path / "s.zarr"
+    shutil.copytree(FORMAT_3 / "old.zarr", path)
+    before, study = files_of(path), load_study(FORMAT_3 / "study.yaml")
+    stored = open_store(path)
+    assert (stored.format, stored.study.floor, stored.study.direction) == (3, 1e-40, "each")
+    assert stored.head.digest == study.digest
+    assert check_store(path).healthy
+    bounds = open_study(path).bounds
+    within = bounds.within_tolerance
+    # Derived when it is asked for, as its dimensions and its chunks are those of the bounds.
+    assert within.dims == bounds.delta_upper.dims
+    assert within.dtype == bool
+    lower, upper = bounds.delta_lower.values, bounds.delta_upper.values
+    assert np.array_equal(within.values, upper <= 1.01 * lower)
+    assert np.array_equal(within.isel(cell=1, epsilon=[2, 0]).values, within.values[1][..., [2, 0]])
+    assert not within.sel(mechanism="Laplace", scale=1e12, epsilon=1e-13).values.any()
+    run_study(study, path, SerialExecutor(), lambda _: None)
+    assert files_of(path) == before
+    (path / "delta_lower/c/0/0/0/0").unlink()
+    run_study(study, path, SerialExecutor(), lambda _: None)
+    assert set(files_of(path)) == set(before)
+    # What is added is of the format of the store.
+    larger = replace(study, compositions=(1, 3, 5))
+    run_study(larger, path, SerialExecutor(), lambda _: None)
+    assert [part.format for part in open_parts(path)] == [3, 3]
+    assert not list(path.rglob(WITHIN))
+    open_study(path).delta("Laplace", scale=2.0, compositions=5, epsilon=0.125, refine=True)
+    assert WITHIN not in (path / "refinements/000002/zarr.json").read_text()
+    assert check_store(path).healthy
+    assert open_study(path).bounds.within_tolerance.shape == (3, 2, 3, 3)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_heads_that_are_damaged_in_both_places_are_put_back_in_their_format(tmp_path: Path, old: bool) -> None:
+    if old:
+        path, study = tmp_path / "s.zarr", load_study(FORMAT_3 / "study.yaml")
+        shutil.copytree(FORMAT_3 / "old.zarr", path)
+    else:
+        study, path = run(tmp_path)
+    before = results_of(path)
+    for name in ("zarr.json", "commits/zarr.json"):
+        (path / name).write_text("{")
+    run_study(study, path, SerialExecutor(), lambda _: None)
+    assert results_of(path) == before
+    assert json.loads((path / "zarr.json").read_text())["attributes"]["pbdist_format"] == (3 if old else 4)
