@@ -179,7 +179,7 @@ class _Search:
 
     def _by_frequencies(self, guess: float, slope: float) -> None:
         finer = 1.0
-        for _ in range(_PASSES):
+        for _ in range(2 * _PASSES):
             reader = point_reader(self._question(guess, slope), finer)
             if reader is None:
                 return
@@ -189,7 +189,11 @@ class _Search:
                 return
             low, high = self._low, self._high
             if not 0.0 < low <= high < math.inf:
-                return
+                # A guess far off is moved to where the crossing must be.
+                if (low, high) == before or (low == 0.0) == (high == math.inf):
+                    return
+                guess = high if low == 0.0 else low
+                continue
             width = high - low
             if before[1] - before[0] <= 1.1 * width:
                 return

@@ -30,12 +30,12 @@ _KNOWN = (5e-13, 1e-11, 1e-9)
 #: .. of which the first is taken that adds no more than this to all masses together.
 _ADDED = 1e-13
 #: Cells up to this width, nats, are narrow.
-_NARROW = 1.0
+_NARROW = 0.1
 #: Where so small a share lies at one end, nearly all events may be next to the other one.
-_NEAR_END = 0.1
-#: With a share of a tenth at least at either end, and cells so many times as wide as a and b are known, losses need be
+_NEAR_END = 0.25
+#: With a share of a quarter at least at either end, and cells so many times as wide as a and b are known, losses need be
 #: moved by so many times that.
-_ROOM, _MOVED = 2400.0, 24.0
+_ROOM, _MOVED = 500.0, 5.0
 
 
 @dataclass(frozen=True)
