@@ -33,8 +33,8 @@ _ADDED = 1e-13
 _NARROW = 0.1
 #: Where so small a share lies at one end, nearly all events may be next to the other one.
 _NEAR_END = 0.25
-#: With a share of a quarter at least at either end, and cells so many times as wide as a and b are known, losses need be
-#: moved by so many times that.
+#: With a share of a quarter at least at either end, and cells so many times as wide as a and b are known, losses need
+#: be moved by so many times that.
 _ROOM, _MOVED = 500.0, 5.0
 
 
