@@ -33,6 +33,7 @@ from pbdist.buckets.renyi_cells import LogMasses, Order, a_term, b_term, log_uni
 from pbdist.buckets.tradeoff import Wholes, opposite
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import PairState
+from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["pair_state_renyi_bounds"]
@@ -88,7 +89,7 @@ def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatAr
         label.append(row.labels[told])
     a, b, half = np.concatenate(own), np.concatenate(other), 0.5 * np.concatenate(label)
     there = a > 2.0 * _UNDERFLOW
-    a, b, half = a[there], b[there] + _UNDERFLOW, half[there]
+    a, b, half = a[there] - _UNDERFLOW, b[there] + _UNDERFLOW, half[there]
     slack = 8.0 * _U * (1.0 + np.abs(half))
     log_a, log_b = np.log(a), np.log(b)
     return (
@@ -121,8 +122,11 @@ def _from_above(order: Order, state: PairState, direction: Direction, wholes: Ma
             terms += float(np.sum(a_term(order, log_mass[positive], size[positive])))
             terms += float(np.sum(b_term(order, log_mass[~positive], size[~positive])))
         count += there.size
-    # Masses that are no full floats may have lost so much.
-    terms = terms * (1.0 + count * _U) + _UNDERFLOW
+    # Masses that are no full floats may have lost so much: at worst all of it at the largest loss.
+    highest = max(state.highest if direction is Direction.A_TO_B else -state.lowest, 0.0)
+    with np.errstate(over="ignore"):
+        lost = a_term(order, np.array([math.log(_UNDERFLOW) + 0.5 * highest]), np.array([highest]))
+    terms = terms * (1.0 + count * _U) + float(lost[0]) + order.alpha * LOST_TO_UNDERFLOW
     if not terms < math.inf:
         return math.inf
     first, second = wholes[direction], wholes[opposite(direction)]

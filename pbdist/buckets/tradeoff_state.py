@@ -18,6 +18,7 @@ import numpy as np
 from pbdist.buckets.tradeoff import SupportCurve, Wholes, opposite
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
+from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["state_tradeoff"]
@@ -86,9 +87,9 @@ def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatAr
     masses = state.exact[direction]
     own, other = [np.array([masses.infinite[0]])], [np.array([masses.infinite[1]])]
     for row in masses.rows:
-        each = (16.0 + 4.0 * row.reach) * _U
-        own.append(row.own * np.exp(0.5 * row.labels) * (1.0 - each))
-        other.append(row.other * np.exp(-0.5 * row.labels) * (1.0 + each) + 1e-318)
+        a, b = row.plain
+        own.append(a)
+        other.append(b)
     a, b = np.concatenate(own), np.concatenate(other)
     told = a > 0.0
     a, b = a[told], b[told]
@@ -132,4 +133,6 @@ def _accepting(state: PairState, direction: Direction, alpha: FloatArray, null: 
         share = (needed[possible] - keeps[before]) / kept[np.minimum(before, kept.size - 1)] * (1.0 + 8.0 * _U)
         share = np.where(place > 0, np.clip(share, 0.0, 1.0), 0.0)
         found[possible] = (misses[before] + share * missed[np.minimum(before, kept.size - 1)]) * (1.0 + 8.0 * _U)
+    # Of rejecting, and of what is needed here, rounding counts for more.
+    found += LOST_TO_UNDERFLOW
     return np.where(alpha >= null.total_upper, 0.0, found)

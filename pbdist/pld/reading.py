@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld.lattice import Dominating, Exact
+from pbdist.pld.lattice import LOST_TO_UNDERFLOW, Dominating, Exact
 from pbdist.pld.state import PairState
 from pbdist.types import Direction, FloatArray
 
@@ -29,9 +29,6 @@ LARGEST_EPSILON = 600.0
 LARGEST_SHIFT = 1.0
 #: Places next to ε that are looked at one by one, on either side.
 _NEAR = 256
-#: More than what is lost where masses are no full floats: of a million places, each off by 2^-1074 a million million
-#: times, and by at most e^340 in the tilt.
-_UNDERFLOW = 1e-140
 
 
 def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) -> FloatArray:
@@ -50,8 +47,8 @@ def upper_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
     if infinite == 0.0:
         # No finite loss exceeds these ε.
         highest = state.highest if direction is Direction.A_TO_B else -state.lowest
-        result = np.where(epsilon - shift * (1.0 + 8.0 * _U) >= highest, -_UNDERFLOW, result)
-    return cast("FloatArray", np.clip(result + _UNDERFLOW, 0.0, 1.0))
+        result = np.where(epsilon - shift * (1.0 + 8.0 * _U) >= highest, -LOST_TO_UNDERFLOW, result)
+    return cast("FloatArray", np.clip(result + LOST_TO_UNDERFLOW, 0.0, 1.0))
 
 
 def lower_deltas(state: PairState, epsilon: FloatArray, direction: Direction) -> FloatArray:
@@ -62,7 +59,7 @@ def lower_deltas(state: PairState, epsilon: FloatArray, direction: Direction) ->
     for row in masses.rows:
         result = result + _below(row, epsilon)
     # What is no full float may have been rounded up.
-    return np.clip(result * (1.0 - 64.0 * _U) - _UNDERFLOW, 0.0, 1.0)
+    return np.clip(result * (1.0 - 64.0 * _U) - LOST_TO_UNDERFLOW, 0.0, 1.0)
 
 
 def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
@@ -84,9 +81,7 @@ def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
 
 def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
     labels, size = row.labels, row.size
-    each = (16.0 + 4.0 * row.reach) * _U
-    a = row.own * np.exp(0.5 * labels) * (1.0 - each)
-    b = row.other * np.exp(-0.5 * labels) * (1.0 + each) + 1e-318
+    a, b = row.plain
     rounding = (size + 16.0) * _U
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 - rounding), _suffix_sums(b) * (1.0 + rounding)
     growth = np.exp(epsilon) * (1.0 + 8.0 * _U)

@@ -168,10 +168,7 @@ def _roughly(state: PairState, direction: Direction, delta: FloatArray, *, upper
     else:
         masses = state.exact[direction]
         infinite = masses.infinite
-        rows += [
-            (row.labels, row.own * np.exp(0.5 * row.labels), row.other * np.exp(-0.5 * row.labels))
-            for row in masses.rows
-        ]
+        rows += [(row.labels, *row.plain) for row in masses.rows]
     sums = [
         (losses, *(np.append(np.cumsum(values[::-1])[::-1], 0.0) for values in masses_of))
         for losses, *masses_of in rows

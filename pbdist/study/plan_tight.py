@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from pbdist.buckets.arguments import DEFAULT_TOLERANCE
-from pbdist.buckets.table import DEFAULT_FLOOR
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import (
     DiscreteGaussian,
@@ -54,8 +53,8 @@ def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
         np.array(rounds, dtype=np.int64),
         np.array(epsilon, dtype=np.float64),
         DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
-        DEFAULT_FLOOR,
-        together=False,
+        study.floor,
+        together=study.direction == "both",
     )
     width = None if cell.factor is None else math.log1p(cell.factor - 1.0)
     try:
