@@ -73,15 +73,8 @@ def kept_states(
 
     Parameters
     ----------
-    counts : mapping of ElementaryPair to int
-        What one round consists of.
-    rounds : ndarray of int64, shape (R,)
-    epsilon : ndarray, shape (E,)
-        Nats.
-    tolerance : float
-        Largest upper / lower - 1 aimed at, at these ε and between them.
-    floor : float
-        Where an upper bound is at most that, nothing more is aimed at.
+    counts, rounds, epsilon, tolerance, floor
+        As of `Question`; the tolerance counts between these ε too.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.mechanisms.reversed import Reversed
 from pbdist.pld import KeptStates, PairState, factor_counts, kept_states, lower_deltas, tight_bounds, upper_deltas
-from pbdist.pld.record import state_from_record, state_record
+from pbdist.store.pair_states import state_from_record, state_record
 from pbdist.types import Direction, FloatArray
 from tests.curve_truth import composed, swapped
 from tests.truth import bracketed_exp
