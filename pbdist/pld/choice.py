@@ -32,6 +32,8 @@ _MARGIN, _WIDEST_MARGIN = 4.6, 25.0
 _ADDED = 2e-3
 #: Spacings up to here, nats, keep half of the farthest loss of a product within what e^x may be taken of.
 _WIDEST = 50.0
+#: Places of the heaviest atom for each of the spacings that are joined to one, so that it costs few more.
+_PLACES_A_TIME = 8
 #: Numbers of places that are as quickly computed with as fewer.
 _FEW = 2048
 #: Cores of fewer places than this are not made coarser, in general and where all losses are multiples of one number.
@@ -114,7 +116,12 @@ def chosen_lattices(
     else:
         atom = max(profile.heaviest_atom for profile, _ in profiles)
         if 0.1 * spacing < atom <= largest:
-            spacing = atom / math.ceil(atom / spacing)
+            # Made coarser it lies on the lattice still.
+            count = math.ceil(atom / spacing)
+            times = 1 << max(math.floor(math.log2(float(spacings[-1] / spacings[0])) + 1e-9), 0)
+            while _PLACES_A_TIME * times > count and times > 1:
+                times //= 2
+            spacing = atom / (times * math.ceil(count / times))
         coarse, cores = _far_part(pictures, spacing, step)
         places = max(
             2.0 * core / spacing + (p.above + p.below) / (coarse * spacing)

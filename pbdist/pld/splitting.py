@@ -29,10 +29,10 @@ _ADDED = 1e-13
 #: Cells up to this width, nats, are narrow.
 _NARROW = 0.1
 #: Where so small a share lies at one end, nearly all events may be next to the other one.
-_NEAR_END = 0.25
-#: With a share of a quarter at least at either end, and cells so many times as wide as a and b are known, losses need
-#: be moved by so many times that.
-_ROOM, _MOVED = 500.0, 5.0
+_NEAR_END = 0.4
+#: With a share of 0.4 at least at either end, and cells so many times as wide as a and b are known, losses need be
+#: moved by so many times that; those of single events by less.
+_ROOM, _MOVED, _MOVED_ALONE = 500.0, 3.0, 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ def split_cells(
     else:
         low, high = _wide(a, b, quarter, np.where(trusted, known, 0.0))
     worst = float(np.max(known[trusted], initial=0.0))
-    moved = _MOVED * worst + 64.0 * _U
+    moved = (_MOVED if cells.end is None else _MOVED_ALONE) * worst + 64.0 * _U
     low, high = low * (1.0 + worst + 64.0 * _U), high * (1.0 + worst + 64.0 * _U)
     if not trusted.all():
         grow, shrink, wide = math.exp(quarter), math.exp(-quarter), 2.0 * math.sinh(2.0 * quarter)

@@ -120,7 +120,7 @@ def workloads() -> list[Workload]:
         Workload("DP-SGD, r 65,536, tolerance 3e-5", partial(subsampled, tolerance=3e-5), 15),
         Workload("DP-SGD, r 65,536, 1,000,000 buckets", partial(subsampled, buckets=1_000_000), 1, long=True),
         Workload("Laplace, r 64, default", partial(laplace, compositions=64), 15),
-        Workload("Laplace, r 64, tolerance 2e-5", partial(laplace, compositions=64, tolerance=2e-5), 5),
+        Workload("Laplace, r 64, tolerance 1e-5", partial(laplace, compositions=64, tolerance=1e-5), 15),
         Workload("Laplace, r 64, 100,000 buckets", partial(laplace, compositions=64, buckets=100_000), 5),
         Workload("Gaussian, r 512, 100,000 buckets", partial(gaussian, buckets=100_000), 5),
         Workload("Gaussian, r 512, 1,000,000 buckets", partial(gaussian, buckets=1_000_000), 1, long=True),
