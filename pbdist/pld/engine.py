@@ -28,6 +28,8 @@ TRIVIAL_WIDTH = 1e-6
 _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
 #: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
+#: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs.
+_EXCUSE_TOLERANCE, _EXCUSE_CLIMBS = (0.1, 1e-4), 2
 #: No ladder looks deeper.
 LEAST_FLOOR = 1e-130
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
@@ -250,6 +252,9 @@ class _Table:
             for cell in np.argwhere(~met).tolist():
                 if looks == 0:
                     break
+                if cell[0] == 1 and self.question.symmetric:
+                    met[1] = met[0]
+                    break
                 met[tuple(cell)] = self._excused(*cell)
                 # Where many have no excuse, no more are looked for.
                 looks -= not met[tuple(cell)]
@@ -283,12 +288,13 @@ class _Table:
         near = Question(
             question.counts,
             question.rounds[row : row + 1],
-            np.array([asked * (1.0 - 1e-6), asked]),
-            question.tolerance,
+            np.array([asked * (1.0 - 1e-6)]),
+            # On a lattice it tells only how much care rounding is computed with.
+            _EXCUSE_TOLERANCE[question.lattice > 0.0],
             max(question.floor, LEAST_FLOOR),
             question.together,
         )
-        found = ladder_bounds(near, [0])
+        found = ladder_bounds(near, [0], climbs=_EXCUSE_CLIMBS)
         if found is None:
             return False
         log_lower = log_below(found.lower)

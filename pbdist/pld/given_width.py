@@ -40,7 +40,7 @@ def given_width_bounds(
     -------
     log_lower, log_upper : ndarray
     spacing : float
-        The one that was used, nats.
+        The one that was used, nats: the given one, but at most 50, for wider ones say next to nothing.
 
     Raises
     ------
@@ -115,8 +115,7 @@ def _lattices(question: Question, width: float | None, places: int | None) -> tu
     spacing = width if width is not None else question.lattice if question.lattice <= _WIDEST else 0.0
     if not spacing:
         spacing = max([_NARROWEST, *(high - low for low, high in ends)]) / (places or 1)
-    if spacing > _WIDEST:
-        raise PrecisionError(f"factor: expected loss buckets of at most {_WIDEST:g} nats, got {spacing:g} nats")
+    spacing = min(spacing, _WIDEST)
     lattices = []
     for low, high in ends:
         outermost = math.floor(_FARTHEST / spacing)

@@ -62,7 +62,7 @@ def serves(question: Question) -> bool:
     return len(question.counts) <= MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
 
 
-def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | None:
+def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:
     """Bound δ for some r and every ε, or tell by None that the ladder does not serve.
 
     Parameters
@@ -70,6 +70,8 @@ def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | Non
     question : Question
     rows : sequence of int
         Places of the r.
+    climbs : int, optional
+        How often a ladder is climbed at most.
     """
     if not serves(question):
         return None
@@ -81,7 +83,7 @@ def ladder_bounds(question: Question, rows: Sequence[int]) -> LadderBounds | Non
     used, scale = math.inf, 1.0
     before: FloatArray | float = math.inf
     chosen_rows = np.arange(rounds.size)
-    for climb in range(_CLIMBS):
+    for climb in range(climbs):
         top = int(np.max(rounds[chosen_rows]))
         chosen = chosen_lattices(
             question.profiles,

@@ -44,5 +44,13 @@ def test_what_takes_too_many_places_is_refused_by_name() -> None:
         given_places(asked(Gaussian(0.1), [1], [1.0]), width=1e-9, places=None)
     with pytest.raises(PrecisionError, match=r"^compositions: expected so few"):
         given_places(asked(Gaussian(10.0), [10**6], [1.0]), width=1e-6, places=None)
-    with pytest.raises(PrecisionError, match=r"^factor: expected loss buckets of at most 50 nats, got 60 nats"):
-        given_places(asked(Gaussian(10.0), [1], [1.0]), width=60.0, places=None)
+
+
+def test_a_width_beyond_what_says_anything_is_taken_as_the_widest() -> None:
+    pair = RandomizedResponse(0.25)
+    lower, upper, spacing = given_width_bounds(asked(pair, [1, 5], [0.0, 1.0]), width=115.0, places=None)
+    assert spacing == 50.0
+    alike = given_width_bounds(asked(pair, [1, 5], [0.0, 1.0]), width=50.0, places=None)
+    np.testing.assert_array_equal((lower, upper), alike[:2])
+    # One round: δ(0) is 1/2.
+    assert lower[0, 0, 0] <= math.log(0.5) <= upper[0, 0, 0]
