@@ -16,6 +16,7 @@ from pbdist.pld.gaussian import gaussian_ratio
 from pbdist.pld.given_width import given_places
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
+from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import serves
 from pbdist.types import Direction
 
@@ -29,6 +30,8 @@ _SECONDS_PER_PLACE, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 _SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
 #: What few frequencies do so soon, seconds, no ladder does.
 _SOON = 0.02
+#: Of exact transforms: bytes of a frequency, with all that is computed for it; and of what may be left to a ladder.
+_BYTES_PER_FREQUENCY, _LEAST_BYTES = 1500, 150_000_000
 #: Bytes of a place of a ladder, and of a leaf.
 _BYTES_PER_PLACE, _BYTES_PER_LEAF_PLACE = 600, 500
 
@@ -69,6 +72,11 @@ def table_cost(question: Question, *, width: float | None, places: int | None, k
         return ladder_cost(question, rows)
     if gaussian_ratio(question.counts) is not None:
         return Cost(0.0, 0)
+    if has_transforms(question):
+        smoothing = Smoothing(question)
+        told = [smoothing.seconds(row) for row in rows]
+        frequencies = max(number for _, number in told)
+        return Cost(sum(seconds for seconds, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
     few, ladder = chosen_rows(question, rows)
     costs = [cost for row in few if (cost := frequency_cost(question, row)) is not None]
     return sum(costs, ladder_cost(question, ladder) if ladder else Cost(0.0, 0))

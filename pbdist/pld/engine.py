@@ -17,7 +17,9 @@ from pbdist.pld.many_rounds import many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON
 from pbdist.pld.revealed import log_revealed_mass
+from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import ladder_bounds
+from pbdist.progress import report
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["LEAST_FLOOR", "TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
@@ -140,6 +142,7 @@ class _Table:
         self._revealed()
         below = bounds_below_floor(self.question)
         self.take(range(self.question.rounds.size), np.full_like(below, -np.inf), below)
+        self._smoothed(self._missed_rows())
         rows = self._missed_rows()
         if not rows:
             return
@@ -167,6 +170,19 @@ class _Table:
         masses = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
         lower = np.broadcast_to(np.stack(masses)[..., None], self.log_lower.shape)
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
+
+    def _smoothed(self, rows: Sequence[int]) -> None:
+        """Bound rows by exact transforms, where all pairs have one."""
+        question = self.question
+        if not rows or not has_transforms(question):
+            return
+        smoothing = Smoothing(question)
+        for row in rows:
+            lower, upper = smoothing.row(row)
+            self.take([row], lower[:, None], upper[:, None])
+            report("by transforms, r =", int(question.rounds[row]), question.top)
+        if math.isfinite(smoothing.width):
+            self.widths.append(smoothing.width)
 
     def _few_frequencies(self, rows: Sequence[int]) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""

@@ -20,6 +20,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.reading import lower_deltas, upper_deltas
 from pbdist.pld.revealed import log_revealed_mass
+from pbdist.pld.smoothed import Smoothing, guessed_epsilon, has_transforms
 from pbdist.pld.state import PairState
 from pbdist.pld.table import climbed, serves
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -40,8 +41,8 @@ _LEAST_DELTA = 1e-120
 _FINEST, _COARSEST = 2e-6, 1e-2
 #: Largest ε of each rough look.
 _LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
-#: How far from the guess few frequencies are read, as a factor.
-_APART = 1.25
+#: How far from the guess few frequencies are read, and exact transforms: as a factor.
+_APART, _FARTHER = 1.25, 16.0
 
 #: Logarithms of a lower and of an upper bound on the larger δ of some directions at every ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -121,6 +122,8 @@ class _Search:
         revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
         if max(revealed) > self._unmet:
             return LARGEST_EPSILON, math.inf
+        if self._by_transforms():
+            return self._low, self._high
         guess, slope = self._guess()
         question = self._question(guess, slope)
         few = guess > 0.0 and frequency_cost(question, 0) is not None
@@ -177,28 +180,57 @@ class _Search:
 
         self._read(reader, 0.0, LARGEST_EPSILON)
 
+    def _by_transforms(self) -> bool:
+        """Read ε off exact transforms, where all pairs have one; whether it is known as well as is wanted."""
+        question = self._question(1.0, -1.0)
+        if not has_transforms(question):
+            return False
+        found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
+        if found is None:
+            return False
+        return self._closer(
+            *found, lambda asked, finer: Smoothing(asked, finer=finer).reader(self._directions), farther=_FARTHER
+        )
+
     def _by_frequencies(self, guess: float, slope: float) -> None:
+        self._closer(guess, slope, point_reader)
+
+    def _closer(
+        self,
+        guess: float,
+        slope: float,
+        reader_of: Callable[[Question, float], _Reader | None],
+        *,
+        farther: float = 1.0,
+    ) -> bool:
+        """Read around ever better guesses, with ever finer bounds; whether ε is known as well as is wanted.
+
+        Where a crossing is not found near the guess it is looked for as many times `farther` away.
+        """
         finer = 1.0
         for _ in range(2 * _PASSES):
-            reader = point_reader(self._question(guess, slope), finer)
+            reader = reader_of(self._question(guess, slope), finer)
             if reader is None:
-                return
+                return False
             before = self._low, self._high
             self._read(reader, guess / _APART, guess * _APART)
+            if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
+                self._read(reader, guess / farther, guess * farther)
             if self._done:
-                return
+                return True
             low, high = self._low, self._high
             if not 0.0 < low <= high < math.inf:
                 # A guess far off is moved to where the crossing must be.
                 if (low, high) == before or (low == 0.0) == (high == math.inf):
-                    return
+                    return False
                 guess = high if low == 0.0 else low
                 continue
             width = high - low
             if before[1] - before[0] <= 1.1 * width:
-                return
+                return False
             guess = 0.5 * (low + high)
             finer *= min(max(math.sqrt(_GOAL * self._aim * high / width), _MOST), _LEAST)
+        return False
 
     def _by_ladder(self, guess: float, slope: float) -> None:
         """Climb ladders, each finer than the one before, where they serve."""

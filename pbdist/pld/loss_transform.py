@@ -1,0 +1,347 @@
+r"""The transform of a subsampled Gaussian's losses, χ(w) = E_B e^{w loss}, with a bound on its error.
+
+With noise of deviation 1, y its outcome, and μ the sensitivity in deviations, the likelihood ratio A / B is
+C = 1 - q + q e^V, V = μ y - μ²/2. With X = ln(C / (1-q)) >= 0, the excess of a loss over the smallest one,
+
+    χ(w) = (1-q)^w (1 + G(w)),   G(w) = ∫ (e^{wX} - 1) e^{-y²/2} dy / √(2π),
+
+where G is as small as sampling is rare, so that powers of 1 + G are known well. It is computed on a line y + i a of the
+complex plane, where e^{itX} decays, by the trapezoidal rule; that is a sum of exponentials of t, which is interpolated
+between Chebyshev points. Section 13 of ``docs/pld.md`` proves the errors.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.types import BoolArray, ComplexArray, FloatArray
+
+__all__ = ["LossTransform", "TransformLine"]
+
+_U = UNIT_ROUNDOFF
+#: Largest Im V on any line that is used, and the largest Im y.
+_WIDEST_ANGLE, _WIDEST_STRIP = 2.7, 3.0
+#: Nats by which a trapezoidal rule falls below what is summed, and outcomes looked at beyond all modes, in deviations.
+_QUADRATURE, _REACH = 42.0, 10.0
+#: What steep tilts may add to the bound on the strip, nats.
+_STEEP = 8.0
+#: Terms that are left out, relative to all.
+_LEFT_OUT = 1e-20
+#: Degree of an interpolation; panels: the first one's width, and that of later ones relative to where they begin and
+#: to the one before; what is tried where a panel is too wide.
+_DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.6, 1.25, 0.7
+#: Ellipses that are tried.
+_ELLIPSES = np.array([1.6, 2.2, 3.0, 4.5, 7.0])
+#: Interpolations are as good as that, relative to the sizes of all terms; no panel is narrower than twice this.
+_INTERPOLATION, _NARROWEST = 1e-14, 1e-3
+#: What e^{wX} has fallen to where it is left out, nats.
+_FALLEN = -54.0
+#: No frequency exceeds this.
+_LARGEST_FREQUENCY = 1e8
+#: Where q e^V / (1-q) exceeds e to this, it is C / (1-q) but for a small part.
+_LARGE = 30.0
+#: `log_real` is known to this, times 1 + |w|.
+_REAL_ERROR = 1e-11
+
+
+@dataclass(frozen=True)
+class LossTransform:
+    """χ of one pair.
+
+    Attributes
+    ----------
+    ratio : float
+        μ: sensitivity / scale, above 0.
+    rate : float
+        q, above 0 and below 1.
+    """
+
+    ratio: float
+    rate: float
+
+    @property
+    def smallest_loss(self) -> float:
+        """ln(1 - q), nats."""
+        return math.log1p(-self.rate)
+
+    def log_real(self, exponents: FloatArray) -> FloatArray:
+        r"""Return ln χ at some real exponents, to 10^-11 (1 + \|w\|) and 64u (μ w)²."""
+        step, low, high = self.rule(exponents, shifted=False)
+        y: FloatArray = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1).astype(np.float64)
+        excess, _, _ = self.excess(y, 0.0)
+        exponent = np.multiply.outer(exponents, excess) - 0.5 * y * y
+        most = exponent.max(axis=-1)
+        total = np.exp(exponent - most[..., None]).sum(axis=-1)
+        result: FloatArray = most + np.log(total * (step / math.sqrt(2.0 * math.pi))) + exponents * self.smallest_loss
+        return result
+
+    def line(self, exponent: float) -> "TransformLine":
+        """Prepare χ on a line Re w = `exponent`."""
+        return TransformLine(self, exponent)
+
+    def excess(self, y: FloatArray, above: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return real and imaginary part of X at y + i `above`, and a bound on its error; no angle exceeds π/2."""
+        odds = math.log(self.rate) - self.smallest_loss
+        real = (self.ratio * y - 0.5 * self.ratio * self.ratio) + odds
+        angle = self.ratio * above
+        large = real > _LARGE
+        # ln(1 + E) for E = e^{real + i angle}, and real + i angle + ln(1 + 1 / E) where E is large.
+        size = np.exp(np.where(large, -real, real))
+        cosine, sine = math.cos(angle), math.sin(angle)
+        modulus = 0.5 * np.log1p(size * (2.0 * cosine + size))
+        turn = np.arctan2(size * sine, 1.0 + size * cosine)
+        part = np.where(large, 1.0, size / np.hypot(1.0 + size * cosine, size * sine))
+        excess, turned = np.where(large, real + modulus, modulus), np.where(large, angle - turn, turn)
+        off = 8.0 * (np.abs(real) + abs(odds) + self.ratio * (self.ratio + np.abs(y)) + angle) + 16.0
+        return excess, turned, _U * (part * off + 8.0 * (excess + turned))
+
+    def rule(self, exponents: FloatArray, *, shifted: bool) -> tuple[float, float, float]:
+        """Return the step of a trapezoidal rule that serves all exponents, and where to begin and to end."""
+        least = float(exponents.min())
+        strip = self.strip(least)
+        half = 0.5 * strip if shifted else strip
+        step = 2.0 * math.pi * half / (_QUADRATURE + 0.5 * strip * strip + _STEEP)
+        return step, self.lowest_mode(least) - _REACH, max(float(exponents.max()), 0.0) * self.ratio + _REACH
+
+    def strip(self, least: float) -> float:
+        """Largest Im y of the strip that is used, for exponents of at least `least`."""
+        angle = _WIDEST_ANGLE if least >= 0.0 else min(_WIDEST_ANGLE, math.sqrt(6.0 * _STEEP / -least))
+        return min(_WIDEST_STRIP, angle / self.ratio)
+
+    def lowest_mode(self, exponent: float) -> float:
+        """Return an outcome with no mode of C^ρ e^{-y²/2} below it."""
+        if exponent >= 0.0:
+            return 0.0
+        # -y = |ρ| μ p(y), of which the left side falls and the right one rises.
+        low, high = exponent * self.ratio, 0.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            if -middle > -exponent * self.ratio * self.sampled(middle):
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def sampled(self, y: float) -> float:
+        """Return with what probability q e^V / C the record was sampled, at a real outcome."""
+        odds = self.ratio * y - 0.5 * self.ratio * self.ratio + math.log(self.rate) - self.smallest_loss
+        return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
+
+
+class TransformLine:
+    """χ(ρ + it) for t >= 0 on one line Re w = ρ, all relative to e^{log_scale}.
+
+    Parameters
+    ----------
+    transform : LossTransform
+    exponent : float
+        ρ.
+    """
+
+    def __init__(self, transform: LossTransform, exponent: float) -> None:
+        self._exponent = exponent
+        step, low, high = transform.rule(np.array([exponent]), shifted=True)
+        strip = transform.strip(exponent)
+        above = 0.5 * strip
+        y: FloatArray = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1).astype(np.float64)
+        excess, turn, error = transform.excess(y, above)
+        least = exponent * transform.smallest_loss
+        whole = float(transform.log_real(np.array([exponent]))[0]) - least
+        #: Whether all of 1 + G is summed, relative to its value at t = 0, instead of G alone, where that is small.
+        self._direct = abs(whole) > 1.0
+        self._scale = whole if self._direct else 0.0
+        self.log_scale = least + self._scale
+        #: ln(1 - q), by which the phase turns.
+        self.smallest_loss = transform.smallest_loss
+        rounded = _REAL_ERROR * (1.0 + abs(exponent)) + 64.0 * _U * (transform.ratio * exponent) ** 2
+        self._log_largest = whole - self._scale + rounded
+        log_normal = 0.5 * (above * above - y * y) + math.log(step / math.sqrt(2.0 * math.pi))
+        real = exponent * excess
+        self._every_turn, self._weight = turn, np.exp(log_normal + real - self._scale)
+        sizes = self._sizes(log_normal, real, (abs(exponent) + _LARGEST_FREQUENCY) * np.hypot(excess, turn))
+        kept = sizes > _LEFT_OUT * sizes.max()
+        edge = 2.0 * float(self._weight[0] + self._weight[-1] + np.exp(log_normal[0]) + np.exp(log_normal[-1]))
+        beyond = _beyond(transform, exponent, float(y[0]), step)
+        lost = float(sizes[~kept].sum()) + edge * beyond if math.isfinite(beyond) else math.inf
+        self._excess, self._turn, self._log_normal = excess[kept], turn[kept], log_normal[kept]
+        self._phase = -above * y[kept]
+        # Of the masses, and their phases; of X; sums are by pairs, of blocks of 128.
+        self._error = _U * (3.0 * (y[kept] ** 2 + above**2 + np.abs(self._phase)) + 4.0 * abs(self._scale) + 48.0)
+        self._error += _U * self._excess.size / 128.0
+        self._move = error[kept] + 4.0 * _U * (self._excess + self._turn)
+        steep = min(exponent, 0.0) * math.log(math.cos(0.5 * transform.ratio * strip))
+        # On the strip |C|^ρ <= (1 - q + q e^Re V)^ρ cos(angle / 2)^min(ρ, 0), and e^{itX} is at most 1; 1 + G is at
+        # most e as it is scaled, and 1 is summed besides or not.
+        quadrature = math.exp(0.5 * strip * strip) * (3.0 * math.exp(steep) + 1.0) / math.expm1(math.pi * strip / step)
+        #: What every value is off by, but for interpolation and rounding.
+        self._constant_error = (2.02 * quadrature + lost) * (1.0 + 1e-6)
+        self._panels: list[_Panel] = []
+
+    def log_largest(self, t: float) -> float:
+        r"""Return an upper bound on ln \|χ\| for all frequencies from t on, relative to e^{log_scale}."""
+        terms = float(np.dot(self._weight, np.exp(-t * self._every_turn))) * (1.0 + 1e-9) + self._constant_error
+        # It is nowhere larger than at t = 0.
+        return min(math.log(terms), self._log_largest)
+
+    def log_fall(self, t: float) -> float:
+        r"""Return by how much ln \|χ\| is at least less than at t = 0, for all frequencies from t on; not a bound."""
+        return self.log_largest(t) - self._log_largest
+
+    def logarithms(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
+        """Return ln χ at t = spacing × 0, 1, .. number - 1, but for its phase t ln(1 - q).
+
+        Besides, numbers x with e^x - 1 a bound on the relative error of χ.
+        """
+        values, errors = self._values(spacing, number)
+        if self._direct:
+            absolute = np.maximum(np.abs(values), 1e-300)
+            result = np.log(np.where(absolute > 1e-300, values, 1e-300))
+            errors = errors + 8.0 * _U * absolute
+        else:
+            square = np.abs(values) ** 2
+            inner = np.maximum(2.0 * values.real + square, -1.0 + 1e-16)
+            result = 0.5 * np.log1p(inner) + 1j * np.arctan2(values.imag, 1.0 + values.real)
+            absolute = np.exp(result.real)
+            errors = errors + 8.0 * _U * np.sqrt(square) * (1.0 + np.sqrt(square)) / absolute
+        return result, np.log1p(errors / absolute) + 8.0 * _U * np.abs(result)
+
+    def _values(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
+        t = spacing * np.arange(number)
+        self._extend(float(t[-1]))
+        where = np.searchsorted(np.array([panel.end for panel in self._panels[:-1]]), t)
+        middles, halves, centres, errors = np.array(
+            [(panel.middle, panel.half, panel.centre, panel.error) for panel in self._panels]
+        ).T
+        # The difference is exact but for the first panels.
+        place = np.clip((t - middles[where]) / halves[where], -1.0, 1.0)
+        coefficients = np.array([panel.coefficients for panel in self._panels]).T
+        first = np.zeros(number, dtype=np.complex128)
+        second = np.zeros(number, dtype=np.complex128)
+        double = 2.0 * place
+        for coefficient in coefficients[:0:-1]:
+            first, second = coefficient[where] + double * first - second, first
+        result: ComplexArray = coefficients[0][where] + place * first - second
+        # The centre of a panel's losses was taken out of its phase.
+        result *= np.exp(1j * (centres[where] * t))
+        turned = 4.0 * _U * (centres[where] * t + 1.0) * np.abs(result)
+        result += np.array([panel.constant for panel in self._panels])[where]
+        return result, errors[where] + self._constant_error + turned
+
+    def _extend(self, end: float) -> None:
+        """Interpolate up to some frequency."""
+        begin = self._panels[-1].end if self._panels else 0.0
+        while begin <= end:
+            width = max(_FIRST_PANEL, _GROWTH * begin)
+            if self._panels:
+                width = min(width, _WIDER * 2.0 * self._panels[-1].half)
+            while True:
+                panel = self._panel(begin + 0.5 * width, 0.5 * width)
+                if panel is not None:
+                    break
+                width *= _NARROWER
+            self._panels.append(panel)
+            begin = panel.end
+
+    def _panel(self, middle: float, half: float) -> "_Panel | None":
+        begin, end, exponent = middle - half, middle + half, self._exponent
+        # Where e^{wX} has fallen to nothing its term is the mass, less than 0, or none.
+        fallen = self._log_normal + exponent * self._excess - begin * self._turn < _FALLEN + self._scale
+        constant, gone, off = 0j, 0.0, math.exp(_FALLEN) * float(np.count_nonzero(fallen))
+        if not self._direct:
+            lost = np.exp(self._log_normal[fallen] + 1j * self._phase[fallen])
+            constant, gone = -complex(np.sum(lost)), float(np.sum(np.abs(lost)))
+            off += float(np.dot(np.abs(lost), self._error[fallen]))
+        if fallen.all():
+            return _Panel(middle, half, 0.0, constant, np.zeros(_DEGREE + 1, dtype=np.complex128), off)
+        excess, turn, log_normal = self._excess[~fallen], self._turn[~fallen], self._log_normal[~fallen]
+        modulus, real = np.hypot(excess, turn), exponent * excess - begin * turn
+        sizes = self._sizes(log_normal, real, (abs(exponent) + end) * modulus)
+        seen = excess[sizes >= 1e-12 * sizes.max()]
+        centre = 0.5 * float(seen.max() + (seen.min() if self._direct else 0.0))
+        # On an ellipse of frequencies u + iv, w = ρ - v + iu, and e^{it centre} is at most e^{|v| centre}.
+        outer, inner = 0.5 * (_ELLIPSES + 1.0 / _ELLIPSES) * half, 0.5 * (_ELLIPSES - 1.0 / _ELLIPSES) * half
+        sums = np.zeros(_ELLIPSES.size)
+        for sign in (-1.0, 1.0):
+            # e^{wX} e^{-it centre} and the term 1 × e^{-it centre}.
+            growth = np.multiply.outer(exponent + sign * inner, excess) - np.multiply.outer(middle - outer, turn)
+            wide = (abs(exponent) + inner + middle + outer)[:, None] * modulus
+            shifted = log_normal - (sign * inner * centre)[:, None]
+            sums = np.maximum(sums, self._sizes(shifted, growth, wide).sum(axis=1))
+        bounds = 4.0 * sums * _ELLIPSES ** (-float(_DEGREE)) / (_ELLIPSES - 1.0)
+        best, total = float(bounds.min()), float(sizes.sum()) + gone
+        if best > _INTERPOLATION * total and half > _NARROWEST:
+            return None
+        points = middle + half * _CHEBYSHEV
+        values = self._terms(points, ~fallen) * np.exp(-1j * centre * points)
+        coefficients = _TO_COEFFICIENTS @ values
+        # Of X, by e^z dz, and of everything else.
+        grown = np.exp(log_normal + (real if self._direct else np.maximum(real, 0.0)) - self._scale)
+        rounding = float(np.dot(grown, (abs(exponent) + end) * self._move[~fallen]))
+        rounding += float(np.dot(sizes, self._error[~fallen])) + 4.0 * _U * total * (end * centre + 1.0)
+        # Each step of Clenshaw's recurrence is off by at most 8u of its terms, which grows at most as U_k does; and
+        # where in a panel a frequency lies is off by 4u.
+        parts, degree = np.abs(coefficients), np.arange(_DEGREE + 1.0)
+        stable = _U * float(np.dot(parts, 1.5 * (degree + 2.0) ** 3 + 4.0 * degree**2))
+        error = (best + _LEBESGUE * rounding + off + stable) * 1.01
+        return _Panel(middle, half, centre, constant, coefficients, error)
+
+    def _sizes(self, log_normal: FloatArray, real: FloatArray, modulus: FloatArray) -> FloatArray:
+        """Bound all terms: |e^z - 1| <= 2 min(|z|, 1) e^max(Re z, 0), or e^Re z where all of 1 + G is summed."""
+        if self._direct:
+            return np.asarray(np.exp(np.minimum(log_normal + real - self._scale, 600.0)))
+        exponents = np.minimum(log_normal + np.maximum(real, 0.0), 600.0)
+        return np.asarray(2.0 * np.minimum(modulus, 1.0) * np.exp(exponents))
+
+    def _terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
+        """Sum some terms at some frequencies."""
+        excess, turn = self._excess[chosen], self._turn[chosen]
+        real = self._exponent * excess - np.multiply.outer(t, turn)
+        phase = self._exponent * turn + np.multiply.outer(t, excess)
+        log_normal, turned = self._log_normal[chosen], self._phase[chosen]
+        if self._direct:
+            return np.asarray(np.sum(np.exp(log_normal + real - self._scale + 1j * (phase + turned)), axis=1))
+        growth, half = np.expm1(real), np.sin(0.5 * phase)
+        terms = np.empty(real.shape, dtype=np.complex128)
+        terms.real = growth * np.cos(phase) - 2.0 * half * half
+        terms.imag = (growth + 1.0) * np.sin(phase)
+        return np.asarray(np.sum(terms * np.exp(log_normal + 1j * turned), axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    middle: float
+    half: float
+    centre: float
+    constant: complex
+    coefficients: ComplexArray
+    error: float
+
+    @property
+    def end(self) -> float:
+        return self.middle + self.half
+
+
+def _beyond(transform: LossTransform, exponent: float, first: float, step: float) -> float:
+    """All terms beyond both ends, relative to the outermost ones.
+
+    The logarithm of a term changes by -y + ρ μ Re p, p = q e^V / C, and 0 <= Re p <= 1 as no angle exceeds π/2: above
+    all modes it falls by at least the reach. Below the first outcome so it does, too, where Re p is at most its real
+    value, which rises with y: as soon as q e^V <= 1 - q.
+    """
+    probability = transform.sampled(first)
+    slope = _REACH
+    if exponent < 0.0:
+        slope = min(slope, -first + exponent * transform.ratio * probability)
+        if probability > 0.5 or slope < 0.5 * _REACH:
+            return math.inf
+    return 1.0 / -math.expm1(-step * slope)
+
+
+_ANGLES = math.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1)
+_CHEBYSHEV = np.cos(_ANGLES)
+_TO_COEFFICIENTS = 2.0 / (_DEGREE + 1) * np.cos(np.multiply.outer(np.arange(_DEGREE + 1), _ANGLES))
+_TO_COEFFICIENTS[0] *= 0.5
+#: Of Chebyshev points of the first kind: at most 2/π ln(n + 1) + 1 (Rivlin).
+_LEBESGUE = 2.0 / math.pi * math.log(_DEGREE + 1) + 1.0

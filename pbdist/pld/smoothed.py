@@ -1,0 +1,276 @@
+"""Rows of a table by exact transforms of losses: which tilts, how little smoothing, which period. Nothing is a bound.
+
+The bounds are those of `smoothing`; here is chosen with what, from measured brackets.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from pbdist.pld.question import Question
+from pbdist.pld.smoothing import Rounds, Smoothed, SmoothedBounds, Tilts, rounds_of
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = ["Smoothing", "guessed_epsilon", "has_transforms"]
+
+#: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
+_PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
+#: By how much the ratio shrinks at least and at most.
+_LEAST, _MOST = 0.8, 0.08
+#: (1 + c) / 2 of the smoothing: its bracket is so many times s² τ (τ + 1).
+_BRACKET = 1.25
+#: About what bounds are off by with the best tilt.
+_ROUNDING = 3e-10
+#: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed.
+_LEAST_EXCESS, _MOST_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
+#: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
+_GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
+#: Frequencies of one pass, at most.
+_MOST_FREQUENCIES = 1 << 19
+#: A bracket that is no smaller than this part of the one before will not become small.
+_HOPELESS = 0.9
+#: Points of a look for an ε, and looks.
+_POINTS, _LOOKS = 17, 5
+#: Frequencies of a period and a ratio; seconds of a tilt, and of a frequency, and by how much more for each ε.
+_PER_PERIOD, _SECONDS_PER_TILT, _SECONDS_PER_FREQUENCY, _PER_POINT = 1.4, 1.2e-2, 1.5e-6, 0.03
+
+#: Logarithms of lower and upper bounds on δ at some ε.
+Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+def has_transforms(question: Question) -> bool:
+    """Whether all pairs have a transform."""
+    return rounds_of(question.counts, Direction.A_TO_B) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """ε that are served by one tilt."""
+
+    tilt: float
+    columns: IntArray
+    log_delta: FloatArray
+
+
+class Smoothing:
+    """Bounds by transforms for the rows of a table.
+
+    Parameters
+    ----------
+    question : Question
+        Of pairs that have transforms.
+    finer : float, optional
+        By what factor less to smooth than seems to do.
+    """
+
+    def __init__(self, question: Question, *, finer: float = 1.0) -> None:
+        self._question, self._part = question, finer
+        self._sides: dict[Direction, tuple[Rounds, Tilts]] = {}
+        for direction in question.directions:
+            rounds = rounds_of(question.counts, direction)
+            if rounds is not None:
+                self._sides[direction] = rounds, Tilts.of(rounds, question.top, question.largest)
+        #: The smallest ratio that was used.
+        self.width = math.inf
+        self._log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
+
+    def sides(self, row: int) -> list[tuple[Direction, Smoothed]]:
+        """All directions of a row, the one whose δ seems to be larger first."""
+        number, epsilon = int(self._question.rounds[row]), self._question.epsilon
+        sides = [(direction, Smoothed(rounds, number, tilts)) for direction, (rounds, tilts) in self._sides.items()]
+        return sorted(sides, key=lambda side: -float(np.sum(side[1].saddle(epsilon)[1])))
+
+    def seconds(self, row: int) -> tuple[float, float]:
+        """Return about what a row takes on one core, and the number of frequencies of its largest part."""
+        question = self._question
+        total, largest = 0.0, 0.0
+        for _, side in self.sides(row):
+            wanted = side.chernoff(question.epsilon) > self._log_floor
+            wanted &= side.nearly_all(question.epsilon) < -question.tolerance
+            for group in self._groups(side, np.flatnonzero(wanted), _MOST_EXCESS):
+                epsilon = question.epsilon[group.columns]
+                period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)
+                number = _PER_PERIOD * period / self._first_ratio(side, epsilon)
+                if number <= _MOST_FREQUENCIES:
+                    points = 1.0 + _PER_POINT * epsilon.size
+                    total += _SECONDS_PER_TILT + _SECONDS_PER_FREQUENCY * number * points
+                    largest = max(largest, number)
+        return total, largest
+
+    def _first_ratio(self, side: Smoothed, epsilon: FloatArray) -> float:
+        steepest = float(side.saddle(epsilon)[0].max())
+        return self._part * math.sqrt(_FIRST_AIM * self._question.tolerance / (_BRACKET * steepest * (steepest + 1.0)))
+
+    def row(self, row: int) -> tuple[FloatArray, FloatArray]:
+        """Bound ln δ of one row, shape (2, E) each."""
+        question = self._question
+        shape = (2, question.epsilon.size)
+        lower, upper = np.full(shape, -np.inf), np.zeros(shape)
+        known = np.full(question.epsilon.size, -np.inf)
+        for direction, side in self.sides(row):
+            axis = list(Direction).index(direction)
+            own = known if question.together else np.full(known.size, -np.inf)
+            lower[axis], upper[axis] = self._side(side, own)
+            known = np.maximum(known, lower[axis])
+        if question.symmetric:
+            lower[1], upper[1] = lower[0], upper[0]
+        return lower, upper
+
+    def _side(self, side: Smoothed, known: FloatArray) -> tuple[FloatArray, FloatArray]:
+        question = self._question
+        lower, upper = side.nearly_all(question.epsilon), side.chernoff(question.epsilon)
+        met = math.log1p(question.tolerance)
+        excess = math.log(0.1 * question.tolerance / _ROUNDING)
+        hopeless = np.zeros(upper.size, dtype=bool)
+        for most in (min(max(excess, _LEAST_EXCESS), _MOST_EXCESS), _CAREFUL_EXCESS):
+            wanted = (upper > self._log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
+            for group in self._groups(side, np.flatnonzero(wanted), most):
+                columns = group.columns
+                for bounds, found_lower, found_upper in self._passes(side, group, most, known[columns]):
+                    # The best tilt's rounding is less by what that one's has in excess.
+                    least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
+                    hopeless[columns] = least > question.tolerance
+                    lower[columns] = np.maximum(lower[columns], found_lower)
+                    upper[columns] = np.minimum(upper[columns], found_upper)
+        return lower, upper
+
+    def _groups(self, side: Smoothed, columns: IntArray, most: float) -> Iterator[_Group]:
+        """Cover ε by as few tilts as keep the rounding below the tolerance."""
+        question = self._question
+        if columns.size == 0:
+            return
+        tilt, log_delta = side.saddle(question.epsilon[columns])
+        left = np.argsort(tilt, kind="stable")
+        while left.size:
+            # As far as the tilt of the first one serves, and then as far as that one's.
+            reached = left[side.excess(question.epsilon[columns[left]], float(tilt[left[0]])) <= most]
+            middle = side.gentler(float(tilt[reached[-1]] if reached.size else tilt[left[0]]))
+            served = side.excess(question.epsilon[columns[left]], middle) <= most
+            served[0] = True
+            chosen = left[served]
+            yield _Group(middle, columns[chosen], log_delta[chosen])
+            left = left[~served]
+
+    def _gentle(self, side: Smoothed, group: _Group, most: float, epsilon: FloatArray) -> float:
+        """Return a less steep tilt if its period is much shorter: where rare large losses count as much as many."""
+        best, tilt = math.inf, group.tilt
+        most = max(most, _GENTLE_EXCESS)
+        for part in _GENTLER:
+            chosen = side.gentler(part * group.tilt)
+            if part < 1.0 and np.any(side.excess(epsilon, chosen) > most):
+                break
+            period = side.period(epsilon, group.log_delta, chosen, self._question.tolerance)
+            if period < 0.7 * best:
+                best, tilt = period, chosen
+        return tilt
+
+    def _passes(
+        self, side: Smoothed, group: _Group, most: float, known: FloatArray
+    ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
+        """Yield bounds with a tilt that costs less, and with the group's own where they do not meet."""
+        question = self._question
+        epsilon, tolerance = question.epsilon[group.columns], question.tolerance
+        upper = np.zeros(epsilon.size)
+        for tilt in dict.fromkeys((self._gentle(side, group, most, epsilon), group.tilt)):
+            for bounds, lower, upper in self._finer(side, group, tilt, known):
+                yield bounds, lower, upper
+                known = np.maximum(known, lower)
+            if not np.any((upper > self._log_floor) & (upper > known + math.log1p(tolerance))):
+                return
+
+    def _finer(
+        self, side: Smoothed, group: _Group, tilt: float, known: FloatArray
+    ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
+        """Yield ever better bounds, until they meet or will not."""
+        question = self._question
+        epsilon, tolerance = question.epsilon[group.columns], question.tolerance
+        ratio = self._first_ratio(side, epsilon)
+        log_delta, before = group.log_delta, math.inf
+        for _ in range(_PASSES):
+            period = side.period(epsilon, log_delta, tilt, tolerance)
+            if side.size(tilt, ratio, period) > _MOST_FREQUENCIES:
+                return
+            self.width = min(self.width, ratio)
+            bounds = side.at(tilt, ratio, period)
+            lower, upper = bounds.bounds(epsilon)
+            yield bounds, lower, upper
+            judged = np.maximum(known, lower)
+            # Less smoothing does not help where rounding alone takes the tolerance.
+            missed = (upper > self._log_floor) & (upper > judged + math.log1p(tolerance))
+            missed &= bounds.rounding < 0.8 * tolerance
+            if not missed.any():
+                return
+            with np.errstate(over="ignore"):
+                bracket = float(np.max(np.expm1(np.minimum(upper - judged, 50.0)[missed])))
+            if bracket > _HOPELESS * before:
+                return
+            better = np.where(np.isfinite(lower), lower, upper - 3.0)
+            moved = bool(np.any(better < log_delta - 1.0))
+            log_delta = np.minimum(log_delta, better)
+            # What comes from other periods is not mended by less smoothing.
+            if not moved:
+                before = bracket
+            ratio *= min(max(math.sqrt(_AIM * tolerance / bracket), _MOST), 1.0 if moved else _LEAST)
+
+    def reader(self, directions: Collection[Direction]) -> Reader | None:
+        """Return a function that bounds the larger ln δ of some directions, close near the only point of the question.
+
+        None where too many frequencies were needed.
+        """
+        readers: list[Reader] = []
+        for direction, side in self.sides(0):
+            if direction not in directions and not self._question.symmetric:
+                continue
+            if readers and side.chernoff(self._question.epsilon)[0] < self._log_floor:
+                # It is too small to matter.
+                readers.append(partial(_from_above, side))
+                continue
+            best: SmoothedBounds | None = None
+            least = math.inf
+            for group in self._groups(side, np.arange(1), _MOST_EXCESS):
+                for bounds, lower, upper in self._passes(side, group, _MOST_EXCESS, np.full(1, -np.inf)):
+                    if best is None or upper[0] - lower[0] < least:
+                        best, least = bounds, float(upper[0] - lower[0])
+            if best is None:
+                return None
+            readers.append(best.bounds)
+
+        def read(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+            found = [each(epsilon) for each in readers]
+            return np.max([each[0] for each in found], axis=0), np.max([each[1] for each in found], axis=0)
+
+        return read
+
+
+def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.full(epsilon.size, -np.inf), side.chernoff(epsilon)
+
+
+def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[float, float] | None:
+    """Return about the ε that meets δ in all directions, and the slope of ln δ there; None beyond `largest`."""
+    number, wanted = int(question.rounds[0]), math.log(delta)
+    best = 0.0, -1.0
+    for direction in question.directions:
+        rounds = rounds_of(question.counts, direction)
+        if rounds is None:
+            return None
+        end = 1.0
+        while True:
+            side = Smoothed(rounds, number, Tilts.of(rounds, number, end))
+            if side.saddle(np.array([end]))[1][0] < wanted:
+                break
+            end *= 4.0
+            if end > largest:
+                return None
+        low = 0.0
+        for _ in range(_LOOKS):
+            points = np.linspace(low, end, _POINTS)
+            met = side.saddle(points)[1] < wanted
+            first = int(np.argmax(met))
+            low, end = float(points[max(first - 1, 0)]), float(points[first])
+        if end > best[0]:
+            best = end, -max(float(side.saddle(np.array([end]))[0][0]), 1e-3)
+    return best

@@ -1,0 +1,160 @@
+"""Bounds by exact transforms: any tilt, ratio and period gives bounds; against closed forms and integrals."""
+
+import math
+import random
+from collections.abc import Sequence
+
+import mpmath
+import numpy as np
+import pytest
+
+from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, Reversed, SubsampledGaussian
+from pbdist.pld.question import Question
+from pbdist.pld.smoothed import Smoothing, has_transforms
+from pbdist.pld.smoothing import Smoothed, Tilts, rounds_of
+from pbdist.types import Direction
+
+
+def tail(x: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+
+def single(ratio: float, rate: float, epsilon: mpmath.mpf, direction: Direction) -> mpmath.mpf:
+    """δ of one round in closed form, for any real ε."""
+    mu, q, growth = mpmath.mpf(ratio), mpmath.mpf(rate), mpmath.exp(epsilon)
+    if direction is Direction.A_TO_B:
+        odds = (growth - 1 + q) / q
+        if odds <= 0:
+            return 1 - growth
+        y = mpmath.log(odds) / mu + mu / 2
+        return (1 - q - growth) * tail(y) + q * tail(y - mu)
+    odds = (1 / growth - 1 + q) / q
+    if odds <= 0:
+        return mpmath.mpf(0)
+    y = mpmath.log(odds) / mu + mu / 2
+    return tail(-y) * (1 - growth * (1 - q)) - growth * q * tail(mu - y)
+
+
+def double(first: tuple[float, float], second: tuple[float, float], epsilon: float, direction: Direction) -> mpmath.mpf:
+    """δ of two rounds: that of the second, at ε less the loss of the first, on the average."""
+    mu, q = mpmath.mpf(first[0]), mpmath.mpf(first[1])
+
+    def inner(y: mpmath.mpf) -> mpmath.mpf:
+        ratio = 1 + q * mpmath.expm1(mu * y - mu * mu / 2)
+        loss = mpmath.log(ratio)
+        weight = mpmath.npdf(y) * (ratio if direction is Direction.A_TO_B else 1)
+        sign = 1 if direction is Direction.A_TO_B else -1
+        return weight * single(*second, mpmath.mpf(epsilon) - sign * loss, direction)
+
+    return mpmath.quad(inner, [-12, -6, -3, -1, 0, 1, 2, 3, 4, 6, 8, 12 + float(mu)], maxdegree=7)
+
+
+def side_of(counts: dict[ElementaryPair, int], direction: Direction, rounds: int, epsilon: float) -> Smoothed:
+    found = rounds_of(counts, direction)
+    assert found is not None
+    return Smoothed(found, rounds, Tilts.of(found, rounds, epsilon))
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+@pytest.mark.parametrize("part", range(3))
+def test_any_tilt_ratio_and_period_is_sound(direction: Direction, part: int) -> None:
+    draw = random.Random(f"smoothing {part} {direction}")  # noqa: S311
+    close = 0
+    with mpmath.workdps(40):
+        for _ in range(60):
+            scale, rate = draw.choice([0.5, 0.8, 1.0, 2.0, 10.0]), 10.0 ** draw.uniform(-4.0, -0.1)
+            epsilon = np.array(sorted(10.0 ** draw.uniform(-2.5, 0.7) for _ in range(3)))
+            side = side_of({SubsampledGaussian(scale, rate): 1}, direction, 1, float(epsilon[-1]))
+            tilt = 10.0 ** draw.uniform(-2.0, 1.5)
+            period, ratio = 10.0 ** draw.uniform(-0.5, 2.0) / min(tilt, 1.0), 10.0 ** draw.uniform(-2.5, 0.0)
+            lower, upper = side.at(tilt, ratio, period).bounds(epsilon)
+            for place, asked in enumerate(epsilon.tolist()):
+                true = single(1.0 / scale, rate, mpmath.mpf(asked), direction)
+                assert true <= mpmath.exp(mpmath.mpf(float(upper[place]))), (scale, rate, asked, tilt, ratio, period)
+                assert mpmath.exp(mpmath.mpf(float(lower[place]))) <= true, (scale, rate, asked, tilt, ratio, period)
+                close += upper[place] - lower[place] < 0.1
+            chernoff, nearly = side.chernoff(epsilon), side.nearly_all(epsilon)
+            for place, asked in enumerate(epsilon.tolist()):
+                true = single(1.0 / scale, rate, mpmath.mpf(asked), direction)
+                assert mpmath.exp(float(nearly[place])) <= true <= mpmath.exp(float(chernoff[place]))
+    # Bounds that say nothing would not tell.
+    assert close >= 3
+
+
+CASES: Sequence[tuple[dict[ElementaryPair, int], tuple[float, float], tuple[float, float]]] = [
+    ({SubsampledGaussian(1.0, 0.01): 2}, (1.0, 0.01), (1.0, 0.01)),
+    ({SubsampledGaussian(0.6, 0.002): 1, SubsampledGaussian(2.0, 0.3): 1}, (1.0 / 0.6, 0.002), (0.5, 0.3)),
+    ({SubsampledGaussian(3.0, 0.5, 2.0): 2}, (2.0 / 3.0, 0.5), (2.0 / 3.0, 0.5)),
+]
+
+
+@pytest.mark.parametrize(("counts", "first", "second"), CASES, ids=["same", "different", "sensitivity"])
+@pytest.mark.parametrize("direction", list(Direction))
+def test_two_rounds_are_bracketed_within_the_tolerance(
+    counts: dict[ElementaryPair, int], first: tuple[float, float], second: tuple[float, float], direction: Direction
+) -> None:
+    epsilon = np.array([0.01, 0.3, 1.1])
+    question = Question(counts, np.array([1]), epsilon, 1e-3, 1e-30, False)
+    lower, upper = Smoothing(question).row(0)
+    axis = list(Direction).index(direction)
+    with mpmath.workdps(30):
+        for place, asked in enumerate(epsilon.tolist()):
+            true = double(first, second, asked, direction)
+            if true < 1e-25:
+                continue
+            assert mpmath.exp(float(lower[axis, place])) <= true * (1 + mpmath.mpf(10) ** -12)
+            assert true * (1 - mpmath.mpf(10) ** -12) <= mpmath.exp(float(upper[axis, place]))
+            assert upper[axis, place] - lower[axis, place] <= math.log1p(1e-3)
+
+
+def test_a_round_and_gaussian_noise_besides() -> None:
+    """Gaussian noise counts as a pair that is sampled always."""
+    counts: dict[ElementaryPair, int] = {SubsampledGaussian(1.0, 0.1): 1, Gaussian(4.0): 1}
+    lower, upper = Smoothing(Question(counts, np.array([1]), np.array([0.2, 1.5]), 1e-3, 1e-30, False)).row(0)
+    with mpmath.workdps(30):
+        for axis, direction in enumerate(Direction):
+            for place, asked in enumerate((0.2, 1.5)):
+                true = double((1.0, 0.1), (0.25, 1.0), asked, direction)
+                assert mpmath.exp(float(lower[axis, place])) <= true <= mpmath.exp(float(upper[axis, place]))
+                assert upper[axis, place] - lower[axis, place] <= math.log1p(1e-3)
+
+
+def test_reversed_pairs_are_the_other_direction() -> None:
+    pair = SubsampledGaussian(0.8, 0.01)
+    rounds, epsilon = np.array([7, 300]), np.array([0.1, 1.0])
+    for row in (0, 1):
+        plain = Smoothing(Question({pair: 1}, rounds, epsilon, 1e-3, 1e-40, False)).row(row)
+        turned = Smoothing(Question({Reversed(pair): 1}, rounds, epsilon, 1e-3, 1e-40, False)).row(row)
+        for own, other in zip(plain, turned, strict=True):
+            np.testing.assert_array_equal(own, other[::-1])
+
+
+@pytest.mark.parametrize("ratio", [1e-4, 0.01, 0.3, 1.0])
+def test_two_smoothings_bound_from_below(ratio: float) -> None:
+    """The lemma itself, where δ with and without smoothing is known in closed form: rounds of Gaussian noise."""
+    wider = mpmath.mpf(3) / 2
+    with mpmath.workdps(50):
+        s = mpmath.mpf(ratio)
+        weight = 1 / (wider * mpmath.exp(-s * s * (wider**2 - 1) / 8) - 1)
+        for mu in (mpmath.mpf(1) / 1000, mpmath.mpf(1) / 5, mpmath.mpf(2)):
+            for epsilon in (0, mpmath.mpf(1) / 100, 1, 4):
+
+                def delta(size: mpmath.mpf, epsilon: mpmath.mpf = epsilon) -> mpmath.mpf:
+                    return mpmath.ncdf(size / 2 - epsilon / size) - mpmath.exp(epsilon) * mpmath.ncdf(
+                        -size / 2 - epsilon / size
+                    )
+
+                narrow, wide = delta(mpmath.sqrt(mu * mu + s * s)), delta(mpmath.sqrt(mu * mu + (wider * s) ** 2))
+                assert (1 + weight) * narrow - weight * wide <= delta(mu) <= narrow
+
+
+def test_others_have_no_transform() -> None:
+    for counts in ({Laplace(1.0): 1}, {SubsampledGaussian(1.0, 1.0): 1}, {Gaussian(1.0): 3}):
+        assert not has_transforms(Question(counts, np.array([1]), np.array([1.0]), 1e-3, 1e-40, False))
+
+
+def test_nearly_certain_outcomes_and_the_trivial_bound() -> None:
+    counts: dict[ElementaryPair, int] = {SubsampledGaussian(0.5, 0.05): 1}
+    lower, upper = Smoothing(Question(counts, np.array([1 << 20]), np.array([0.05, 8.0]), 1e-3, 1e-40, True)).row(0)
+    assert np.all(lower > -1e-3)
+    assert np.all(upper <= 0.0)
