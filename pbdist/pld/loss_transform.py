@@ -194,6 +194,8 @@ class TransformLine:
 
         Besides, numbers x with e^x - 1 a bound on the relative error of χ.
         """
+        if spacing * number > _LARGEST_FREQUENCY:
+            return np.zeros(number, dtype=np.complex128), np.full(number, math.inf)
         values, errors = self._values(spacing, number)
         if self._direct:
             absolute = np.maximum(np.abs(values), 1e-300)

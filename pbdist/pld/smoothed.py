@@ -18,6 +18,8 @@ __all__ = ["Smoothing", "guessed_epsilon", "has_transforms"]
 
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
 _PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
+#: No ratio is larger: from 1.6 on nothing is known from below.
+_LARGEST_RATIO = 0.5
 #: By how much the ratio shrinks at least and at most.
 _LEAST, _MOST = 0.8, 0.08
 #: (1 + c) / 2 of the smoothing: its bracket is so many times s² τ (τ + 1).
@@ -29,7 +31,7 @@ _LEAST_EXCESS, _MOST_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
 _GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
 #: Frequencies of one pass, at most.
-_MOST_FREQUENCIES = 1 << 19
+_MOST_FREQUENCIES = 1 << 17
 #: A bracket that is no smaller than this part of the one before will not become small.
 _HOPELESS = 0.9
 #: Points of a look for an ε, and looks.
@@ -102,7 +104,8 @@ class Smoothing:
 
     def _first_ratio(self, side: Smoothed, epsilon: FloatArray) -> float:
         steepest = float(side.saddle(epsilon)[0].max())
-        return self._part * math.sqrt(_FIRST_AIM * self._question.tolerance / (_BRACKET * steepest * (steepest + 1.0)))
+        ratio = math.sqrt(_FIRST_AIM * self._question.tolerance / (_BRACKET * steepest * (steepest + 1.0)))
+        return self._part * min(ratio, _LARGEST_RATIO)
 
     def row(self, row: int) -> tuple[FloatArray, FloatArray]:
         """Bound ln δ of one row, shape (2, E) each."""
@@ -132,7 +135,7 @@ class Smoothing:
                 for bounds, found_lower, found_upper in self._passes(side, group, most, known[columns]):
                     # The best tilt's rounding is less by what that one's has in excess.
                     least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
-                    hopeless[columns] = least > question.tolerance
+                    hopeless[columns] |= least > question.tolerance
                     lower[columns] = np.maximum(lower[columns], found_lower)
                     upper[columns] = np.minimum(upper[columns], found_upper)
         return lower, upper
@@ -188,7 +191,7 @@ class Smoothing:
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
         ratio = self._first_ratio(side, epsilon)
-        log_delta, before = group.log_delta, math.inf
+        log_delta, before, least = group.log_delta, math.inf, np.full(epsilon.size, np.inf)
         for _ in range(_PASSES):
             period = side.period(epsilon, log_delta, tilt, tolerance)
             if side.size(tilt, ratio, period) > _MOST_FREQUENCIES:
@@ -205,7 +208,9 @@ class Smoothing:
                 return
             with np.errstate(over="ignore"):
                 bracket = float(np.max(np.expm1(np.minimum(upper - judged, 50.0)[missed])))
-            if bracket > _HOPELESS * before:
+            fallen = bool(np.any(upper < least - 0.5))
+            least = np.minimum(least, upper)
+            if bracket > _HOPELESS * before and not fallen:
                 return
             better = np.where(np.isfinite(lower), lower, upper - 3.0)
             moved = bool(np.any(better < log_delta - 1.0))

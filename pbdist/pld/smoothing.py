@@ -23,14 +23,14 @@ _U = UNIT_ROUNDOFF
 _WIDER = 1.5
 #: What is cut off at high frequencies, nats below the largest term.
 _CUT = 36.0
-#: Tilts that are looked at, and the largest.
-_TILTS, _LEAST_TILT, _MOST_TILT = 161, 1e-3, 2e4
+#: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
+_TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 2e4, 400.0
 #: The first look at tilts goes up to this times the deviation of one event.
 _FIRST_TILT = 60.0
 #: Periods that are tried, relative to what the tilt tells, and the part of the tolerance that the others may take.
 _PERIODS, _OF_PERIODS = np.geomspace(1.0, 3000.0, 60), 1e-3
-#: Different pairs of a round, at most.
-_MOST_PAIRS = 12
+#: Different pairs of a round, at most, and their largest sensitivity in deviations: beyond, transforms take long.
+_MOST_PAIRS, _LARGEST_RATIO = 12, 4.0
 #: Next to where rare large losses take over, tilted losses seem to be spread far more than they are.
 _STEEP = 30.0
 #: Frequencies that are summed together.
@@ -84,8 +84,10 @@ def rounds_of(counts: Mapping[ElementaryPair, int], direction: Direction) -> Rou
         if isinstance(inner, Gaussian) and inner.truncate is None:
             variance += count * (inner.sensitivity / inner.scale) ** 2
         elif isinstance(inner, SubsampledGaussian) and inner.rate < 1.0:
-            forward = (direction is Direction.A_TO_B) is (inner is pair)
-            sampled.append((LossTransform(inner.sensitivity / inner.scale, inner.rate), forward, count))
+            transform = LossTransform(inner.sensitivity / inner.scale, inner.rate)
+            if transform.ratio > _LARGEST_RATIO:
+                return None
+            sampled.append((transform, (direction is Direction.A_TO_B) is (inner is pair), count))
         else:
             return None
     if not 1 <= len(sampled) <= _MOST_PAIRS:
@@ -219,18 +221,20 @@ class SmoothedBounds:
         narrow, narrow_error = self._narrow.at(epsilon)
         wide, wide_error = self._wide.at(epsilon)
         grown = _WIDER * math.exp(-ratio * ratio * (_WIDER**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
-        weight = 1.0 / (grown - 1.0)
+        # With a larger ratio nothing is known from below.
+        known = grown > 1.0
+        weight = 1.0 / (grown - 1.0) if known else 0.0
         log_scale = self._narrow.log_scale
         others = self._side.others(epsilon, tilt, self._period, ratio) - log_scale
-        below = (1.0 + weight) * (narrow - narrow_error - np.exp(np.minimum(others, 700.0)))
-        # The wider one has another factor in front.
-        below -= weight * math.exp(self._wide.log_scale - log_scale) * (wide + wide_error) * (1.0 + 1e-14)
-        below -= 16.0 * _U * (1.0 + weight) * np.abs(narrow)
-        above = narrow + narrow_error
         moved = log_scale - tilt * epsilon
         slack = 16.0 * _U * (np.abs(moved) + tilt * np.abs(epsilon) + self._exponents)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            lower = np.where(below > 0.0, moved + np.log(below) - slack, -np.inf)
+        above = narrow + narrow_error
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            below = (1.0 + weight) * (narrow - narrow_error - np.exp(others))
+            # The wider one has another factor in front.
+            grown = np.exp(self._wide.log_scale - log_scale) * (1.0 + 1e-14)
+            below -= weight * grown * (wide + wide_error) + 16.0 * _U * (1.0 + weight) * np.abs(narrow)
+            lower = np.where(known & (below > 0.0), moved + np.log(below) - slack, -np.inf)
             upper = np.where(above > 0.0, moved + np.log(above) + slack, 0.0)
             self.rounding = (1.0 + 2.0 * weight) * narrow_error / np.abs(narrow)
         return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
@@ -248,14 +252,16 @@ class Tilts:
     @staticmethod
     def of(rounds: Rounds, top: int, epsilon: float) -> "Tilts":
         """Look at as many as matter for up to `epsilon` after `top` rounds."""
+        ratio = max(transform.ratio for transform, _, _ in rounds.sampled)
+        most = max(min(_MOST_TILT, _MOST_SHIFT / ratio), _FIRST_TILT)
         largest = _FIRST_TILT
         while True:
             tilt = np.geomspace(_LEAST_TILT, largest, _TILTS)
             with np.errstate(over="ignore", invalid="ignore"):
                 exponent = top * rounds.log_moment(tilt[-4:]) - epsilon * tilt[-4:]
-            if exponent[-1] > exponent[0] + 40.0 or not math.isfinite(exponent[-1]) or largest >= _MOST_TILT:
+            if exponent[-1] > exponent[0] + 40.0 or not math.isfinite(exponent[-1]) or largest >= most:
                 break
-            largest *= 3.0
+            largest = min(3.0 * largest, most)
         moments = rounds.log_moment(tilt)
         return Tilts(tilt, moments, moments + rounds.log_moment_error(tilt))
 
@@ -307,12 +313,12 @@ class _Powers:
         doubt = self._doubt + 8.0 * _U * (8.0 + np.abs(exponent) + turn)
         with np.errstate(over="ignore", under="ignore"):
             certain = sizes * np.expm1(np.minimum(doubt, 1.0))
-            off = np.where(doubt < 1.0, certain, np.exp(np.minimum(exponent.real + doubt, 600.0)))
+            off = np.where(doubt < 1.0, certain, np.exp(exponent.real + doubt))
         # Of t -> -t are the conjugates.
         terms[0] *= 0.5
         last = float(t[-1])
         # Σ over t > T of e^{-v t²/2} / t², by the integral.
-        beyond = math.exp(max(self._log_beyond - 0.5 * variance * last * last, -700.0))
+        beyond = math.exp(min(max(self._log_beyond - 0.5 * variance * last * last, -700.0), 700.0))
         beyond *= 2.02 / (spacing * last) / max(1.0, variance * last * last)
         return _Sums(
             self._log_scale + 0.5 * variance * (tilt + tilt * tilt),

@@ -66,7 +66,7 @@ def test_any_tilt_ratio_and_period_is_sound(direction: Direction, part: int) -> 
             epsilon = np.array(sorted(10.0 ** draw.uniform(-2.5, 0.7) for _ in range(3)))
             side = side_of({SubsampledGaussian(scale, rate): 1}, direction, 1, float(epsilon[-1]))
             tilt = 10.0 ** draw.uniform(-2.0, 1.5)
-            period, ratio = 10.0 ** draw.uniform(-0.5, 2.0) / min(tilt, 1.0), 10.0 ** draw.uniform(-2.5, 0.0)
+            period, ratio = 10.0 ** draw.uniform(-0.5, 2.0) / min(tilt, 1.0), 10.0 ** draw.uniform(-2.5, 0.6)
             lower, upper = side.at(tilt, ratio, period).bounds(epsilon)
             for place, asked in enumerate(epsilon.tolist()):
                 true = single(1.0 / scale, rate, mpmath.mpf(asked), direction)
