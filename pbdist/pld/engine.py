@@ -210,8 +210,9 @@ class _Table:
         if not rows:
             return
         # Beyond the largest that can be read δ is at most what it is there.
-        within = np.flatnonzero(question.epsilon <= LARGEST_EPSILON)
-        beyond = np.flatnonzero(question.epsilon > LARGEST_EPSILON)
+        missed = ~(self._brackets()[:, list(rows)] <= question.tolerance).all(axis=(0, 1))
+        within = np.flatnonzero(missed & (question.epsilon <= LARGEST_EPSILON))
+        beyond = np.flatnonzero(missed & (question.epsilon > LARGEST_EPSILON))
         asked = Question(
             question.counts,
             question.rounds,

@@ -304,11 +304,19 @@ class TransformLine:
         log_normal, turned = self._log_normal[chosen], self._phase[chosen]
         if self._direct:
             return np.asarray(np.sum(np.exp(log_normal + real - self._scale + 1j * (phase + turned)), axis=1))
-        growth, half = np.expm1(real), np.sin(0.5 * phase)
+        masses = np.exp(log_normal + 1j * turned)
+        # Where e^z may be no float its mass makes it one.
+        large = self._exponent * excess > _LARGE
+        small = ~large
+        growth, half = np.expm1(real[:, small]), np.sin(0.5 * phase[:, small])
         terms = np.empty(real.shape, dtype=np.complex128)
-        terms.real = growth * np.cos(phase) - 2.0 * half * half
-        terms.imag = (growth + 1.0) * np.sin(phase)
-        return np.asarray(np.sum(terms * np.exp(log_normal + 1j * turned), axis=1))
+        own = np.empty(growth.shape, dtype=np.complex128)
+        own.real = growth * np.cos(phase[:, small]) - 2.0 * half * half
+        own.imag = (growth + 1.0) * np.sin(phase[:, small])
+        terms[:, small] = own * masses[small]
+        whole = np.exp((log_normal + real + 1j * (phase + turned))[:, large])
+        terms[:, large] = whole - masses[large]
+        return np.asarray(np.sum(terms, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
