@@ -32,6 +32,8 @@ _LEFT_OUT = 1e-20
 #: Degree of an interpolation; panels: the first one's width, and that of later ones relative to where they begin and
 #: to the one before; what is tried where a panel is too wide.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.6, 1.25, 0.7
+#: So many frequencies are summed one by one.
+_FEW = 400
 #: Ellipses that are tried.
 _ELLIPSES = np.array([1.6, 2.2, 3.0, 4.5, 7.0])
 #: Interpolations are as good as that, relative to the sizes of all terms; no panel is narrower than twice this.
@@ -210,7 +212,9 @@ class TransformLine:
         return result, np.log1p(errors / absolute) + 8.0 * _U * np.abs(result)
 
     def _values(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:
-        t = spacing * np.arange(number)
+        t: FloatArray = spacing * np.arange(number).astype(np.float64)
+        if number <= _FEW:
+            return self._one_by_one(t)
         self._extend(float(t[-1]))
         where = np.searchsorted(np.array([panel.end for panel in self._panels[:-1]]), t)
         middles, halves, centres, errors = np.array(
@@ -231,6 +235,37 @@ class TransformLine:
         result += np.array([panel.constant for panel in self._panels])[where]
         return result, errors[where] + self._constant_error + turned
 
+    def _one_by_one(self, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Sum at each frequency, in blocks over which few terms fall."""
+        values, errors = np.empty(t.size, dtype=np.complex128), np.empty(t.size)
+        first = 0
+        while first < t.size:
+            last = min(max(2 * first, first + 16), t.size)
+            present = self._present(float(t[first]), float(t[last - 1]))
+            values[first:last] = present.constant + self._terms(t[first:last], ~present.fallen)
+            errors[first:last] = (present.rounding + present.off) * 1.01
+            first = last
+        return values, errors + self._constant_error
+
+    def _present(self, begin: float, end: float) -> "_Present":
+        """Return which terms there are at some frequencies, their sizes, and what their sum is off by."""
+        exponent, wide = self._exponent, abs(self._exponent) + end
+        # Where e^{wX} has fallen to nothing its term is the mass, less than 0, or none.
+        fallen = self._log_normal + exponent * self._excess - begin * self._turn < _FALLEN + self._scale
+        constant, gone, off = 0j, 0.0, math.exp(_FALLEN) * float(np.count_nonzero(fallen))
+        if not self._direct:
+            lost = np.exp(self._log_normal[fallen] + 1j * self._phase[fallen])
+            constant, gone = -complex(np.sum(lost)), float(np.sum(np.abs(lost)))
+            off += float(np.dot(np.abs(lost), self._error[fallen]))
+        excess, turn, log_normal = self._excess[~fallen], self._turn[~fallen], self._log_normal[~fallen]
+        real = exponent * excess - begin * turn
+        sizes = self._sizes(log_normal, real, wide * np.hypot(excess, turn))
+        # Of X, by e^z dz, and of everything else.
+        grown = np.exp(log_normal + (real if self._direct else np.maximum(real, 0.0)) - self._scale)
+        total = float(sizes.sum()) + gone
+        rounding = float(np.dot(grown, wide * self._move[~fallen])) + float(np.dot(sizes, self._error[~fallen]))
+        return _Present(fallen, constant, off, sizes, total, rounding + 4.0 * _U * total)
+
     def _extend(self, end: float) -> None:
         """Interpolate up to some frequency."""
         begin = self._panels[-1].end if self._panels else 0.0
@@ -248,19 +283,13 @@ class TransformLine:
 
     def _panel(self, middle: float, half: float) -> "_Panel | None":
         begin, end, exponent = middle - half, middle + half, self._exponent
-        # Where e^{wX} has fallen to nothing its term is the mass, less than 0, or none.
-        fallen = self._log_normal + exponent * self._excess - begin * self._turn < _FALLEN + self._scale
-        constant, gone, off = 0j, 0.0, math.exp(_FALLEN) * float(np.count_nonzero(fallen))
-        if not self._direct:
-            lost = np.exp(self._log_normal[fallen] + 1j * self._phase[fallen])
-            constant, gone = -complex(np.sum(lost)), float(np.sum(np.abs(lost)))
-            off += float(np.dot(np.abs(lost), self._error[fallen]))
+        present = self._present(begin, end)
+        fallen, sizes = present.fallen, present.sizes
         if fallen.all():
-            return _Panel(middle, half, 0.0, constant, np.zeros(_DEGREE + 1, dtype=np.complex128), off)
+            nothing = np.zeros(_DEGREE + 1, dtype=np.complex128)
+            return _Panel(middle, half, 0.0, present.constant, nothing, present.off)
         excess, turn, log_normal = self._excess[~fallen], self._turn[~fallen], self._log_normal[~fallen]
-        modulus, real = np.hypot(excess, turn), exponent * excess - begin * turn
-        sizes = self._sizes(log_normal, real, (abs(exponent) + end) * modulus)
-        seen = excess[sizes >= 1e-12 * sizes.max()]
+        modulus, seen = np.hypot(excess, turn), excess[sizes >= 1e-12 * sizes.max()]
         centre = 0.5 * float(seen.max() + (seen.min() if self._direct else 0.0))
         # On an ellipse of frequencies u + iv, w = ρ - v + iu, and e^{it centre} is at most e^{|v| centre}.
         outer, inner = 0.5 * (_ELLIPSES + 1.0 / _ELLIPSES) * half, 0.5 * (_ELLIPSES - 1.0 / _ELLIPSES) * half
@@ -272,22 +301,19 @@ class TransformLine:
             shifted = log_normal - (sign * inner * centre)[:, None]
             sums = np.maximum(sums, self._sizes(shifted, growth, wide).sum(axis=1))
         bounds = 4.0 * sums * _ELLIPSES ** (-float(_DEGREE)) / (_ELLIPSES - 1.0)
-        best, total = float(bounds.min()), float(sizes.sum()) + gone
-        if best > _INTERPOLATION * total and half > _NARROWEST:
+        best = float(bounds.min())
+        if best > _INTERPOLATION * present.total and half > _NARROWEST:
             return None
         points = middle + half * _CHEBYSHEV
         values = self._terms(points, ~fallen) * np.exp(-1j * centre * points)
         coefficients = _TO_COEFFICIENTS @ values
-        # Of X, by e^z dz, and of everything else.
-        grown = np.exp(log_normal + (real if self._direct else np.maximum(real, 0.0)) - self._scale)
-        rounding = float(np.dot(grown, (abs(exponent) + end) * self._move[~fallen]))
-        rounding += float(np.dot(sizes, self._error[~fallen])) + 4.0 * _U * total * (end * centre + 1.0)
+        rounding = present.rounding + 4.0 * _U * present.total * end * centre
         # Each step of Clenshaw's recurrence is off by at most 8u of its terms, which grows at most as U_k does; and
         # where in a panel a frequency lies is off by 4u.
         parts, degree = np.abs(coefficients), np.arange(_DEGREE + 1.0)
         stable = _U * float(np.dot(parts, 1.5 * (degree + 2.0) ** 3 + 4.0 * degree**2))
-        error = (best + _LEBESGUE * rounding + off + stable) * 1.01
-        return _Panel(middle, half, centre, constant, coefficients, error)
+        error = (best + _LEBESGUE * rounding + present.off + stable) * 1.01
+        return _Panel(middle, half, centre, present.constant, coefficients, error)
 
     def _sizes(self, log_normal: FloatArray, real: FloatArray, modulus: FloatArray) -> FloatArray:
         """Bound all terms: |e^z - 1| <= 2 min(|z|, 1) e^max(Re z, 0), or e^Re z where all of 1 + G is summed."""
@@ -317,6 +343,18 @@ class TransformLine:
         whole = np.exp((log_normal + real + 1j * (phase + turned))[:, large])
         terms[:, large] = whole - masses[large]
         return np.asarray(np.sum(terms, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Present:
+    """Terms at some frequencies: those that have fallen, their sum, and what it is off by; sizes of the others."""
+
+    fallen: BoolArray
+    constant: complex
+    off: float
+    sizes: FloatArray
+    total: float
+    rounding: float
 
 
 @dataclass(frozen=True, eq=False)
