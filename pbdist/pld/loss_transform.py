@@ -155,6 +155,8 @@ class TransformLine:
         self._direct = abs(whole) > 1.0
         self._scale = whole if self._direct else 0.0
         self.log_scale = least + self._scale
+        #: Of the parts of `log_scale`, whose rounding it has.
+        self.log_scale_size = abs(least) + abs(self._scale)
         #: ln(1 - q), by which the phase turns.
         self.smallest_loss = transform.smallest_loss
         rounded = _REAL_ERROR * (1.0 + abs(exponent)) + 64.0 * _U * (transform.ratio * exponent) ** 2
@@ -205,10 +207,14 @@ class TransformLine:
             errors = errors + 8.0 * _U * absolute
         else:
             square = np.abs(values) ** 2
-            inner = np.maximum(2.0 * values.real + square, -1.0 + 1e-16)
-            result = 0.5 * np.log1p(inner) + 1j * np.arctan2(values.imag, 1.0 + values.real)
-            absolute = np.exp(result.real)
-            errors = errors + 8.0 * _U * np.sqrt(square) * (1.0 + np.sqrt(square)) / absolute
+            inner = 2.0 * values.real + square
+            # ln(1 + G) by what 1 + G differs from 1, or by itself where it is small.
+            small = inner < -0.5
+            whole = 1.0 + values
+            absolute = np.where(small, np.maximum(np.abs(whole), 1e-300), np.sqrt(1.0 + np.where(small, 0.0, inner)))
+            size = np.where(small, np.log(absolute), 0.5 * np.log1p(np.where(small, 0.0, inner)))
+            result = size + 1j * np.arctan2(whole.imag, whole.real)
+            errors = errors + 8.0 * _U * np.sqrt(square) * (1.0 + np.sqrt(square)) / np.where(small, 1.0, absolute)
         return result, np.log1p(errors / absolute) + 8.0 * _U * np.abs(result)
 
     def _values(self, spacing: float, number: int) -> tuple[ComplexArray, FloatArray]:

@@ -117,16 +117,17 @@ class Smoothed:
         """Return upper bounds on ln δ: (1 - e^{ε-ℓ})_+ <= c e^{τ(ℓ-ε)}, c = τ^τ / (1+τ)^(1+τ), for any τ > 0."""
         tilts = self._tilts
         exponent = self.number * tilts.log_moments_upper + tilts.log_largest
-        result = np.min(exponent - np.multiply.outer(epsilon, tilts.tilt), axis=-1)
+        # ε and τ meet rounded.
+        result = np.min(exponent - np.multiply.outer(epsilon, tilts.tilt * (1.0 - 8.0 * _U)), axis=-1)
         return np.asarray(np.minimum(result + 1e-12 * (1.0 + np.abs(result)), 0.0))
 
     def nearly_all(self, epsilon: FloatArray) -> FloatArray:
         """Return lower bounds on ln δ: 1 - δ = E min(1, e^{ε-ℓ}) <= E e^{τ(ℓ-ε)} for -1 <= τ <= 0."""
         exponent = self.number * (self.rounds.log_moment(_BELOW) + self.rounds.log_moment_error(_BELOW))
         exponent = exponent - np.multiply.outer(epsilon, _BELOW)
-        rest = np.exp(np.minimum(np.min(exponent, axis=-1) + 1e-9, 0.0))
+        rest = np.exp(np.minimum(np.min(exponent, axis=-1) + 1e-9 * (1.0 + epsilon), 0.0))
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log1p(-rest))
+            return np.asarray(np.log1p(-np.maximum(rest, 1e-300)) * (1.0 + 8.0 * _U))
 
     def excess(self, epsilon: FloatArray, tilt: float) -> FloatArray:
         """By how much ln of Chernoff's bound is larger with this tilt than with the best one."""
@@ -197,7 +198,9 @@ class Smoothed:
                 geometric = np.log(-np.expm1(-apart * period))
             reach = np.multiply.outer(sign * epsilon + period, apart)
             result = np.logaddexp(result, np.min(log_factors[chosen] - geometric - reach, axis=-1))
-        return result + 1e-9 * (1.0 + np.abs(tilt * epsilon))
+        return (
+            result + 1e-9 * (1.0 + np.abs(tilt * epsilon)) + 1e-12 * np.where(np.isfinite(result), np.abs(result), 0.0)
+        )
 
     def at(self, tilt: float, ratio: float, period: float) -> "SmoothedBounds":
         """Prepare bounds with a tilt τ > 0, a mechanism of ratio s composed in, and a period in nats."""
@@ -291,7 +294,7 @@ class _Powers:
             # |Π (a + e) - Π a| <= Π (|a| + |e|) - Π |a|
             self._doubt += power * doubt
             self._log_scale += power * line.log_scale
-            self.exponents += abs(power * line.log_scale)
+            self.exponents += power * line.log_scale_size
         # No power is larger than that at t = 0.
         largest = float(self._exponent[0].real)
         self._exponent -= largest

@@ -63,6 +63,19 @@ def test_the_largest_of_all_higher_frequencies_is_bounded(exponent: float) -> No
         assert np.all(logarithms[place:].real <= line.log_largest(0.5 * place) + 1e-12)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "rate", "exponent"), [(0.5, 0.02, 1.5), (0.5, 0.3, 1.2), (1.0, 0.5, 1.3), (0.3, 0.05, -2.0)]
+)
+def test_what_has_fallen_to_nothing_is_not_said_to_be_there(ratio: float, rate: float, exponent: float) -> None:
+    """At high frequencies χ is far below the rounding of G, which is nearly -1: the doubt must tell."""
+    line = LossTransform(ratio, rate).line(exponent)
+    logarithms, doubts = line.logarithms(1.0, 6000)
+    for place in (100, 500, 1500, 3000, 5900):
+        own = doubts[place:]
+        least = np.exp(logarithms[place:].real) * (2.0 - np.exp(np.minimum(own, 1.0)))
+        assert np.all(least <= np.exp(line.log_largest(float(place))) * (1.0 + 1e-9))
+
+
 def test_the_real_line_is_the_complex_one_at_frequency_0() -> None:
     transform = LossTransform(0.9, 0.2)
     for exponent in (1.0, 5.0, 40.0, -1.0, -30.0):

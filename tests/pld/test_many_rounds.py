@@ -105,9 +105,14 @@ TABLES: dict[str, tuple[list[tuple[Pair, int]], list[int], list[float], int]] = 
 }
 
 
+def table_of(name: str, tolerance: float) -> TightBounds:
+    components, rounds, epsilon, _ = TABLES[name]
+    counts = factor_counts(components)
+    return tight_bounds(counts, np.array(rounds), np.array(epsilon), tolerance=tolerance, strict=False, floor=1e-40)
+
+
 def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few: bool) -> tuple[TightBounds, int]:
     """A table by few frequencies first, or by a ladder alone; and how many rows few frequencies told."""
-    components, rounds, epsilon, _ = TABLES[name]
     told = 0
 
     def counted(question, rows, **options):  # type: ignore[no-untyped-def]
@@ -122,14 +127,7 @@ def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few
         patched.setattr(engine, "chosen_rows", lambda _q, rows: (list(rows), []) if few else ([], list(rows)))
         if not few:
             patched.setattr(engine, "frequency_cost", lambda *_: None)
-        found = tight_bounds(
-            factor_counts(components),
-            np.array(rounds),
-            np.array(epsilon),
-            tolerance=tolerance,
-            strict=False,
-            floor=1e-40,
-        )
+        found = table_of(name, tolerance)
     return found, told
 
 
@@ -142,15 +140,7 @@ def test_both_ways_are_consistent(name: str, monkeypatch: pytest.MonkeyPatch) ->
         ladder, none = one_way(monkeypatch, name, tolerance, few=False)
         assert told >= least, name
         assert none == 0
-        components, rounds, epsilon = TABLES[name][:3]
-        every = tight_bounds(
-            factor_counts(components),
-            np.array(rounds),
-            np.array(epsilon),
-            tolerance=tolerance,
-            strict=False,
-            floor=1e-40,
-        )
+        every = table_of(name, tolerance)
         # By exact transforms, where there are any.
         for first, second in itertools.product((few, ladder, every), repeat=2):
             assert np.all(first.log_lower <= second.log_upper)
