@@ -116,8 +116,6 @@ def workloads() -> list[Workload]:
     laplace = partial(privacy_bounds, Laplace(200.0), epsilon=[0.05, 0.1])
     gaussian = partial(privacy_bounds, PAIR, compositions=512, epsilon=[0.1, 0.2, 0.3])
     return [
-        Workload("DP-SGD, r 65,536, default", subsampled, 15),
-        Workload("DP-SGD, r 65,536, tolerance 3e-5", partial(subsampled, tolerance=3e-5), 15),
         Workload("DP-SGD, r 65,536, 1,000,000 buckets", partial(subsampled, buckets=1_000_000), 1, long=True),
         Workload("Laplace, r 64, default", partial(laplace, compositions=64), 15),
         Workload("Laplace, r 64, tolerance 1e-5", partial(laplace, compositions=64, tolerance=1e-5), 15),
