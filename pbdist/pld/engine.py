@@ -146,7 +146,8 @@ class _Table:
         rows = self._missed_rows()
         if not rows:
             return
-        few, _ = chosen_rows(self.question, rows)
+        # What transforms did not tell few frequencies do not, either.
+        few, _ = ([], rows) if has_transforms(self.question) else chosen_rows(self.question, rows)
         self._few_frequencies(few)
         self._ladder(self._missed_rows())
         # What the ladder does not serve, or not well.

@@ -5,7 +5,7 @@ The bounds are those of `smoothing`; here is chosen with what, from measured bra
 
 import math
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -30,8 +30,8 @@ _ROUNDING = 3e-10
 _LEAST_EXCESS, _MOST_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
 _GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
-#: Frequencies of one pass, at most.
-_MOST_FREQUENCIES = 1 << 17
+#: Frequencies of one pass, at most, and with how much more smoothing where there would be more.
+_MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
 #: A bracket that is no smaller than this part of the one before will not become small.
 _HOPELESS = 0.9
 #: Points of a look for an ε, and looks.
@@ -50,9 +50,10 @@ def has_transforms(question: Question) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """ε that are served by one tilt."""
+    """ε that are served by one tilt, and by a less steep one at less cost, but not as well."""
 
     tilt: float
+    gentle: float
     columns: IntArray
     log_delta: FloatArray
 
@@ -74,7 +75,7 @@ class Smoothing:
         for direction in question.directions:
             rounds = rounds_of(question.counts, direction)
             if rounds is not None:
-                self._sides[direction] = rounds, Tilts.of(rounds, question.top, question.largest)
+                self._sides[direction] = rounds, Tilts.of(rounds, int(question.rounds.min()), question.largest)
         #: The smallest ratio that was used.
         self.width = math.inf
         self._log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
@@ -130,9 +131,9 @@ class Smoothing:
         hopeless = np.zeros(upper.size, dtype=bool)
         for most in (min(max(excess, _LEAST_EXCESS), _MOST_EXCESS), _CAREFUL_EXCESS):
             wanted = (upper > self._log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
-            for group in self._groups(side, np.flatnonzero(wanted), most):
+            for group in self._joined(side, np.flatnonzero(wanted), most):
                 columns = group.columns
-                for bounds, found_lower, found_upper in self._passes(side, group, most, known[columns]):
+                for bounds, found_lower, found_upper in self._passes(side, group, known[columns]):
                     # The best tilt's rounding is less by what that one's has in excess.
                     least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
                     hopeless[columns] |= least > question.tolerance
@@ -154,12 +155,26 @@ class Smoothing:
             served = side.excess(question.epsilon[columns[left]], middle) <= most
             served[0] = True
             chosen = left[served]
-            yield _Group(middle, columns[chosen], log_delta[chosen])
+            told = _Group(middle, middle, columns[chosen], log_delta[chosen])
+            yield replace(told, gentle=self._gentle(side, told, most))
             left = left[~served]
 
-    def _gentle(self, side: Smoothed, group: _Group, most: float, epsilon: FloatArray) -> float:
+    def _joined(self, side: Smoothed, columns: IntArray, most: float) -> list[_Group]:
+        """Take groups together whose less steep tilt is the same."""
+        alike: dict[float, _Group] = {}
+        for group in self._groups(side, columns, most):
+            first = alike.setdefault(group.gentle, group)
+            if first is not group:
+                alike[group.gentle] = replace(
+                    first,
+                    columns=np.append(first.columns, group.columns),
+                    log_delta=np.append(first.log_delta, group.log_delta),
+                )
+        return list(alike.values())
+
+    def _gentle(self, side: Smoothed, group: _Group, most: float) -> float:
         """Return a less steep tilt if its period is much shorter: where rare large losses count as much as many."""
-        best, tilt = math.inf, group.tilt
+        best, tilt, epsilon = math.inf, group.tilt, self._question.epsilon[group.columns]
         most = max(most, _GENTLE_EXCESS)
         for part in _GENTLER:
             chosen = side.gentler(part * group.tilt)
@@ -171,13 +186,13 @@ class Smoothing:
         return tilt
 
     def _passes(
-        self, side: Smoothed, group: _Group, most: float, known: FloatArray
+        self, side: Smoothed, group: _Group, known: FloatArray
     ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
         """Yield bounds with a tilt that costs less, and with the group's own where they do not meet."""
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
         upper = np.zeros(epsilon.size)
-        for tilt in dict.fromkeys((self._gentle(side, group, most, epsilon), group.tilt)):
+        for tilt in dict.fromkeys((group.gentle, group.tilt)):
             for bounds, lower, upper in self._finer(side, group, tilt, known):
                 yield bounds, lower, upper
                 known = np.maximum(known, lower)
@@ -191,11 +206,16 @@ class Smoothing:
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
         ratio = self._first_ratio(side, epsilon)
-        log_delta, before, least = group.log_delta, math.inf, np.full(epsilon.size, np.inf)
+        used, log_delta, before, least = math.inf, group.log_delta, math.inf, np.full(epsilon.size, np.inf)
         for _ in range(_PASSES):
             period = side.period(epsilon, log_delta, tilt, tolerance)
-            if side.size(tilt, ratio, period) > _MOST_FREQUENCIES:
-                return
+            # As little smoothing as so many frequencies allow, if that is less than before.
+            many = side.size(tilt, ratio, period) / _MOST_FREQUENCIES
+            if many > 1.0:
+                ratio *= _TOO_MANY * many
+                if ratio > _LEAST * used or side.size(tilt, ratio, period) > _MOST_FREQUENCIES:
+                    return
+            used = ratio
             self.width = min(self.width, ratio)
             bounds = side.at(tilt, ratio, period)
             lower, upper = bounds.bounds(epsilon)
@@ -236,7 +256,7 @@ class Smoothing:
             best: SmoothedBounds | None = None
             least = math.inf
             for group in self._groups(side, np.arange(1), _MOST_EXCESS):
-                for bounds, lower, upper in self._passes(side, group, _MOST_EXCESS, np.full(1, -np.inf)):
+                for bounds, lower, upper in self._passes(side, group, np.full(1, -np.inf)):
                     if best is None or upper[0] - lower[0] < least:
                         best, least = bounds, float(upper[0] - lower[0])
             if best is None:

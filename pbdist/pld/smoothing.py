@@ -311,12 +311,13 @@ class _Powers:
         turn = (0.5 * variance * (1.0 + 2.0 * tilt)) * t
         exponent = self._exponent + 1j * turn - 0.5 * variance * t * t
         point = tilt + 1j * t
-        terms = np.exp(exponent) / (point * (point + 1.0))
+        kernel = point * (point + 1.0)
+        terms = np.exp(exponent) / kernel
         sizes = np.abs(terms)
         doubt = self._doubt + 8.0 * _U * (8.0 + np.abs(exponent) + turn)
         with np.errstate(over="ignore", under="ignore"):
             certain = sizes * np.expm1(np.minimum(doubt, 1.0))
-            off = np.where(doubt < 1.0, certain, np.exp(exponent.real + doubt))
+            off = np.where(doubt < 1.0, certain, np.exp(exponent.real + doubt) / np.abs(kernel))
         # Of t -> -t are the conjugates.
         terms[0] *= 0.5
         last = float(t[-1])
