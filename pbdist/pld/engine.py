@@ -139,10 +139,15 @@ class _Table:
         self._closed_form()
         if not self._missed_rows():
             return
-        self._revealed()
+        if has_transforms(self.question):
+            # They reveal nothing.
+            self._smoothed(self._missed_rows())
+        else:
+            self._revealed()
+        if not self._missed_rows():
+            return
         below = bounds_below_floor(self.question)
         self.take(range(self.question.rounds.size), np.full_like(below, -np.inf), below)
-        self._smoothed(self._missed_rows())
         rows = self._missed_rows()
         if not rows:
             return
@@ -173,9 +178,9 @@ class _Table:
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
     def _smoothed(self, rows: Sequence[int]) -> None:
-        """Bound rows by exact transforms, where all pairs have one."""
+        """Bound rows by exact transforms."""
         question = self.question
-        if not rows or not has_transforms(question):
+        if not rows:
             return
         smoothing = Smoothing(question)
         for row in rows:

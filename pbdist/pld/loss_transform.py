@@ -118,7 +118,7 @@ class LossTransform:
             return 0.0
         # -y = |ρ| μ p(y), of which the left side falls and the right one rises.
         low, high = exponent * self.ratio, 0.0
-        for _ in range(60):
+        for _ in range(20):
             middle = 0.5 * (low + high)
             if -middle > -exponent * self.ratio * self.sampled(middle):
                 low = middle
@@ -340,11 +340,13 @@ class TransformLine:
         # Where e^z may be no float its mass makes it one.
         large = self._exponent * excess > _LARGE
         small = ~large
-        growth, half = np.expm1(real[:, small]), np.sin(0.5 * phase[:, small])
+        growth, angle = np.expm1(real[:, small]), 0.5 * phase[:, small]
+        sine = np.sin(angle)
+        square = 2.0 * sine * sine
         terms = np.empty(real.shape, dtype=np.complex128)
         own = np.empty(growth.shape, dtype=np.complex128)
-        own.real = growth * np.cos(phase[:, small]) - 2.0 * half * half
-        own.imag = (growth + 1.0) * np.sin(phase[:, small])
+        own.real = growth * (1.0 - square) - square
+        own.imag = (growth + 1.0) * (2.0 * sine * np.cos(angle))
         terms[:, small] = own * masses[small]
         whole = np.exp((log_normal + real + 1j * (phase + turned))[:, large])
         terms[:, large] = whole - masses[large]

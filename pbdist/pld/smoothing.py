@@ -25,10 +25,13 @@ _WIDER = 1.5
 _CUT = 36.0
 #: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
 _TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 2e4, 400.0
+#: In so many parts.
+_AT_ONCE = 4
 #: The first look at tilts goes up to this times the deviation of one event.
 _FIRST_TILT = 60.0
-#: Periods that are tried, relative to what the tilt tells, and the part of the tolerance that the others may take.
-_PERIODS, _OF_PERIODS = np.geomspace(1.0, 3000.0, 60), 1e-3
+#: Periods that are tried, relative to what the tilt tells, the part of the tolerance that the others may take, and how
+#: many are looked at together.
+_PERIODS, _OF_PERIODS, _LOOKED_AT = np.geomspace(1.0, 3000.0, 60), 1e-3, 9
 #: Different pairs of a round, at most, and their largest sensitivity in deviations: beyond, transforms take long.
 _MOST_PAIRS, _LARGEST_RATIO = 12, 4.0
 #: Next to where rare large losses take over, tilted losses seem to be spread far more than they are.
@@ -178,12 +181,25 @@ class Smoothed:
     def period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
         """Return a period with which hardly anything is added by what lies one or more periods away."""
         wanted = log_delta + tilt * epsilon + math.log(_OF_PERIODS * tolerance)
-        low, high = 0, _PERIODS.size - 1
-        while low < high:
-            middle = (low + high) // 2
-            added = self.others(epsilon, tilt, 2.0 / tilt * float(_PERIODS[middle]), 0.0)
-            low, high = (low, middle) if np.all(added <= wanted) else (middle + 1, high)
-        return 2.0 / tilt * float(_PERIODS[low])
+        sides = []
+        for sign, chosen in ((1.0, self._other > tilt), (-1.0, self._other < tilt)):
+            if not chosen.any():
+                return 2.0 / tilt * float(_PERIODS[-1])
+            apart = np.abs(self._other[chosen] - tilt)
+            sides.append((apart, self._log_factors[chosen] - np.multiply.outer(sign * epsilon, apart)))
+        first, last = 0, _PERIODS.size - 1
+        while first < last:
+            # Some at a time.
+            places = np.unique(np.linspace(first, last, _LOOKED_AT).astype(np.int64))
+            added = np.full((places.size, epsilon.size), -np.inf)
+            for apart, factors in sides:
+                turned = np.multiply.outer(2.0 / tilt * _PERIODS[places], apart)
+                less = turned + np.log(-np.expm1(-turned))
+                added = np.maximum(added, np.min(factors - less[:, None, :], axis=-1))
+            enough = np.append(np.all(added[:-1] <= wanted, axis=1), True)
+            place = int(np.argmax(enough))
+            first, last = int(places[place - 1]) + 1 if place else first, int(places[place])
+        return 2.0 / tilt * float(_PERIODS[last])
 
     def others(self, epsilon: FloatArray, tilt: float, period: float, ratio: float) -> FloatArray:
         """Bound ln Σ e^{τx} δ(x) over x = ε + m period, m not 0, by Chernoff's bound with other tilts."""
@@ -265,7 +281,8 @@ class Tilts:
             if exponent[-1] > exponent[0] + 40.0 or not math.isfinite(exponent[-1]) or largest >= most:
                 break
             largest = min(3.0 * largest, most)
-        moments = rounds.log_moment(tilt)
+        # Apart, as steeper ones take more outcomes.
+        moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, _AT_ONCE)])
         return Tilts(tilt, moments, moments + rounds.log_moment_error(tilt))
 
     @property
