@@ -16,7 +16,7 @@ from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.many_rounds import many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON
-from pbdist.pld.revealed import log_revealed_mass
+from pbdist.pld.revealed import log_nearly_all, log_revealed_mass
 from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import ladder_bounds
 from pbdist.progress import report
@@ -171,10 +171,17 @@ class _Table:
         )
 
     def _revealed(self) -> None:
-        """Take over what is known of outcomes that only one of the inputs has: δ is at least their mass."""
+        """Take over what is known of outcomes that only one of the inputs has, and of inputs that are told apart."""
         question = self.question
-        masses = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
-        lower = np.broadcast_to(np.stack(masses)[..., None], self.log_lower.shape)
+        lower = np.stack(
+            [
+                np.maximum(
+                    log_revealed_mass(question.counts, question.rounds, direction)[:, None],
+                    log_nearly_all(question.counts, question.rounds, question.epsilon, direction),
+                )
+                for direction in Direction
+            ]
+        )
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
     def _smoothed(self, rows: Sequence[int]) -> None:

@@ -21,6 +21,8 @@ _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))
 #: Cells a standard deviation, and how many at most.
 _RESOLUTION, _MOST_CELLS = 6.0, 2000
+#: Deviations up to which all cells that events are joined to are alike.
+_BULK = 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,10 +150,30 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
         order = np.argsort(loss, kind="stable")
         loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
     lattice = 0.0 if np.any(masses.cells_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
+    heaviest = _heaviest(atoms, masses.atoms_a.upper[finite])
+    if loss.size > _MOST_CELLS:
+        loss, lower, upper, log_a = _joined(loss, lower, upper, log_a)
     only_a, only_b = float(masses.only_a.upper.sum()), float(masses.only_b.upper.sum())
-    return LossProfile(
-        loss, lower, upper, log_a, lattice, _heaviest(atoms, masses.atoms_a.upper[finite]), only_a, only_b
-    )
+    return LossProfile(loss, lower, upper, log_a, lattice, heaviest, only_a, only_b)
+
+
+def _joined(
+    loss: FloatArray, lower: FloatArray, upper: FloatArray, log_a: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Join events of about the same loss, as many cells as there may be."""
+    log_u = log_a - 0.5 * loss
+    weight = np.exp(log_u - log_u.max())
+    spread = max(math.sqrt(float(np.sum(weight * loss**2) / weight.sum())), 1e-12)
+    size = np.abs(loss) / (_BULK * spread)
+    part = np.where(size <= 1.0, size, 1.0 + np.log(np.maximum(size, 1.0)))
+    place = np.floor(np.sign(loss) * part * (0.1 * _MOST_CELLS))
+    first = np.flatnonzero(np.append(True, np.diff(place) > 0.0))
+    last = np.append(first[1:], loss.size) - 1
+    own_a = np.logaddexp.reduceat(log_a, first)
+    own_b = np.logaddexp.reduceat(log_a - loss, first)
+    # Equal losses stay the atom they are.
+    alike = lower[first] == upper[last]
+    return np.where(alike, loss[first], own_a - own_b), lower[first], upper[last], own_a
 
 
 def _heaviest(atoms: FloatArray, masses: FloatArray) -> float:
