@@ -16,6 +16,7 @@ from pbdist.pld.gaussian import gaussian_ratio
 from pbdist.pld.given_width import given_places
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
+from pbdist.pld.revealed import log_revealed_mass
 from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import serves
 from pbdist.types import Direction
@@ -77,6 +78,8 @@ def table_cost(question: Question, *, width: float | None, places: int | None, k
         told = [smoothing.seconds(row) for row in rows]
         frequencies = max(number for _, number in told)
         return Cost(sum(seconds for seconds, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
+    revealed = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
+    question = question.beside(float(np.min(np.max(revealed, axis=0) if question.together else revealed)))
     few, ladder = chosen_rows(question, rows)
     costs = [cost for row in few if (cost := frequency_cost(question, row)) is not None]
     return sum(costs, ladder_cost(question, ladder) if ladder else Cost(0.0, 0))

@@ -16,11 +16,11 @@ from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.many_rounds import many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON
-from pbdist.pld.revealed import log_nearly_all, log_revealed_mass
+from pbdist.pld.revealed import log_least_known
 from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import ladder_bounds
 from pbdist.progress import report
-from pbdist.types import BoolArray, Direction, FloatArray, IntArray
+from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["LEAST_FLOOR", "TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
 
@@ -146,18 +146,20 @@ class _Table:
             self._revealed()
         if not self._missed_rows():
             return
-        below = bounds_below_floor(self.question)
-        self.take(range(self.question.rounds.size), np.full_like(below, -np.inf), below)
+        # What is little beside what is known already need not be told.
+        asked = self.question.beside(float(self._judged_lower().min()))
+        below = bounds_below_floor(asked)
+        self.take(range(asked.rounds.size), np.full_like(below, -np.inf), below)
         rows = self._missed_rows()
         if not rows:
             return
         # What transforms did not tell few frequencies do not, either.
-        few, _ = ([], rows) if has_transforms(self.question) else chosen_rows(self.question, rows)
-        self._few_frequencies(few)
-        self._ladder(self._missed_rows())
+        few, _ = ([], rows) if has_transforms(asked) else chosen_rows(asked, rows)
+        self._few_frequencies(asked, few)
+        self._ladder(asked, self._missed_rows())
         # What the ladder does not serve, or not well.
         left = [row for row in self._missed_rows() if row not in few]
-        self._few_frequencies([row for row in left if frequency_cost(self.question, row) is not None])
+        self._few_frequencies(asked, [row for row in left if frequency_cost(asked, row) is not None])
 
     def _closed_form(self) -> None:
         question = self.question
@@ -173,15 +175,7 @@ class _Table:
     def _revealed(self) -> None:
         """Take over what is known of outcomes that only one of the inputs has, and of inputs that are told apart."""
         question = self.question
-        lower = np.stack(
-            [
-                np.maximum(
-                    log_revealed_mass(question.counts, question.rounds, direction)[:, None],
-                    log_nearly_all(question.counts, question.rounds, question.epsilon, direction),
-                )
-                for direction in Direction
-            ]
-        )
+        lower = log_least_known(question.counts, question.rounds, question.epsilon)
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
     def _smoothed(self, rows: Sequence[int]) -> None:
@@ -197,9 +191,8 @@ class _Table:
         if math.isfinite(smoothing.width):
             self.widths.append(smoothing.width)
 
-    def _few_frequencies(self, rows: Sequence[int]) -> None:
+    def _few_frequencies(self, question: Question, rows: Sequence[int]) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""
-        question = self.question
         wanted = dict.fromkeys(rows, 1.0)
         before: dict[int, float] = {}
         for attempt in range(_PASSES):
@@ -218,8 +211,7 @@ class _Table:
                 break
             wanted, before = again, told
 
-    def _ladder(self, rows: Sequence[int]) -> None:
-        question = self.question
+    def _ladder(self, question: Question, rows: Sequence[int]) -> None:
         if not rows:
             return
         # Beyond the largest that can be read δ is at most what it is there.

@@ -1,7 +1,8 @@
 """What is asked of a round, with rough pictures of its losses, from which everything is chosen. Nothing is a bound."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pbdist.mechanisms import ElementaryPair
@@ -13,6 +14,8 @@ __all__ = ["Question"]
 
 #: Part of the tolerance, at the floor, that windows may take.
 _OF_FLOOR = 0.1
+#: Part of the tolerance that may be left untold beside what is known.
+_OF_KNOWN = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,10 @@ class Question:
     together: bool
     _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)
     _saddles: dict[tuple[Direction, int], SaddlePoints] = field(default_factory=dict, init=False, repr=False)
+
+    def beside(self, log_least: float) -> "Question":
+        """Ask for no more than matters beside a δ of which every one is known to be at least e^`log_least`."""
+        return replace(self, floor=max(self.floor, _OF_KNOWN * self.tolerance * math.exp(min(log_least, 0.0))))
 
     @property
     def largest(self) -> float:

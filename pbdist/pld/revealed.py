@@ -5,16 +5,21 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["log_nearly_all", "log_revealed_mass"]
+__all__ = ["log_least_known", "log_revealed_mass"]
 
 _U = UNIT_ROUNDOFF
 #: Loss edges, nats, and exponents that are tried.
 _PROBES: FloatArray = np.geomspace(1e-9, 1e3, 97)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _EXPONENTS: FloatArray = np.linspace(0.04, 0.96, 24)
+#: Where ln(1 - δ) does not seem to be less, it is not looked at with all exponents.
+_NEARLY = -1.0
+
+#: Masses of the pairs of a round in one direction, and how often each occurs.
+_Masses = list[tuple[LossMasses, int]]
 
 
 def log_revealed_mass(counts: Mapping[ElementaryPair, int], rounds: IntArray, direction: Direction) -> FloatArray:
@@ -22,9 +27,25 @@ def log_revealed_mass(counts: Mapping[ElementaryPair, int], rounds: IntArray, di
 
     Of factors of masses M, of which m has none of P_B, it is Π M^d (1 - Π (1 - m/M)^d), which rises in every M and m.
     """
+    masses = [(pair.directed_loss_masses(np.zeros(1), direction), count) for pair, count in counts.items()]
+    return _log_revealed(masses, rounds)
+
+
+def log_least_known(counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray) -> FloatArray:
+    """Logarithms of lower bounds on δ, shape (2, R, E): of what is revealed, and near 0 where inputs are told apart."""
+    masses = [(pair.directed_loss_masses(_EDGES, Direction.A_TO_B), count) for pair, count in counts.items()]
+    swapped = [(each.swapped(), count) for each, count in masses]
+    return np.stack(
+        [
+            np.maximum(_log_revealed(own, rounds)[:, None], _nearly_all(own, rounds, epsilon))
+            for own in (masses, swapped)
+        ]
+    )
+
+
+def _log_revealed(pairs: _Masses, rounds: IntArray) -> FloatArray:
     log_total = rate = size = 0.0
-    for pair, count in counts.items():
-        masses = pair.directed_loss_masses(np.zeros(1), direction)
+    for masses, count in pairs:
         parts = (masses.only_a.lower, masses.cells_a.lower, masses.atoms_a.lower)
         only, *others = (float(np.sum(part)) * (1.0 - (part.size + 4.0) * _U) for part in parts)
         total = (only + sum(others)) * (1.0 - 8.0 * _U)
@@ -40,34 +61,38 @@ def log_revealed_mass(counts: Mapping[ElementaryPair, int], rounds: IntArray, di
     return np.asarray(result - 16.0 * _U * (1.0 + np.abs(result)))
 
 
-def log_nearly_all(
-    counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, direction: Direction
-) -> FloatArray:
-    """Logarithms of lower bounds on δ that are near 0 where the inputs are told apart, shape (R, E).
+def _nearly_all(pairs: _Masses, rounds: IntArray, epsilon: FloatArray) -> FloatArray:
+    """Logarithms of lower bounds on δ, shape (R, E), of use where it is near 1.
 
     With T the P_A mass of all, δ = T - Σ min(a, e^ε b) >= T - e^{λε} Σ a^{1-λ} b^λ for 0 < λ < 1; the sum is the
     product of those of the rounds, and joining outcomes makes it larger (Hölder), so that upper values of cells serve.
     """
-    log_total = error = 0.0
-    log_sum = np.zeros(_EXPONENTS.size)
-    for pair, count in counts.items():
-        masses = pair.directed_loss_masses(_EDGES, direction)
+    r = rounds.astype(np.float64)[:, None, None]
+    for exponents in (np.array([0.5]), _EXPONENTS):
+        log_sum, error = _shared(pairs, exponents)
+        shared = np.min(r * log_sum + epsilon[:, None] * exponents + r * error, axis=-1)
+        if not (shared < _NEARLY).any():
+            return np.full(shared.shape, -np.inf)
+    parts = [(masses.only_a.lower, masses.cells_a.lower, masses.atoms_a.lower, count) for masses, count in pairs]
+    log_total = sum(
+        count * math.log(max(sum(float(np.sum(part)) for part in masses), 1e-300)) for *masses, count in parts
+    )
+    total = r[:, :, 0] * (log_total - error)
+    slack = 1e-12 * (1.0 + np.abs(np.maximum(shared, -1e300)))
+    with np.errstate(divide="ignore"):
+        result = total + np.log1p(-np.exp(np.minimum(shared + slack - total, 0.0)))
+    return np.asarray(result - 1e-12 * (1.0 + np.abs(total)))
+
+
+def _shared(pairs: _Masses, exponents: FloatArray) -> tuple[FloatArray, float]:
+    """Return ln Σ a^{1-λ} b^λ of a round from upper values, and by how much it and ln T may be off."""
+    result, error = np.zeros(exponents.size), 0.0
+    for masses, count in pairs:
         own = np.concatenate((masses.cells_a.upper, masses.atoms_a.upper))
         other = np.concatenate((masses.cells_b.upper, masses.atoms_b.upper))
         both = (own > 0.0) & (other > 0.0)
-        exponent = np.multiply.outer(1.0 - _EXPONENTS, np.log(own[both]))
-        exponent += np.multiply.outer(_EXPONENTS, np.log(other[both]))
-        log_sum += count * np.logaddexp.reduce(exponent, axis=1)
-        lower = (masses.only_a.lower, masses.cells_a.lower, masses.atoms_a.lower)
-        log_total += count * math.log(max(sum(float(np.sum(part)) for part in lower), 1e-300))
+        each = np.multiply.outer(1.0 - exponents, np.log(own[both])) + np.multiply.outer(exponents, np.log(other[both]))
+        result += count * np.logaddexp.reduce(each, axis=1)
         # Logarithms of masses are at most 750 in size; sums are made one by one.
         error += count * _U * (4.0 * own.size + 4000.0)
-    r = rounds.astype(np.float64)[:, None, None]
-    shared = np.min(r * log_sum + epsilon[:, None] * _EXPONENTS + r * error, axis=-1)
-    # Both are those of all rounds.
-    total = r[:, :, 0] * (log_total - error)
-    slack = 1e-12 * (1.0 + np.abs(np.maximum(shared, -1e300)))
-    gap = shared + slack - total
-    with np.errstate(divide="ignore"):
-        result = total + np.log1p(-np.exp(np.minimum(gap, 0.0)))
-    return np.asarray(result - 1e-12 * (1.0 + np.abs(total)))
+    return result, error
