@@ -18,6 +18,10 @@ __all__ = ["Smoothing", "guessed_epsilon", "has_transforms"]
 
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
 _PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
+#: Nats, relative to the tolerance and to δ, by which terms of high frequencies are smaller that are left out; at most.
+_CUT, _MOST_CUT = 14.0, 40.0
+#: Part that smoothing may take at first of what the larger direction seems to be larger by.
+_OF_SPARE = 0.5
 #: No ratio is larger: from 1.6 on nothing is known from below.
 _LARGEST_RATIO = 0.5
 #: By how much the ratio shrinks at least and at most.
@@ -82,9 +86,13 @@ class Smoothing:
 
     def sides(self, row: int) -> list[tuple[Direction, Smoothed]]:
         """All directions of a row, the one whose δ seems to be larger first."""
-        number, epsilon = int(self._question.rounds[row]), self._question.epsilon
-        sides = [(direction, Smoothed(rounds, number, tilts)) for direction, (rounds, tilts) in self._sides.items()]
+        epsilon = self._question.epsilon
+        sides = [(direction, self._smoothed(direction, row)) for direction in self._sides]
         return sorted(sides, key=lambda side: -float(np.sum(side[1].saddle(epsilon)[1])))
+
+    def _smoothed(self, direction: Direction, row: int) -> Smoothed:
+        rounds, tilts = self._sides[direction]
+        return Smoothed(rounds, int(self._question.rounds[row]), tilts)
 
     def seconds(self, row: int) -> tuple[float, float]:
         """Return about what a row takes on one core, and the number of frequencies of its largest part."""
@@ -96,16 +104,16 @@ class Smoothing:
             for group in self._groups(side, np.flatnonzero(wanted), _MOST_EXCESS):
                 epsilon = question.epsilon[group.columns]
                 period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)
-                number = _PER_PERIOD * period / self._first_ratio(side, epsilon)
+                number = _PER_PERIOD * period / self._first_ratio(side, epsilon, question.tolerance)
                 if number <= _MOST_FREQUENCIES:
                     points = 1.0 + _PER_POINT * epsilon.size
                     total += _SECONDS_PER_TILT + _SECONDS_PER_FREQUENCY * number * points
                     largest = max(largest, number)
         return total, largest
 
-    def _first_ratio(self, side: Smoothed, epsilon: FloatArray) -> float:
+    def _first_ratio(self, side: Smoothed, epsilon: FloatArray, tolerance: float) -> float:
         steepest = float(side.saddle(epsilon)[0].max())
-        ratio = math.sqrt(_FIRST_AIM * self._question.tolerance / (_BRACKET * steepest * (steepest + 1.0)))
+        ratio = math.sqrt(_FIRST_AIM * tolerance / (_BRACKET * steepest * (steepest + 1.0)))
         return self._part * min(ratio, _LARGEST_RATIO)
 
     def row(self, row: int) -> tuple[FloatArray, FloatArray]:
@@ -114,16 +122,21 @@ class Smoothing:
         shape = (2, question.epsilon.size)
         lower, upper = np.full(shape, -np.inf), np.zeros(shape)
         known = np.full(question.epsilon.size, -np.inf)
+        spare = np.zeros(known.size)
         for direction, side in self.sides(row):
             axis = list(Direction).index(direction)
             own = known if question.together else np.full(known.size, -np.inf)
-            lower[axis], upper[axis] = self._side(side, own)
+            lower[axis], upper[axis] = self._side(side, own, spare)
             known = np.maximum(known, lower[axis])
+            if question.together and len(self._sides) == 2:
+                # Of the other one it only is to be shown that it is smaller.
+                other = next(each for each in self._sides if each is not direction)
+                spare = side.saddle(question.epsilon)[1] - self._smoothed(other, row).saddle(question.epsilon)[1]
         if question.symmetric:
             lower[1], upper[1] = lower[0], upper[0]
         return lower, upper
 
-    def _side(self, side: Smoothed, known: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _side(self, side: Smoothed, known: FloatArray, spare: FloatArray) -> tuple[FloatArray, FloatArray]:
         question = self._question
         lower, upper = side.nearly_all(question.epsilon), side.chernoff(question.epsilon)
         met = math.log1p(question.tolerance)
@@ -133,7 +146,7 @@ class Smoothing:
             wanted = (upper > self._log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
             for group in self._joined(side, np.flatnonzero(wanted), most):
                 columns = group.columns
-                for bounds, found_lower, found_upper in self._passes(side, group, known[columns]):
+                for bounds, found_lower, found_upper in self._passes(side, group, known[columns], spare[columns]):
                     # The best tilt's rounding is less by what that one's has in excess.
                     least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
                     hopeless[columns] |= least > question.tolerance
@@ -186,38 +199,39 @@ class Smoothing:
         return tilt
 
     def _passes(
-        self, side: Smoothed, group: _Group, known: FloatArray
+        self, side: Smoothed, group: _Group, known: FloatArray, spare: FloatArray
     ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
         """Yield bounds with a tilt that costs less, and with the group's own where they do not meet."""
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
         upper = np.zeros(epsilon.size)
         for tilt in dict.fromkeys((group.gentle, group.tilt)):
-            for bounds, lower, upper in self._finer(side, group, tilt, known):
+            for bounds, lower, upper in self._finer(side, group, tilt, known, spare):
                 yield bounds, lower, upper
                 known = np.maximum(known, lower)
             if not np.any((upper > self._log_floor) & (upper > known + math.log1p(tolerance))):
                 return
 
     def _finer(
-        self, side: Smoothed, group: _Group, tilt: float, known: FloatArray
+        self, side: Smoothed, group: _Group, tilt: float, known: FloatArray, spare: FloatArray
     ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
         """Yield ever better bounds, until they meet or will not."""
         question = self._question
         epsilon, tolerance = question.epsilon[group.columns], question.tolerance
-        ratio = self._first_ratio(side, epsilon)
+        ratio = self._first_ratio(side, epsilon, max(tolerance, _OF_SPARE * float(np.min(spare))))
+        cut = min(_CUT + float(np.max(side.excess(epsilon, tilt))) - math.log(tolerance), _MOST_CUT)
         used, log_delta, before, least = math.inf, group.log_delta, math.inf, np.full(epsilon.size, np.inf)
         for _ in range(_PASSES):
             period = side.period(epsilon, log_delta, tilt, tolerance)
             # As little smoothing as so many frequencies allow, if that is less than before.
-            many = side.size(tilt, ratio, period) / _MOST_FREQUENCIES
+            many = side.size(tilt, ratio, period, cut) / _MOST_FREQUENCIES
             if many > 1.0:
                 ratio *= _TOO_MANY * many
-                if ratio > _LEAST * used or side.size(tilt, ratio, period) > _MOST_FREQUENCIES:
+                if ratio > _LEAST * used or side.size(tilt, ratio, period, cut) > _MOST_FREQUENCIES:
                     return
             used = ratio
             self.width = min(self.width, ratio)
-            bounds = side.at(tilt, ratio, period)
+            bounds = side.at(tilt, ratio, period, cut)
             lower, upper = bounds.bounds(epsilon)
             yield bounds, lower, upper
             judged = np.maximum(known, lower)
@@ -256,7 +270,7 @@ class Smoothing:
             best: SmoothedBounds | None = None
             least = math.inf
             for group in self._groups(side, np.arange(1), _MOST_EXCESS):
-                for bounds, lower, upper in self._passes(side, group, np.full(1, -np.inf)):
+                for bounds, lower, upper in self._passes(side, group, np.full(1, -np.inf), np.zeros(1)):
                     if best is None or upper[0] - lower[0] < least:
                         best, least = bounds, float(upper[0] - lower[0])
             if best is None:

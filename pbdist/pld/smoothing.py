@@ -21,7 +21,7 @@ __all__ = ["Rounds", "Smoothed", "SmoothedBounds", "Tilts", "rounds_of"]
 _U = UNIT_ROUNDOFF
 #: c.
 _WIDER = 1.5
-#: What is cut off at high frequencies, nats below the largest term.
+#: What is cut off at high frequencies, nats below the largest term, where nothing else is said.
 _CUT = 36.0
 #: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
 _TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 2e4, 400.0
@@ -144,9 +144,15 @@ class Smoothed:
         exponent = self.number * tilts.log_moments - np.log(tilts.tilt * (1.0 + tilts.tilt))
         return np.asarray(exponent - np.multiply.outer(epsilon, tilts.tilt))
 
-    def size(self, tilt: float, ratio: float, period: float) -> int:
-        """Return the number of frequencies that bounds take."""
-        return _size(self.lines_at(tilt), self.number, ratio**2 + self.number * self.rounds.variance, period)
+    def size(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> int:
+        """Return the number of frequencies above which terms are less than the largest by so many nats."""
+        variance = ratio**2 + self.number * self.rounds.variance
+        lines, low, high = self.lines_at(tilt), 0.0, math.sqrt(2.0 * cut / variance)
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            left = sum(self.number * count * line.log_fall(middle) for line, _, count in lines)
+            low, high = (low, middle) if left - 0.5 * variance * middle**2 < -cut else (middle, high)
+        return math.ceil(high * period / (2.0 * math.pi)) + 2
 
     def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
         """Return the transforms on the line of a tilt."""
@@ -218,19 +224,19 @@ class Smoothed:
             result + 1e-9 * (1.0 + np.abs(tilt * epsilon)) + 1e-12 * np.where(np.isfinite(result), np.abs(result), 0.0)
         )
 
-    def at(self, tilt: float, ratio: float, period: float) -> "SmoothedBounds":
+    def at(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> "SmoothedBounds":
         """Prepare bounds with a tilt τ > 0, a mechanism of ratio s composed in, and a period in nats."""
-        return SmoothedBounds(self, tilt, ratio, period)
+        return SmoothedBounds(self, tilt, ratio, period, cut)
 
 
 class SmoothedBounds:
     """Bounds on δ with one tilt."""
 
-    def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float) -> None:
+    def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float, cut: float) -> None:
         self._side, self.tilt, self._ratio, self._period = side, tilt, ratio, period
         #: Which part of δ rounding was, for the ε asked for last.
         self.rounding = np.zeros(0)
-        powers = _Powers(side, tilt, ratio, period)
+        powers = _Powers(side, tilt, ratio, period, cut)
         self._narrow, self._wide = powers.sums(ratio), powers.sums(_WIDER * ratio)
         self._exponents = powers.exponents
 
@@ -295,11 +301,11 @@ class Tilts:
 class _Powers:
     """Powers of transforms at all frequencies, but for Gaussian mechanisms, relative to e^{log_scale}."""
 
-    def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float) -> None:
+    def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float, cut: float) -> None:
         number, lines = side.number, side.lines_at(tilt)
         self._tilt, self._spacing = tilt, 2.0 * math.pi / period
         self._variance = number * side.rounds.variance
-        size = side.size(tilt, ratio, period)
+        size = side.size(tilt, ratio, period, cut)
         self._t = self._spacing * np.arange(size)
         self._exponent: ComplexArray = np.zeros(size, dtype=np.complex128)
         self._doubt, self._log_scale, self.exponents = np.zeros(size), 0.0, 0.0
@@ -377,13 +383,3 @@ class _Sums:
         error = self.error + _U * ((4.0 * _BLOCK + 64.0) * total + 16.0 * np.abs(epsilon) * first)
         period = 2.0 * math.pi / self.spacing
         return value / period, 1.01 * error / period
-
-
-def _size(lines: list[tuple[TransformLine, bool, int]], number: int, variance: float, period: float) -> int:
-    """Number of frequencies beyond which next to nothing is left."""
-    low, high = 0.0, math.sqrt(2.0 * _CUT / variance)
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        left = sum(number * count * line.log_fall(middle) for line, _, count in lines)
-        low, high = (low, middle) if left - 0.5 * variance * middle**2 < -_CUT else (middle, high)
-    return math.ceil(high * period / (2.0 * math.pi)) + 2
