@@ -9,7 +9,7 @@ import numpy as np
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.pld.below_floor import bounds_below_floor
-from pbdist.pld.cost import chosen_rows, frequency_cost
+from pbdist.pld.cost import chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.pld.given_width import given_width_bounds
 from pbdist.pld.logarithms import log_above, log_below
@@ -18,7 +18,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON
 from pbdist.pld.revealed import log_least_known
 from pbdist.pld.smoothed import Smoothing, has_transforms
-from pbdist.pld.table import ladder_bounds
+from pbdist.pld.table import MOST_CLIMBS, ladder_bounds
 from pbdist.progress import report
 from pbdist.types import BoolArray, FloatArray, IntArray
 
@@ -28,10 +28,13 @@ __all__ = ["LEAST_FLOOR", "TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tigh
 TRIVIAL_WIDTH = 1e-6
 #: Passes of few frequencies at most, how much finer the next one is at least and at most, and what it aims at.
 _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
+#: Projected seconds and bytes of a ladder that need not be climbed, at most: where transforms have told bounds wider
+#: than wanted, or for an excuse. How often it is climbed after transforms.
+_LONGEST, _LARGEST, _CLIMBS = 30.0, 2_000_000_000, 2
 #: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
-#: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs.
-_EXCUSE_TOLERANCE, _EXCUSE_CLIMBS = (0.1, 1e-4), 2
+#: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds projected.
+_EXCUSE_TOLERANCE, _EXCUSE_CLIMBS, _EXCUSE_SECONDS = (0.1, 1e-4), 2, 5.0
 #: No ladder looks deeper.
 LEAST_FLOOR = 1e-130
 #: Below this, as a logarithm, masses of single outcomes are not told from 0.
@@ -153,8 +156,12 @@ class _Table:
         rows = self._missed_rows()
         if not rows:
             return
-        # What transforms did not tell few frequencies do not, either.
-        few, _ = ([], rows) if has_transforms(asked) else chosen_rows(asked, rows)
+        if has_transforms(asked):
+            # What they did not tell few frequencies do not, either, and a ladder only if it is not too long.
+            if _not_too_long(asked, rows):
+                self._ladder(asked, rows, climbs=_CLIMBS)
+            return
+        few, _ = chosen_rows(asked, rows)
         self._few_frequencies(asked, few)
         self._ladder(asked, self._missed_rows())
         # What the ladder does not serve, or not well.
@@ -211,7 +218,7 @@ class _Table:
                 break
             wanted, before = again, told
 
-    def _ladder(self, question: Question, rows: Sequence[int]) -> None:
+    def _ladder(self, question: Question, rows: Sequence[int], *, climbs: int = MOST_CLIMBS) -> None:
         if not rows:
             return
         # Beyond the largest that can be read δ is at most what it is there.
@@ -226,7 +233,7 @@ class _Table:
             max(question.floor, LEAST_FLOOR),
             question.together,
         )
-        found = ladder_bounds(asked, rows)
+        found = ladder_bounds(asked, rows, climbs=climbs)
         if found is None:
             return
         shape = (2, len(rows), question.epsilon.size)
@@ -316,7 +323,7 @@ class _Table:
             max(question.floor, LEAST_FLOOR),
             question.together,
         )
-        found = ladder_bounds(near, [0], climbs=_EXCUSE_CLIMBS)
+        found = ladder_bounds(near, [0], climbs=_EXCUSE_CLIMBS) if _not_too_long(near, [0], _EXCUSE_SECONDS) else None
         if found is None:
             return False
         log_lower = log_below(found.lower)
@@ -333,6 +340,12 @@ class _Table:
             f" {self.log_upper[cell]:.6g}) with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
             " `factor`, with which none is asked for"
         )
+
+
+def _not_too_long(question: Question, rows: Sequence[int], seconds: float = _LONGEST) -> bool:
+    """Whether a ladder that need not be climbed is worth it."""
+    cost = ladder_cost(question, rows)
+    return 0.0 < cost.seconds <= seconds and cost.peak_bytes <= _LARGEST
 
 
 def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:

@@ -65,8 +65,9 @@ def given_width_bounds(
     asked = np.minimum(question.epsilon, LARGEST_EPSILON)
     limits = replace(limits, floor=question.lost)
     # Where lattices are so wide that labels lie hundreds of nats beside losses, masses under them are no floats.
+    told = question.rounds.tolist() if len(states) == len(question.counts) else []
     with suppress(InvalidInputError):
-        for r, power in powers(product_of(states, limits), question.rounds.tolist(), limits):
+        for r, power in powers(product_of(states, limits), told, limits) if told else ():
             for row in np.flatnonzero(question.rounds == r).tolist():
                 for axis, direction in enumerate(question.directions):
                     upper[axis, row] = upper_deltas(power, asked, direction)

@@ -185,7 +185,7 @@ class _Search:
         question = self._question(1.0, -1.0)
         if not has_transforms(question):
             return False
-        found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
+        found = guessed_epsilon(question, self._delta, LARGEST_EPSILON, self._directions)
         if found is None:
             return False
         return self._closer(

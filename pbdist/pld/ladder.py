@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.fourier import Allowance
-from pbdist.pld.lattice import Dominating
+from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.product import Window, coarser_core, confined, product, within
 from pbdist.pld.state import PairState
 from pbdist.progress import report
@@ -26,6 +26,8 @@ __all__ = ["Limits", "powers", "product_of"]
 _FAINT = 1e-7
 #: Rare outcomes that tell of any δ occur about so often at most.
 _OCCURS = 8.0
+#: No mass is nearly as large.
+_MEANINGLESS = 1e120
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Limits:
 
 
 def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[tuple[int, PairState]]:
-    """Yield the powers of a leaf, for increasing numbers of rounds."""
+    """Yield the powers of a leaf, for increasing numbers of rounds, as far as rounding leaves them any meaning."""
     top = max(rounds)
     rungs: list[PairState] = [_confined(leaf, 1, top, limits)]
     wanted = sorted(set(rounds))
@@ -68,6 +70,8 @@ def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[t
     for r in wanted:
         while 1 << len(rungs) <= r:
             rungs.append(_next(rungs[-1], len(rungs), top, limits))
+            if not _has_meaning(rungs[-1]):
+                return
             report("r =", 1 << (len(rungs) - 1), top)
         state: PairState | None = None
         reached = 0
@@ -75,10 +79,21 @@ def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[t
             if r >> bit & 1:
                 reached += 1 << bit
                 state = rungs[bit] if state is None else _multiplied(state, rungs[bit], reached, top, limits)
+                if not _has_meaning(state):
+                    return
                 report("r =", max(reached, before), top)
         before = r
         if state is not None:
             yield r, state
+
+
+def _has_meaning(state: PairState) -> bool:
+    """Whether upper values are no larger than rounding can have made them: their products would soon be no floats."""
+    rows: list[Dominating | Exact] = [
+        *state.dominating.rows,
+        *(row for each in state.exact.values() for row in each.rows),
+    ]
+    return all(float(vector.max(initial=0.0)) < _MEANINGLESS for row in rows for vector, _ in row.vectors)
 
 
 def product_of(states: Sequence[PairState], limits: Limits) -> PairState:

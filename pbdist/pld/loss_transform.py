@@ -163,7 +163,12 @@ class TransformLine:
         self._log_largest = whole - self._scale + rounded
         log_normal = 0.5 * (above * above - y * y) + math.log(step / math.sqrt(2.0 * math.pi))
         real = exponent * excess
-        self._every_turn, self._weight = turn, np.exp(log_normal + real - self._scale)
+        # Of the masses, and their phases; sums are by pairs, of blocks of 128.
+        off = _U * (3.0 * (y**2 + above**2 + np.abs(above * y)) + 4.0 * abs(self._scale) + 48.0 + y.size / 128.0)
+        move = error + 4.0 * _U * (excess + turn)
+        # Rounded up.
+        self._every_turn = turn
+        self._weight = np.exp(log_normal + real - self._scale) * (1.0 + 2.0 * (off + abs(exponent) * move))
         sizes = self._sizes(log_normal, real, (abs(exponent) + _LARGEST_FREQUENCY) * np.hypot(excess, turn))
         kept = sizes > _LEFT_OUT * sizes.max()
         edge = 2.0 * float(self._weight[0] + self._weight[-1] + np.exp(log_normal[0]) + np.exp(log_normal[-1]))
@@ -171,10 +176,7 @@ class TransformLine:
         lost = float(sizes[~kept].sum()) + edge * beyond if math.isfinite(beyond) else math.inf
         self._excess, self._turn, self._log_normal = excess[kept], turn[kept], log_normal[kept]
         self._phase = -above * y[kept]
-        # Of the masses, and their phases; of X; sums are by pairs, of blocks of 128.
-        self._error = _U * (3.0 * (y[kept] ** 2 + above**2 + np.abs(self._phase)) + 4.0 * abs(self._scale) + 48.0)
-        self._error += _U * self._excess.size / 128.0
-        self._move = error[kept] + 4.0 * _U * (self._excess + self._turn)
+        self._error, self._move = off[kept], move[kept]
         steep = min(exponent, 0.0) * math.log(math.cos(0.5 * transform.ratio * strip))
         # On the strip |C|^ρ <= (1 - q + q e^Re V)^ρ cos(angle / 2)^min(ρ, 0), and e^{itX} is at most 1; 1 + G is at
         # most e as it is scaled, and 1 is summed besides or not.
@@ -315,9 +317,11 @@ class TransformLine:
         coefficients = _TO_COEFFICIENTS @ values
         rounding = present.rounding + 4.0 * _U * present.total * end * centre
         # Each step of Clenshaw's recurrence is off by at most 8u of its terms, which grows at most as U_k does; and
-        # where in a panel a frequency lies is off by 4u.
+        # where in a panel a frequency lies is off by some u, relative to all frequencies.
         parts, degree = np.abs(coefficients), np.arange(_DEGREE + 1.0)
-        stable = _U * float(np.dot(parts, 1.5 * (degree + 2.0) ** 3 + 4.0 * degree**2))
+        stable = _U * float(np.dot(parts, 1.5 * (degree + 2.0) ** 3 + (6.0 + 2.0 * end / half) * degree**2))
+        # Coefficients are sums of so many terms.
+        stable += _U * (_DEGREE + 4.0) * float(np.dot(np.abs(_TO_COEFFICIENTS).sum(axis=0), np.abs(values)))
         error = (best + _LEBESGUE * rounding + present.off + stable) * 1.01
         return _Panel(middle, half, centre, present.constant, coefficients, error)
 

@@ -288,11 +288,13 @@ def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatA
     return np.full(epsilon.size, -np.inf), side.chernoff(epsilon)
 
 
-def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[float, float] | None:
-    """Return about the ε that meets δ in all directions, and the slope of ln δ there; None beyond `largest`."""
+def guessed_epsilon(
+    question: Question, delta: float, largest: float, directions: Collection[Direction]
+) -> tuple[float, float] | None:
+    """Return about the ε that meets δ in some directions, and the slope of ln δ there; None beyond `largest`."""
     number, wanted = int(question.rounds[0]), math.log(delta)
     best = 0.0, -1.0
-    for direction in question.directions:
+    for direction in directions:
         rounds = rounds_of(question.counts, direction)
         if rounds is None:
             return None

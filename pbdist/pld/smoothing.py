@@ -9,6 +9,7 @@ Section 14 of ``docs/pld.md`` proves this, and the errors of sums in place of in
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -226,7 +227,7 @@ class Smoothed:
 
     def at(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> "SmoothedBounds":
         """Prepare bounds with a tilt τ > 0, a mechanism of ratio s composed in, and a period in nats."""
-        return SmoothedBounds(self, tilt, ratio, period, cut)
+        return SmoothedBounds(self, _exactly(tilt), ratio, period, cut)
 
 
 class SmoothedBounds:
@@ -257,7 +258,8 @@ class SmoothedBounds:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             below = (1.0 + weight) * (narrow - narrow_error - np.exp(others))
             # The wider one has another factor in front.
-            grown = np.exp(self._wide.log_scale - log_scale) * (1.0 + 1e-14)
+            larger = 0.5 * (_WIDER**2 - 1.0) * ratio * ratio * (tilt + tilt * tilt)
+            grown = np.exp(larger) * (1.0 + 16.0 * _U * (1.0 + larger))
             below -= weight * grown * (wide + wide_error) + 16.0 * _U * (1.0 + weight) * np.abs(narrow)
             lower = np.where(known & (below > 0.0), moved + np.log(below) - slack, -np.inf)
             upper = np.where(above > 0.0, moved + np.log(above) + slack, 0.0)
@@ -281,7 +283,7 @@ class Tilts:
         most = max(min(_MOST_TILT, _MOST_SHIFT / ratio), _FIRST_TILT)
         largest = _FIRST_TILT
         while True:
-            tilt = np.geomspace(_LEAST_TILT, largest, _TILTS)
+            tilt = _exactly(np.geomspace(_LEAST_TILT, largest, _TILTS))
             with np.errstate(over="ignore", invalid="ignore"):
                 exponent = top * rounds.log_moment(tilt[-4:]) - epsilon * tilt[-4:]
             if exponent[-1] > exponent[0] + 40.0 or not math.isfinite(exponent[-1]) or largest >= most:
@@ -315,7 +317,7 @@ class _Powers:
             logarithm = logarithm + 1j * (line.smallest_loss * self._t)
             self._exponent += power * (logarithm if forward else np.conj(logarithm))
             # |Π (a + e) - Π a| <= Π (|a| + |e|) - Π |a|
-            self._doubt += power * doubt
+            self._doubt += power * (doubt + 8.0 * _U * abs(line.smallest_loss) * self._t)
             self._log_scale += power * line.log_scale
             self.exponents += power * line.log_scale_size
         # No power is larger than that at t = 0.
@@ -383,3 +385,8 @@ class _Sums:
         error = self.error + _U * ((4.0 * _BLOCK + 64.0) * total + 16.0 * np.abs(epsilon) * first)
         period = 2.0 * math.pi / self.spacing
         return value / period, 1.01 * error / period
+
+
+def _exactly(tilt: Any) -> Any:
+    """Round tilts so that no sum 1 + τ is rounded."""
+    return (1.0 + tilt) - 1.0
