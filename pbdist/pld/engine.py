@@ -33,7 +33,7 @@ _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
 _LONGEST, _LARGEST, _CLIMBS = 30.0, 2_000_000_000, 2
 #: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
-#: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds projected.
+#: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
 _EXCUSE_TOLERANCE, _EXCUSE_CLIMBS, _EXCUSE_SECONDS = (0.1, 1e-4), 2, 5.0
 #: No ladder looks deeper.
 LEAST_FLOOR = 1e-130

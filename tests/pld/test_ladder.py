@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -70,3 +71,15 @@ def test_products_of_different_pairs_are_sound(part: int) -> None:
         epsilon = [0.0, draw.random(), 3.0 * draw.random(), 50.0 * draw.random(), spacing * draw.randint(0, 20)]
         told += assert_brackets(product_of(leaves, limits), truth, epsilon, (drawn, counts, lattice, limits))
     assert told > 60
+
+
+def test_masses_that_rounding_made_meaningless_are_not_multiplied():
+    draw = random.Random("meaningless")  # noqa: S311
+    pair, _ = random_histogram(draw)
+    state = leaf_of(pair, random_lattice(draw, 0.1, reach=40))
+    limits = replace(random_limits(draw, 0.1), largest=500.0, floor=1e-200)
+    assert [r for r, _ in powers(state, [1, 64], limits)] == [1, 64]
+    masses = state.dominating
+    huge = replace(state, dominating=replace(masses, core=replace(masses.core, u=masses.core.u + 1e30)))
+    # Their squares would soon be no floats: what is left untold is bounded otherwise.
+    assert [r for r, _ in powers(huge, [1, 64], limits)] == [1]

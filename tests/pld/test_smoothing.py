@@ -10,7 +10,7 @@ import pytest
 
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, Reversed, SubsampledGaussian
 from pbdist.pld.question import Question
-from pbdist.pld.smoothed import Smoothing, has_transforms
+from pbdist.pld.smoothed import Smoothing, guessed_epsilon, has_transforms
 from pbdist.pld.smoothing import Smoothed, Tilts, rounds_of
 from pbdist.types import Direction
 
@@ -158,3 +158,35 @@ def test_nearly_certain_outcomes_and_the_trivial_bound() -> None:
     lower, upper = Smoothing(Question(counts, np.array([1 << 20]), np.array([0.05, 8.0]), 1e-3, 1e-40, True)).row(0)
     assert np.all(lower > -1e-3)
     assert np.all(upper <= 0.0)
+
+
+def test_transforms_that_are_not_known_tell_nothing_from_below() -> None:
+    """Where rounding of so many rounds exceeds their transforms themselves."""
+    rounds, doubtful = 200_000_000_000, 0
+    for ratio in (0.5, 2.0, 8.0, 32.0):
+        counts: dict[ElementaryPair, int] = {
+            SubsampledGaussian(math.sqrt(rounds) / ratio, 1.0 - 2.0**-45): 4,
+            Gaussian(math.sqrt(rounds) / 35.0): 1,
+        }
+        found = rounds_of(counts, Direction.A_TO_B)
+        assert found is not None
+        side = side_of(counts, Direction.A_TO_B, rounds, 620.0)
+        line, _, count = side.lines_at(side.gentler(0.005))[0]
+        doubt = rounds * count * float(line.logarithms(1e-4, 500)[1][0])
+        bounds = side.at(side.gentler(0.005), 1e-4, 12_000.0)
+        lower, _ = bounds.bounds(np.array([620.0]))
+        if doubt > 1.0:
+            doubtful += 1
+            assert lower[0] == -math.inf
+            assert bounds.rounding[0] > 1.0
+    assert doubtful >= 2
+
+
+def test_a_guess_is_that_of_the_directions_asked_for() -> None:
+    question = Question({SubsampledGaussian(0.94, 2e-7): 1}, np.array([10**7]), np.array([1.0]), 1e-3, 1e-60, False)
+    guesses = [guessed_epsilon(question, 1e-30, 1e9, (direction,)) for direction in Direction]
+    both = guessed_epsilon(question, 1e-30, 1e9, tuple(Direction))
+    assert guesses[0] is not None
+    assert guesses[1] is not None
+    assert guesses[1][0] < 0.1 * guesses[0][0]
+    assert both == guesses[0]
