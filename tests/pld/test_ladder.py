@@ -76,10 +76,12 @@ def test_products_of_different_pairs_are_sound(part: int) -> None:
 def test_masses_that_rounding_made_meaningless_are_not_multiplied():
     draw = random.Random("meaningless")  # noqa: S311
     pair, _ = random_histogram(draw)
-    state = leaf_of(pair, random_lattice(draw, 0.1, reach=40))
-    limits = replace(random_limits(draw, 0.1), largest=500.0, floor=1e-200)
+    state = leaf_of(pair, Lattice(0.1, 1, (-40, 40), -40, 40))
+    limits = Limits(1e-200, 1e-3, 0.2, 1e-9, 500.0, (0.1,), 1 << 40)
     assert [r for r, _ in powers(state, [1, 64], limits)] == [1, 64]
-    masses = state.dominating
-    huge = replace(state, dominating=replace(masses, core=replace(masses.core, u=masses.core.u + 1e30)))
+    exact = {
+        direction: replace(masses, core=replace(masses.core, other=masses.core.other + 1e70))
+        for direction, masses in state.exact.items()
+    }
     # Their squares would soon be no floats: what is left untold is bounded otherwise.
-    assert [r for r, _ in powers(huge, [1, 64], limits)] == [1]
+    assert [r for r, _ in powers(replace(state, exact=exact), [1, 64], limits)] == [1]
