@@ -79,7 +79,7 @@ def test_exact_transforms_tell_how_far_they_are() -> None:
 
 def test_the_ladder_of_lattices_tells_how_far_it_is() -> None:
     pair = Laplace(1.0)
-    steps = steps_of(components=[(pair, 1)], epsilon=np.linspace(0.5, 3.0, 20), compositions=[1, 3, 40], tolerance=0.3)
+    steps = steps_of(components=[(pair, 1)], epsilon=np.linspace(0.5, 20.0, 20), compositions=[1, 3, 40], tolerance=0.3)
     reached = [reached for what, reached, of in steps if (what, of) == ("r =", 40)]
     # However often it is climbed, each time to its end.
     first = reached[: reached.index(40) + 1]

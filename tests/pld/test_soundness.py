@@ -175,7 +175,7 @@ PAIRS = [
 def without_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything by few frequencies, as far as these go."""
     monkeypatch.setattr(engine, "chosen_rows", lambda _question, rows: (list(rows), []))
-    monkeypatch.setattr(engine, "ladder_bounds", lambda *_: None)
+    monkeypatch.setattr(engine, "ladder_bounds", lambda *_, **__: None)
 
 
 @pytest.mark.slow
