@@ -18,7 +18,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON
 from pbdist.pld.revealed import log_least_known
 from pbdist.pld.smoothed import Smoothing, has_transforms
-from pbdist.pld.table import MOST_CLIMBS, ladder_bounds
+from pbdist.pld.table import ladder_bounds
 from pbdist.progress import report
 from pbdist.types import BoolArray, FloatArray, IntArray
 
@@ -29,8 +29,8 @@ TRIVIAL_WIDTH = 1e-6
 #: Passes of few frequencies at most, how much finer the next one is at least and at most, and what it aims at.
 _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
 #: Projected seconds and bytes of a ladder that need not be climbed, at most: where transforms have told bounds wider
-#: than wanted, or for an excuse. How often it is climbed after transforms.
-_LONGEST, _LARGEST, _CLIMBS = 30.0, 2_000_000_000, 2
+#: than wanted, or for an excuse.
+_LONGEST, _LARGEST = 30.0, 2_000_000_000
 #: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
 #: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
@@ -159,7 +159,7 @@ class _Table:
         if has_transforms(asked):
             # What they did not tell few frequencies do not, either, and a ladder only if it is not too long.
             if _not_too_long(asked, rows):
-                self._ladder(asked, rows, climbs=_CLIMBS)
+                self._ladder(asked, rows)
             return
         few, _ = chosen_rows(asked, rows)
         self._few_frequencies(asked, few)
@@ -218,7 +218,7 @@ class _Table:
                 break
             wanted, before = again, told
 
-    def _ladder(self, question: Question, rows: Sequence[int], *, climbs: int = MOST_CLIMBS) -> None:
+    def _ladder(self, question: Question, rows: Sequence[int]) -> None:
         if not rows:
             return
         # Beyond the largest that can be read δ is at most what it is there.
@@ -233,7 +233,7 @@ class _Table:
             max(question.floor, LEAST_FLOOR),
             question.together,
         )
-        found = ladder_bounds(asked, rows, climbs=climbs)
+        found = ladder_bounds(asked, rows)
         if found is None:
             return
         shape = (2, len(rows), question.epsilon.size)

@@ -15,7 +15,7 @@ from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
 from pbdist.pld.state import PairState
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["MOST_CLIMBS", "MOST_LEAVES", "MOST_PAIRS", "LadderBounds", "climbed", "ladder_bounds", "serves"]
+__all__ = ["MOST_LEAVES", "MOST_PAIRS", "LadderBounds", "climbed", "ladder_bounds", "serves"]
 
 #: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
 MOST_LEAVES = 1 << 40
@@ -23,7 +23,7 @@ MOST_LEAVES = 1 << 40
 _MOST_IRREGULAR = 1 << 32
 
 #: How often a ladder is climbed for a table.
-MOST_CLIMBS = 4
+_CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
 MOST_PAIRS = 6
 #: Places of the first climb, at most; of each further one eight times as many.
@@ -62,7 +62,7 @@ def serves(question: Question) -> bool:
     return len(question.counts) <= MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
 
 
-def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = MOST_CLIMBS) -> LadderBounds | None:
+def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:
     """Bound δ for some r and every ε, or tell by None that the ladder does not serve.
 
     Parameters
