@@ -41,8 +41,8 @@ _LEAST_DELTA = 1e-120
 _FINEST, _COARSEST = 2e-6, 1e-2
 #: Largest ε of each rough look.
 _LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
-#: How far from the guess few frequencies are read, and exact transforms: as a factor.
-_APART, _FARTHER = 1.25, 16.0
+#: How far from the guess is read, as a factor; where nothing is known from below there; and off exact transforms.
+_APART, _NEAR, _FARTHER = 1.25, 1.01, 16.0
 
 #: Logarithms of a lower and of an upper bound on the larger δ of some directions at every ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -214,6 +214,9 @@ class _Search:
                 return False
             before = self._low, self._high
             self._read(reader, guess / _APART, guess * _APART)
+            if self._low == 0.0 and self._high < math.inf:
+                # Bounds are best near the guess.
+                self._read(reader, guess / _NEAR, guess * _NEAR)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
             if self._done:

@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram
+from pbdist import epsilon_bounds, privacy_bounds
+from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, SubsampledGaussian
 from pbdist.pld.inversion import epsilon_table
 
 
@@ -50,3 +51,14 @@ def test_directions_are_apart() -> None:
     for axis, truth in enumerate((math.log(1.6), math.log(4.0))):
         assert found.lower[axis, 0, 0] <= truth * (1 + 1e-12)
         assert truth * (1 - 1e-12) <= found.upper[axis, 0, 0] <= truth * 1.01
+
+
+def test_epsilon_of_thousands_of_nats_is_known_from_both_sides():
+    """Beyond what a ladder reads, and where one period of a transform is short beside ε."""
+    bounds = epsilon_bounds(SubsampledGaussian(0.5, 0.05), compositions=100_000, delta=1e-8)
+    lower, upper = float(bounds.epsilon_lower.max()), float(bounds.epsilon_upper.max())
+    assert 2400.0 < lower <= upper <= lower * (1.0 + 2e-4)
+    # δ is above 10^-8 a little below it, and below it a little above.
+    near = privacy_bounds(SubsampledGaussian(0.5, 0.05), compositions=100_000, epsilon=[0.999 * lower, 1.001 * upper])
+    larger = near.delta_lower.values.ravel(), near.delta_upper.values.ravel()
+    assert larger[0][0] > 1e-8 > larger[1][1]
