@@ -320,8 +320,9 @@ class TransformLine:
         # where in a panel a frequency lies is off by some u, relative to all frequencies.
         parts, degree = np.abs(coefficients), np.arange(_DEGREE + 1.0)
         stable = _U * float(np.dot(parts, 1.5 * (degree + 2.0) ** 3 + (6.0 + 2.0 * end / half) * degree**2))
-        # Coefficients are sums of so many terms.
+        # Coefficients are sums of so many terms, whose factors are off by 8u of 2 / 25.
         stable += _U * (_DEGREE + 4.0) * float(np.dot(np.abs(_TO_COEFFICIENTS).sum(axis=0), np.abs(values)))
+        stable += 20.0 * _U * float(np.abs(values).sum())
         error = (best + _LEBESGUE * rounding + present.off + stable) * 1.01
         return _Panel(middle, half, centre, present.constant, coefficients, error)
 
@@ -401,7 +402,9 @@ def _beyond(transform: LossTransform, exponent: float, first: float, step: float
 
 _ANGLES = math.pi * (np.arange(_DEGREE + 1) + 0.5) / (_DEGREE + 1)
 _CHEBYSHEV = np.cos(_ANGLES)
-_TO_COEFFICIENTS = 2.0 / (_DEGREE + 1) * np.cos(np.multiply.outer(np.arange(_DEGREE + 1), _ANGLES))
+#: cos of k times each angle, of angles below 2π, so that each is off by at most 8u.
+_TURNS = np.multiply.outer(np.arange(_DEGREE + 1), 2 * np.arange(_DEGREE + 1) + 1) % (4 * (_DEGREE + 1))
+_TO_COEFFICIENTS = 2.0 / (_DEGREE + 1) * np.cos(math.pi * _TURNS / (2.0 * (_DEGREE + 1)))
 _TO_COEFFICIENTS[0] *= 0.5
 #: Of Chebyshev points of the first kind: at most 2/π ln(n + 1) + 1 (Rivlin).
 _LEBESGUE = 2.0 / math.pi * math.log(_DEGREE + 1) + 1.0
