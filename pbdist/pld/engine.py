@@ -31,6 +31,8 @@ _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
 #: Projected seconds and bytes of a ladder that need not be climbed, at most: where transforms have told bounds wider
 #: than wanted, or for an excuse.
 _LONGEST, _LARGEST = 30.0, 2_000_000_000
+#: Seconds for a point that is told by parts of the losses; when no ladder is thought of.
+_SECONDS_OF_PARTS, _FEW_SECONDS = 0.04, 0.25
 #: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
 #: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
@@ -143,10 +145,10 @@ class _Table:
         if not self._missed_rows():
             return
         if has_transforms(self.question):
-            # They reveal nothing.
-            self._smoothed(self._missed_rows())
-        else:
-            self._revealed()
+            # They reveal nothing; and what they do not tell few frequencies do not, either.
+            self._by_transforms()
+            return
+        self._revealed()
         if not self._missed_rows():
             return
         # What is little beside what is known already need not be told.
@@ -155,11 +157,6 @@ class _Table:
         self.take(range(asked.rounds.size), np.full_like(below, -np.inf), below)
         rows = self._missed_rows()
         if not rows:
-            return
-        if has_transforms(asked):
-            # What they did not tell few frequencies do not, either, and a ladder only if it is not too long.
-            if _not_too_long(asked, rows):
-                self._ladder(asked, rows)
             return
         few, _ = chosen_rows(asked, rows)
         self._few_frequencies(asked, few)
@@ -185,18 +182,35 @@ class _Table:
         lower = log_least_known(question.counts, question.rounds, question.epsilon)
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
-    def _smoothed(self, rows: Sequence[int]) -> None:
+    def _smoothed(self, smoothing: Smoothing, rows: Sequence[int], *, parts: bool) -> None:
         """Bound rows by exact transforms."""
         question = self.question
-        if not rows:
-            return
-        smoothing = Smoothing(question)
         for row in rows:
-            lower, upper = smoothing.row(row)
+            told = self.log_lower[:, row], self.log_upper[:, row]
+            lower, upper = smoothing.row(row, told, parts=parts)
             self.take([row], lower[:, None], upper[:, None])
             report("by transforms, r =", int(question.rounds[row]), question.top)
         if math.isfinite(smoothing.width):
             self.widths.append(smoothing.width)
+
+    def _by_transforms(self) -> None:
+        """Bound all by exact transforms, and what these do not tell by parts of losses or by a ladder."""
+        smoothing = Smoothing(self.question)
+        self._smoothed(smoothing, self._missed_rows(), parts=False)
+        if not self._missed_rows():
+            return
+        # What is little beside what is known already need not be told.
+        asked = self.question.beside(float(self._judged_lower().min()))
+        # A ladder tells many points as quickly as one.
+        seconds = _SECONDS_OF_PARTS * smoothing.left_to_parts
+        ladder_first = seconds > _FEW_SECONDS and _not_too_long(asked, self._missed_rows(), seconds)
+        if ladder_first:
+            self._ladder(asked, self._missed_rows())
+        if smoothing.left_to_parts:
+            self._smoothed(smoothing, self._missed_rows(), parts=True)
+        rows = self._missed_rows()
+        if rows and not ladder_first and _not_too_long(asked, rows):
+            self._ladder(asked, rows)
 
     def _few_frequencies(self, question: Question, rows: Sequence[int]) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.pld.soft_cut import SoftCut
 from pbdist.types import BoolArray, ComplexArray, FloatArray
 
 __all__ = ["LossTransform", "TransformLine"]
@@ -33,9 +34,9 @@ _LEFT_OUT = 1e-20
 #: to the one before; what is tried where a panel is too wide.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.6, 1.25, 0.7
 #: So many frequencies are summed one by one.
-_FEW = 400
+_FEW = 700
 #: Ellipses that are tried.
-_ELLIPSES = np.array([1.6, 2.2, 3.0, 4.5, 7.0])
+_ELLIPSES = np.array([1.8, 3.0, 5.5])
 #: Interpolations are as good as that, relative to the sizes of all terms; no panel is narrower than twice this.
 _INTERPOLATION, _NARROWEST = 1e-14, 1e-3
 #: What e^{wX} has fallen to where it is left out, nats.
@@ -68,20 +69,30 @@ class LossTransform:
         """ln(1 - q), nats."""
         return math.log1p(-self.rate)
 
-    def log_real(self, exponents: FloatArray) -> FloatArray:
-        r"""Return ln χ at some real exponents, to 10^-11 (1 + \|w\|) and 64u (μ w)²."""
-        step, low, high = self.rule(exponents, shifted=False)
+    def log_real(self, exponents: FloatArray, part: SoftCut | None = None) -> FloatArray:
+        r"""Return ln χ at some real exponents, to 10^-11 (1 + \|w\|) and 64u (μ w)².
+
+        Of a part, with exponents of at least 1, what it has of χ.
+        """
+        step, low, high = self.rule(exponents, shifted=False, part=part)
         y: FloatArray = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1).astype(np.float64)
         excess, _, _ = self.excess(y, 0.0)
         exponent = np.multiply.outer(exponents, excess) - 0.5 * y * y
+        if part is not None:
+            exponent = exponent + part.log_real(y)
         most = exponent.max(axis=-1)
         total = np.exp(exponent - most[..., None]).sum(axis=-1)
         result: FloatArray = most + np.log(total * (step / math.sqrt(2.0 * math.pi))) + exponents * self.smallest_loss
         return result
 
-    def line(self, exponent: float) -> "TransformLine":
-        """Prepare χ on a line Re w = `exponent`."""
-        return TransformLine(self, exponent)
+    def outcome(self, loss: float) -> float:
+        """Return the outcome of a loss above the smallest one, about."""
+        odds = loss + math.log(self.rate * math.exp(-loss) - math.expm1(-loss)) - math.log(self.rate)
+        return odds / self.ratio + 0.5 * self.ratio
+
+    def line(self, exponent: float, part: SoftCut | None = None) -> "TransformLine":
+        """Prepare χ on a line Re w = `exponent`, or what a part of the losses has of it, where w is at least 1."""
+        return TransformLine(self, exponent, part)
 
     def excess(self, y: FloatArray, above: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return real and imaginary part of X at y + i `above`, and a bound on its error; no angle exceeds π/2."""
@@ -99,18 +110,22 @@ class LossTransform:
         off = 8.0 * (np.abs(real) + abs(odds) + self.ratio * (self.ratio + np.abs(y)) + angle) + 16.0
         return excess, turned, _U * (part * off + 8.0 * (excess + turned))
 
-    def rule(self, exponents: FloatArray, *, shifted: bool) -> tuple[float, float, float]:
+    def rule(self, exponents: FloatArray, *, shifted: bool, part: SoftCut | None = None) -> tuple[float, float, float]:
         """Return the step of a trapezoidal rule that serves all exponents, and where to begin and to end."""
         least = float(exponents.min())
-        strip = self.strip(least)
+        strip = self.strip(least, part)
         half = 0.5 * strip if shifted else strip
-        step = 2.0 * math.pi * half / (_QUADRATURE + 0.5 * strip * strip + _STEEP)
-        return step, self.lowest_mode(least) - _REACH, max(float(exponents.max()), 0.0) * self.ratio + _REACH
+        grown = 0.0 if part is None else part.log_growth(strip)
+        step = 2.0 * math.pi * half / (_QUADRATURE + 0.5 * strip * strip + grown + _STEEP)
+        low, high = self.lowest_mode(least) - _REACH, max(float(exponents.max()), 0.0) * self.ratio
+        if part is None:
+            return step, low, high + _REACH
+        return (step, *part.range(low, high, _REACH))
 
-    def strip(self, least: float) -> float:
+    def strip(self, least: float, part: SoftCut | None = None) -> float:
         """Largest Im y of the strip that is used, for exponents of at least `least`."""
         angle = _WIDEST_ANGLE if least >= 0.0 else min(_WIDEST_ANGLE, math.sqrt(6.0 * _STEEP / -least))
-        return min(_WIDEST_STRIP, angle / self.ratio)
+        return min(_WIDEST_STRIP if part is None else part.strip, angle / self.ratio)
 
     def lowest_mode(self, exponent: float) -> float:
         """Return an outcome with no mode of C^ρ e^{-y²/2} below it."""
@@ -140,19 +155,22 @@ class TransformLine:
     transform : LossTransform
     exponent : float
         ρ.
+    part : SoftCut, optional
+        Of which losses it is; then ρ is at least 1, and the phase t ln(1 - q) is left out all the same.
     """
 
-    def __init__(self, transform: LossTransform, exponent: float) -> None:
+    def __init__(self, transform: LossTransform, exponent: float, part: SoftCut | None = None) -> None:
         self._exponent = exponent
-        step, low, high = transform.rule(np.array([exponent]), shifted=True)
-        strip = transform.strip(exponent)
+        step, low, high = transform.rule(np.array([exponent]), shifted=True, part=part)
+        strip = transform.strip(exponent, part)
         above = 0.5 * strip
         y: FloatArray = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1).astype(np.float64)
         excess, turn, error = transform.excess(y, above)
         least = exponent * transform.smallest_loss
-        whole = float(transform.log_real(np.array([exponent]))[0]) - least
+        point = np.array([exponent])
+        whole = float(transform.log_real(point, part)[0]) - least
         #: Whether all of 1 + G is summed, relative to its value at t = 0, instead of G alone, where that is small.
-        self._direct = abs(whole) > 1.0
+        self._direct = abs(whole) > 1.0 or part is not None
         self._scale = whole if self._direct else 0.0
         self.log_scale = least + self._scale
         #: Of the parts of `log_scale`, whose rounding it has.
@@ -162,25 +180,39 @@ class TransformLine:
         rounded = _REAL_ERROR * (1.0 + abs(exponent)) + 64.0 * _U * (transform.ratio * exponent) ** 2
         self._log_largest = whole - self._scale + rounded
         log_normal = 0.5 * (above * above - y * y) + math.log(step / math.sqrt(2.0 * math.pi))
-        real = exponent * excess
+        phase, real = -above * y, exponent * excess
         # Of the masses, and their phases; sums are by pairs, of blocks of 128.
         off = _U * (3.0 * (y**2 + above**2 + np.abs(above * y)) + 4.0 * abs(self._scale) + 48.0 + y.size / 128.0)
+        if part is not None:
+            log_part, turned, doubt = part.at(y, above)
+            log_normal, phase, off = log_normal + log_part, phase + turned, off + doubt
         move = error + 4.0 * _U * (excess + turn)
         # Rounded up.
         self._every_turn = turn
         self._weight = np.exp(log_normal + real - self._scale) * (1.0 + 2.0 * (off + abs(exponent) * move))
         sizes = self._sizes(log_normal, real, (abs(exponent) + _LARGEST_FREQUENCY) * np.hypot(excess, turn))
         kept = sizes > _LEFT_OUT * sizes.max()
-        edge = 2.0 * float(self._weight[0] + self._weight[-1] + np.exp(log_normal[0]) + np.exp(log_normal[-1]))
-        beyond = _beyond(transform, exponent, float(y[0]), step)
-        lost = float(sizes[~kept].sum()) + edge * beyond if math.isfinite(beyond) else math.inf
+        if part is None:
+            edge = 2.0 * float(self._weight[0] + self._weight[-1] + np.exp(log_normal[0]) + np.exp(log_normal[-1]))
+            beyond = edge * _beyond(transform, exponent, float(y[0]), step)
+        else:
+            ends = float(y[0]), float(y[-1])
+            shift = exponent * transform.ratio
+            beyond = math.exp(part.log_below(ends[0], above) + float(real[0]) - self._scale)
+            # |e^{wX}| is largest on the real line.
+            highest = exponent * float(transform.excess(y[-1:], 0.0)[0][0])
+            beyond += math.exp(part.log_beyond(ends[1], above, shift, step) + highest - self._scale)
+        lost = float(sizes[~kept].sum()) + beyond if math.isfinite(beyond) else math.inf
         self._excess, self._turn, self._log_normal = excess[kept], turn[kept], log_normal[kept]
-        self._phase = -above * y[kept]
+        self._phase = phase[kept]
         self._error, self._move = off[kept], move[kept]
         steep = min(exponent, 0.0) * math.log(math.cos(0.5 * transform.ratio * strip))
         # On the strip |C|^ρ <= (1 - q + q e^Re V)^ρ cos(angle / 2)^min(ρ, 0), and e^{itX} is at most 1; 1 + G is at
         # most e as it is scaled, and 1 is summed besides or not.
-        quadrature = math.exp(0.5 * strip * strip) * (3.0 * math.exp(steep) + 1.0) / math.expm1(math.pi * strip / step)
+        grown = 0.0 if part is None else part.log_growth(strip)
+        quadrature = (
+            math.exp(0.5 * strip * strip + grown) * (3.0 * math.exp(steep) + 1.0) / math.expm1(math.pi * strip / step)
+        )
         #: What every value is off by, but for interpolation and rounding.
         self._constant_error = (2.02 * quadrature + lost) * (1.0 + 1e-6)
         self._panels: list[_Panel] = []

@@ -4,15 +4,17 @@ The bounds are those of `smoothing`; here is chosen with what, from measured bra
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from pbdist.pld.large_losses import LossCuts
 from pbdist.pld.question import Question
-from pbdist.pld.smoothing import Rounds, Smoothed, SmoothedBounds, Tilts, rounds_of
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.pld.rounds import Rounds, rounds_of
+from pbdist.pld.smoothing import Smoothed, SmoothedBounds, Tilts
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["Smoothing", "guessed_epsilon", "has_transforms"]
 
@@ -38,8 +40,10 @@ _GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
 _MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
 #: A bracket that is no smaller than this part of the one before will not become small.
 _HOPELESS = 0.9
+#: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
+_TOGETHER, _SUMMED = 1.5, 1e-12
 #: Points of a look for an ε, and looks.
-_POINTS, _LOOKS = 17, 5
+_POINTS, _LOOKS, _HALVINGS = 17, 5, 9
 #: Frequencies of a period and a ratio; seconds of a tilt, and of a frequency, and by how much more for each ε.
 _PER_PERIOD, _SECONDS_PER_TILT, _SECONDS_PER_FREQUENCY, _PER_POINT = 1.4, 1.2e-2, 1.5e-6, 0.03
 
@@ -76,12 +80,18 @@ class Smoothing:
     def __init__(self, question: Question, *, finer: float = 1.0) -> None:
         self._question, self._part = question, finer
         self._sides: dict[Direction, tuple[Rounds, Tilts]] = {}
+        self._cuts: dict[Rounds, LossCuts] = {}
         for direction in question.directions:
             rounds = rounds_of(question.counts, direction)
             if rounds is not None:
-                self._sides[direction] = rounds, Tilts.of(rounds, int(question.rounds.min()), question.largest)
+                tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest)
+                self._sides[direction] = rounds, tilts
+                if LossCuts.serves(rounds):
+                    self._cuts[rounds] = LossCuts(rounds, tilts)
         #: The smallest ratio that was used.
         self.width = math.inf
+        #: Points that only parts of the losses will tell.
+        self.left_to_parts = 0
         self._log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
 
     def sides(self, row: int) -> list[tuple[Direction, Smoothed]]:
@@ -116,17 +126,28 @@ class Smoothing:
         ratio = math.sqrt(_FIRST_AIM * tolerance / (_BRACKET * steepest * (steepest + 1.0)))
         return self._part * min(ratio, _LARGEST_RATIO)
 
-    def row(self, row: int) -> tuple[FloatArray, FloatArray]:
-        """Bound ln δ of one row, shape (2, E) each."""
+    def row(
+        self, row: int, told: tuple[FloatArray, FloatArray] | None = None, *, parts: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bound ln δ of one row, shape (2, E) each.
+
+        Parameters
+        ----------
+        row : int
+        told : (ndarray, ndarray), optional
+            Bounds that are known already.
+        parts : bool, optional
+            Whether to cut losses into parts where that is needed; otherwise `left_to_parts` counts such points.
+        """
         question = self._question
         shape = (2, question.epsilon.size)
-        lower, upper = np.full(shape, -np.inf), np.zeros(shape)
+        lower, upper = (np.full(shape, -np.inf), np.zeros(shape)) if told is None else (told[0].copy(), told[1].copy())
         known = np.full(question.epsilon.size, -np.inf)
         spare = np.zeros(known.size)
         for direction, side in self.sides(row):
             axis = list(Direction).index(direction)
             own = known if question.together else np.full(known.size, -np.inf)
-            lower[axis], upper[axis] = self._side(side, own, spare)
+            self._side(side, own, spare, lower[axis], upper[axis], parts=parts)
             known = np.maximum(known, lower[axis])
             if question.together and len(self._sides) == 2:
                 # Of the other one it only is to be shown that it is smaller.
@@ -136,12 +157,31 @@ class Smoothing:
             lower[1], upper[1] = lower[0], upper[0]
         return lower, upper
 
-    def _side(self, side: Smoothed, known: FloatArray, spare: FloatArray) -> tuple[FloatArray, FloatArray]:
-        question = self._question
-        lower, upper = side.nearly_all(question.epsilon), side.chernoff(question.epsilon)
-        met = math.log1p(question.tolerance)
-        excess = math.log(0.1 * question.tolerance / _ROUNDING)
+    def _side(
+        self,
+        side: Smoothed,
+        known: FloatArray,
+        spare: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        *,
+        parts: bool,
+    ) -> None:
+        """Improve the bounds of one direction."""
+        question, met = self._question, math.log1p(self._question.tolerance)
+        np.maximum(lower, side.nearly_all(question.epsilon), out=lower)
+        np.minimum(upper, side.chernoff(question.epsilon), out=upper)
         hopeless = np.zeros(upper.size, dtype=bool)
+        cuts = self._cuts.get(side.rounds)
+        if cuts is not None:
+            needed = (upper > self._log_floor) & (upper > np.maximum(known, lower) + met)
+            needed[needed] = cuts.needed(side, question.epsilon[needed])
+            if parts:
+                self._by_parts(cuts, side.number, needed, known, lower, upper)
+            else:
+                self.left_to_parts += int(np.count_nonzero(needed))
+                hopeless = needed
+        excess = math.log(0.1 * question.tolerance / _ROUNDING)
         for most in (min(max(excess, _LEAST_EXCESS), _MOST_EXCESS), _CAREFUL_EXCESS):
             wanted = (upper > self._log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
             for group in self._joined(side, np.flatnonzero(wanted), most):
@@ -152,7 +192,45 @@ class Smoothing:
                     hopeless[columns] |= least > question.tolerance
                     lower[columns] = np.maximum(lower[columns], found_lower)
                     upper[columns] = np.minimum(upper[columns], found_upper)
-        return lower, upper
+
+    def _by_parts(  # noqa: PLR0917, three arrays that are improved together
+        self, cuts: LossCuts, number: int, left: BoolArray, known: FloatArray, lower: FloatArray, upper: FloatArray
+    ) -> None:
+        """Improve bounds where no one tilt does, by the parts of large losses and of usual ones."""
+        question = self._question
+        epsilon, met, left = question.epsilon, math.log1p(question.tolerance), left.copy()
+        while left.any():
+            columns = np.flatnonzero(left)
+            least = float(epsilon[columns].min())
+            found = cuts.part(number, epsilon[columns], question.tolerance)
+            choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
+            served = epsilon[columns] <= _TOGETHER * least
+            if found is not None:
+                choices, served = [(found[0],)], found[1] | (epsilon[columns] == least)
+            columns = columns[served]
+            for parts in choices:
+                told = [self._part_bounds(part, columns, known) for part in parts]
+                # Of both δ is the sum.
+                lower[columns] = np.maximum(lower[columns], np.logaddexp.reduce([each[0] for each in told]) - _SUMMED)
+                upper[columns] = np.minimum(upper[columns], np.logaddexp.reduce([each[1] for each in told]) + _SUMMED)
+                missed = upper[columns] > np.maximum(known, lower)[columns] + met
+                left[columns] = missed
+                columns = columns[missed]
+                if not columns.size:
+                    break
+            # With a cut of its own a larger ε may be told better.
+            left[epsilon == least] = False
+
+    def _part_bounds(self, part: Smoothed, columns: IntArray, known: FloatArray) -> tuple[FloatArray, FloatArray]:
+        epsilon = self._question.epsilon
+        lower = np.full(known.size, -np.inf)
+        upper = np.logaddexp(part.chernoff(epsilon), part.log_left_out(epsilon, 0.0)) + _SUMMED
+        for group in self._joined(part, columns, _MOST_EXCESS):
+            chosen = group.columns
+            for _, found_lower, found_upper in self._passes(part, group, known[chosen], np.zeros(chosen.size)):
+                lower[chosen] = np.maximum(lower[chosen], found_lower)
+                upper[chosen] = np.minimum(upper[chosen], found_upper)
+        return lower[columns], upper[columns]
 
     def _groups(self, side: Smoothed, columns: IntArray, most: float) -> Iterator[_Group]:
         """Cover ε by as few tilts as keep the rounding below the tolerance."""
@@ -267,21 +345,42 @@ class Smoothing:
                 # It is too small to matter.
                 readers.append(partial(_from_above, side))
                 continue
-            best: SmoothedBounds | None = None
-            least = math.inf
-            for group in self._groups(side, np.arange(1), _MOST_EXCESS):
-                for bounds, lower, upper in self._passes(side, group, np.full(1, -np.inf), np.zeros(1)):
-                    if best is None or upper[0] - lower[0] < least:
-                        best, least = bounds, float(upper[0] - lower[0])
+            best = self._best_of_parts(side) or self._best(side)
             if best is None:
                 return None
-            readers.append(best.bounds)
+            readers.append(best)
 
         def read(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
             found = [each(epsilon) for each in readers]
             return np.max([each[0] for each in found], axis=0), np.max([each[1] for each in found], axis=0)
 
         return read
+
+    def _best(self, side: Smoothed) -> Reader | None:
+        """Return the closest bounds of a direction at the only point."""
+        best: SmoothedBounds | None = None
+        least = math.inf
+        for group in self._groups(side, np.arange(1), _MOST_EXCESS):
+            for bounds, lower, upper in self._passes(side, group, np.full(1, -np.inf), np.zeros(1)):
+                if best is None or upper[0] - lower[0] < least:
+                    best, least = bounds, float(upper[0] - lower[0])
+        return None if best is None else best.bounds
+
+    def _best_of_parts(self, side: Smoothed) -> Reader | None:
+        """Return bounds by parts of the losses, where they are needed."""
+        question, cuts = self._question, self._cuts.get(side.rounds)
+        if cuts is None or not cuts.needed(side, question.epsilon)[0]:
+            return None
+        found = cuts.part(side.number, question.epsilon, question.tolerance)
+        parts = next(cuts.both(side.number, float(question.epsilon[0]))) if found is None else (found[0],)
+        best = [each for part in parts if (each := self._best(part)) is not None]
+        return partial(_sum, best) if len(best) == len(parts) else None
+
+
+def _sum(readers: Sequence[Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    found = [each(epsilon) for each in readers]
+    lower = np.logaddexp.reduce([each[0] for each in found]) - _SUMMED
+    return lower, np.minimum(np.logaddexp.reduce([each[1] for each in found]) + _SUMMED, 0.0)
 
 
 def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -312,6 +411,22 @@ def guessed_epsilon(
             met = side.saddle(points)[1] < wanted
             first = int(np.argmax(met))
             low, end = float(points[max(first - 1, 0)]), float(points[first])
+        end = min(end, _guessed_by_parts(Smoothed(rounds, number, Tilts.of(rounds, number, end)), wanted, end))
         if end > best[0]:
             best = end, -max(float(side.saddle(np.array([end]))[0][0]), 1e-3)
     return best
+
+
+def _guessed_by_parts(side: Smoothed, wanted: float, end: float) -> float:
+    """Return about the ε of a ln δ where parts of losses tell better, and the end otherwise."""
+    point = np.array([end])
+    if not LossCuts.serves(side.rounds):
+        return end
+    cuts = LossCuts(side.rounds, side.tilts)
+    if not cuts.needed(side, point)[0]:
+        return end
+    low, high = 0.0, end
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if cuts.about(side.number, middle) > wanted else (low, middle)
+    return high

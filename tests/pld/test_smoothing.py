@@ -10,8 +10,9 @@ import pytest
 
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, Reversed, SubsampledGaussian
 from pbdist.pld.question import Question
+from pbdist.pld.rounds import rounds_of
 from pbdist.pld.smoothed import Smoothing, guessed_epsilon, has_transforms
-from pbdist.pld.smoothing import Smoothed, Tilts, rounds_of
+from pbdist.pld.smoothing import Smoothed, Tilts
 from pbdist.types import Direction
 
 

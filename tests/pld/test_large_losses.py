@@ -1,0 +1,168 @@
+"""δ by parts of the losses: each part, and the sum, against integrals in many digits and against the ladder."""
+
+import math
+import random
+
+import mpmath
+import numpy as np
+import pytest
+
+from pbdist.mechanisms import Gaussian, SubsampledGaussian
+from pbdist.pld.large_losses import LargeLosses, LossCuts, LossPart, UsualLosses
+from pbdist.pld.question import Question
+from pbdist.pld.rounds import Rounds, rounds_of
+from pbdist.pld.smoothed import Smoothing
+from pbdist.pld.smoothing import Smoothed, Tilts
+from pbdist.pld.table import ladder_bounds
+from pbdist.types import Direction
+
+
+def rounds_for(noise: float, rate: float) -> Rounds:
+    found = rounds_of({SubsampledGaussian(noise, rate): 1}, Direction.A_TO_B)
+    assert found is not None
+    return found
+
+
+def parts_of(noise: float, rate: float, number: int, epsilon: float, fraction: float) -> list[LossPart]:
+    rounds = rounds_for(noise, rate)
+    tilts = Tilts.of(rounds, number, epsilon)
+    cut = LossCuts(rounds, tilts).cut(fraction * epsilon)
+    return [kind(rounds, number, tilts, cut) for kind in (LargeLosses, UsualLosses)]
+
+
+def single(part: LossPart, noise: float, rate: float, epsilon: float) -> mpmath.mpf:
+    """δ of one round's losses in a part."""
+    mu, q, growth = 1 / mpmath.mpf(noise), mpmath.mpf(rate), mpmath.exp(mpmath.mpf(epsilon))
+    soft = part.soft_cut
+    first = mpmath.log((growth - 1 + q) / q) / mu + mu / 2
+
+    def inner(y: mpmath.mpf) -> mpmath.mpf:
+        away = (y - mpmath.mpf(soft.outcome)) / mpmath.mpf(soft.blur)
+        share = mpmath.erfc((-away if soft.large else away) / mpmath.sqrt(2)) / 2
+        return share * (1 + q * mpmath.expm1(mu * y - mu * mu / 2) - growth) * mpmath.npdf(y)
+
+    edges = sorted({first, *(max(first, soft.outcome + k * soft.blur) for k in (-4, 0, 4, 10, 16)), first + 2})
+    return mpmath.quad(inner, [*edges, max(edges) + 4, max(edges) + 14])
+
+
+def test_parts_of_one_round_are_bracketed_whatever_is_chosen() -> None:
+    draw = random.Random("parts of one round")  # noqa: S311
+    told = 0
+    with mpmath.workdps(30):
+        for _ in range(12):
+            noise, rate = draw.uniform(0.6, 2.5), 10.0 ** draw.uniform(-4.0, -2.0)
+            epsilon = draw.choice([0.1, 0.4, 1.0])
+            for part in parts_of(noise, rate, 1, epsilon, draw.choice([0.5, 0.7, 0.9, 1.2])):
+                part.alone = True
+                exact = mpmath.log(single(part, noise, rate, epsilon))
+                points = np.array([epsilon])
+                tilt, log_delta = part.saddle(points)
+                for steeper in (0.6, 1.0, 1.5):
+                    chosen = steeper * float(tilt[0])
+                    ratio = draw.choice([0.03, 0.3]) / chosen
+                    period = part.period(points, log_delta, chosen, 1e-3) * draw.choice([0.3, 1.0])
+                    lower, upper = part.at(chosen, ratio, period).bounds(points)
+                    assert lower[0] <= exact <= upper[0], (noise, rate, epsilon, part, chosen, ratio, period)
+                    told += upper[0] - lower[0] < 0.1
+                assert exact <= part.chernoff(points)[0]
+    assert told >= 10
+
+
+def test_both_parts_are_all() -> None:
+    """Two rounds: the sum of both parts brackets what the ladder brackets, and so does each with the rest bounded."""
+    epsilon = np.array([0.3])
+    pair = SubsampledGaussian(1.2, 2e-3)
+    question = Question({pair: 1}, np.array([2]), epsilon, 1e-4, 0.0, True)
+    known = ladder_bounds(question, [0])
+    assert known is not None
+    least, most = (float(np.log(bounds[0, 0, 0])) for bounds in (known.lower, known.upper))
+    assert most - least < 1e-3
+    lower, upper = -math.inf, -math.inf
+    for part in parts_of(1.2, 2e-3, 2, 0.3, 0.65):
+        tilt, log_delta = part.saddle(epsilon)
+        for alone in (False, True):
+            part.alone = alone
+            chosen = float(tilt[0])
+            told = part.at(chosen, 0.01 / chosen, part.period(epsilon, log_delta, chosen, 1e-4)).bounds(epsilon)
+            if alone:
+                lower, upper = np.logaddexp(lower, told[0][0]), np.logaddexp(upper, told[1][0])
+            else:
+                assert told[0][0] <= most
+                assert least <= told[1][0]
+    assert lower <= most
+    assert least <= upper
+    assert upper - lower < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "rounds", "epsilon"),
+    [
+        # One large loss decides.
+        (1.198, 2.531e-4, 6294, 0.2221),
+        (0.8919, 1.14e-4, 13735, 0.2652),
+        # Many usual ones do, and all tilts that look at large ones tell too much.
+        (1.227, 1.413e-4, 56626, 0.1964),
+        (2.511, 2.895e-4, 368906, 0.9066),
+        # Both count.
+        (1.326, 3.393e-4, 114739, 0.9198),
+        (1.606, 2.576e-3, 711, 0.4074),
+    ],
+)
+def test_deep_points_meet_where_no_one_tilt_does(noise: float, rate: float, rounds: int, epsilon: float) -> None:
+    pair = SubsampledGaussian(noise, rate)
+    question = Question({pair: 1}, np.array([rounds]), np.array([epsilon]), 1e-3, 0.0, True)
+    lower, upper = Smoothing(question).row(0)
+    assert upper[0, 0] - lower[0, 0] <= math.log1p(1e-3)
+    known = ladder_bounds(Question({pair: 1}, np.array([rounds]), np.array([epsilon]), 0.01, 1e-42, True), [0])
+    assert known is not None
+    assert lower[0, 0] <= np.log(known.upper[0, 0, 0])
+    assert np.log(known.lower[0, 0, 0]) <= upper[0, 0]
+
+
+def test_a_table_with_points_of_all_kinds() -> None:
+    """Small ε have many losses, large ones few: within the tolerance together, and as the ladder has it."""
+    pair = SubsampledGaussian(1.2, 2e-4)
+    epsilon = np.array([0.01, 0.05, 0.1, 0.2, 0.4, 0.8])
+    question = Question({pair: 1}, np.array([5000]), epsilon, 1e-3, 1e-40, True)
+    lower, upper = Smoothing(question).row(0)
+    assert np.all(upper[0] - lower[0] <= math.log1p(1e-3))
+    known = ladder_bounds(question, [0])
+    assert known is not None
+    assert np.all(lower[0] <= np.log(known.upper[0, 0]))
+    assert np.all(np.log(known.lower[0, 0]) <= upper[0])
+
+
+def test_gaussian_noise_besides_is_kept() -> None:
+    counts = {SubsampledGaussian(1.2, 2e-4): 1, Gaussian(3000.0): 1}
+    question = Question(counts, np.array([5000]), np.array([0.3]), 1e-3, 0.0, True)
+    lower, upper = Smoothing(question).row(0)
+    known = ladder_bounds(question, [0])
+    assert known is not None
+    assert upper[0, 0] - lower[0, 0] <= math.log1p(1e-3)
+    assert lower[0, 0] <= np.log(known.upper[0, 0, 0])
+    assert np.log(known.lower[0, 0, 0]) <= upper[0, 0]
+
+
+def test_what_is_left_out_grows_with_the_ratio() -> None:
+    for part in parts_of(1.227, 1.413e-4, 56626, 0.1964, 0.65):
+        points = np.array([0.1964])
+        without = part.log_left_out(points, 0.0)
+        assert part.log_left_out(points, 1e-3)[0] >= without[0]
+        # A closer look finds less.
+        assert part.look_closely(points, 100.0)
+        assert part.log_left_out(points, 0.0)[0] <= without[0]
+
+
+def test_reversed_losses_are_not_cut() -> None:
+    """Their large losses are bounded."""
+    found = rounds_of({SubsampledGaussian(1.0, 0.01): 1}, Direction.B_TO_A)
+    assert found is not None
+    assert not LossCuts.serves(found)
+    assert LossCuts.serves(rounds_for(1.0, 0.01))
+
+
+def test_everyday_points_are_not_cut() -> None:
+    rounds = rounds_for(1.1, 0.00427)
+    tilts = Tilts.of(rounds, 3515, 1.0)
+    needed = LossCuts(rounds, tilts).needed(Smoothed(rounds, 3515, tilts), np.array([0.5, 1.0, 2.0]))
+    assert not needed.any()
