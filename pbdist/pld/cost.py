@@ -21,7 +21,7 @@ from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import serves
 from pbdist.types import Direction
 
-__all__ = ["Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
+__all__ = ["FEW_SECONDS", "SECONDS_OF_PARTS", "Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
 
 #: Of few frequencies: a row of one tilt; a place of a leaf, of a mixture, and of it for each tilt; a frequency of a
 #: place, three rows together.
@@ -33,6 +33,8 @@ _SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
 _SOON = 0.02
 #: Of exact transforms: bytes of a frequency, with all that is computed for it; and of what may be left to a ladder.
 _BYTES_PER_FREQUENCY, _LEAST_BYTES = 1500, 150_000_000
+#: Seconds for a point that is told by parts of the losses; and up to when no ladder is thought of.
+SECONDS_OF_PARTS, FEW_SECONDS = 0.03, 0.25
 #: Bytes of a place of a ladder, and of a leaf.
 _BYTES_PER_PLACE, _BYTES_PER_LEAF_PLACE = 600, 500
 
@@ -77,7 +79,11 @@ def table_cost(question: Question, *, width: float | None, places: int | None, k
         smoothing = Smoothing(question)
         told = [smoothing.seconds(row) for row in rows]
         frequencies = max(number for _, number in told)
-        return Cost(sum(seconds for seconds, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
+        total = Cost(sum(seconds for seconds, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
+        parts = SECONDS_OF_PARTS * smoothing.left_to_parts
+        ladder_told = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
+        # A ladder tells many points as quickly as one.
+        return total + (ladder_told if 0.0 < ladder_told.seconds < parts else Cost(parts, _LEAST_BYTES))
     revealed = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
     question = question.beside(float(np.min(np.max(revealed, axis=0) if question.together else revealed)))
     few, ladder = chosen_rows(question, rows)

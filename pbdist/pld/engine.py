@@ -9,7 +9,7 @@ import numpy as np
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.pld.below_floor import bounds_below_floor
-from pbdist.pld.cost import chosen_rows, frequency_cost, ladder_cost
+from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.pld.given_width import given_width_bounds
 from pbdist.pld.logarithms import log_above, log_below
@@ -31,8 +31,6 @@ _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
 #: Projected seconds and bytes of a ladder that need not be climbed, at most: where transforms have told bounds wider
 #: than wanted, or for an excuse.
 _LONGEST, _LARGEST = 30.0, 2_000_000_000
-#: Seconds for a point that is told by parts of the losses; when no ladder is thought of.
-_SECONDS_OF_PARTS, _FEW_SECONDS = 0.04, 0.25
 #: After so many lower bounds of 0 without an excuse it is not looked closer any more.
 _EXCUSES = 16
 #: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
@@ -202,12 +200,11 @@ class _Table:
         # What is little beside what is known already need not be told.
         asked = self.question.beside(float(self._judged_lower().min()))
         # A ladder tells many points as quickly as one.
-        seconds = _SECONDS_OF_PARTS * smoothing.left_to_parts
-        ladder_first = seconds > _FEW_SECONDS and _not_too_long(asked, self._missed_rows(), seconds)
+        seconds = SECONDS_OF_PARTS * smoothing.left_to_parts
+        ladder_first = seconds > FEW_SECONDS and _not_too_long(asked, self._missed_rows(), seconds)
         if ladder_first:
             self._ladder(asked, self._missed_rows())
-        if smoothing.left_to_parts:
-            self._smoothed(smoothing, self._missed_rows(), parts=True)
+        self._smoothed(smoothing, self._missed_rows(), parts=True)
         rows = self._missed_rows()
         if rows and not ladder_first and _not_too_long(asked, rows):
             self._ladder(asked, rows)

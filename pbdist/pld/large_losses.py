@@ -27,7 +27,7 @@ _U = UNIT_ROUNDOFF
 _BLUR, _PLACES = 0.1, 0.05
 #: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: large losses
 #: are the more alike the higher the cut is, usual ones the lower it is.
-_FRACTIONS = ((0, 0.85), (0, 0.65), (0, 0.45), (1, 0.3), (1, 0.5), (1, 0.65), (1, 0.8))
+_FRACTIONS = ((0, 0.93), (0, 0.85), (0, 0.65), (0, 0.45), (1, 0.3), (1, 0.5), (1, 0.65), (1, 0.8))
 #: Where both parts matter.
 _MIDDLES = (0.65, 0.45)
 #: Tilts of usual losses, relative to 1 / cut.
@@ -36,7 +36,7 @@ _USUAL_TILTS = np.geomspace(0.05, 100.0, 121)
 _OF_OTHER = 0.02
 #: Nats by which a saddle point may tell too much, and by which all losses seem to have more δ than their parts where
 #: they are cut.
-_DOUBT, _APART = 2.0, 12.0
+_DOUBT, _APART, _APART_MISSED = 2.0, 10.0, 5.0
 #: Nats by which a part's saddle point may exceed what the part seems to have.
 _SEEN = 10.0
 #: A closer look at what is left out: ratio, relative to 1 / tilt, of its own and of what is looked for; cut, nats; and
@@ -97,9 +97,9 @@ class LossCuts:
         """Whether these losses are cut."""
         return len(rounds.sampled) == 1 and rounds.sampled[0][1]
 
-    def needed(self, side: Smoothed, epsilon: FloatArray) -> BoolArray:
-        """Whether no one tilt of all losses does, as it tells far more than there seems to be."""
-        result, most = side.between_modes(epsilon), side.saddle(epsilon)[1] - _APART
+    def needed(self, side: Smoothed, epsilon: FloatArray, *, missed: bool = False) -> BoolArray:
+        """Whether no one tilt of all losses does, as it tells far more than there seems to be; or `missed` already."""
+        result, most = side.between_modes(epsilon), side.saddle(epsilon)[1] - (_APART_MISSED if missed else _APART)
         result &= most > -np.inf
         result[result] = self._log_single(side.number, epsilon[result]) < most[result]
         for place in np.flatnonzero(result).tolist():

@@ -45,7 +45,7 @@ _TOGETHER, _SUMMED = 1.5, 1e-12
 #: Points of a look for an ε, and looks.
 _POINTS, _LOOKS, _HALVINGS = 17, 5, 9
 #: Frequencies of a period and a ratio; seconds of a tilt, and of a frequency, and by how much more for each ε.
-_PER_PERIOD, _SECONDS_PER_TILT, _SECONDS_PER_FREQUENCY, _PER_POINT = 1.4, 1.2e-2, 1.5e-6, 0.03
+_PER_PERIOD, _SECONDS_PER_TILT, _SECONDS_PER_FREQUENCY, _PER_POINT = 1.4, 5e-3, 7e-7, 0.03
 
 #: Logarithms of lower and upper bounds on δ at some ε.
 Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -105,12 +105,21 @@ class Smoothing:
         return Smoothed(rounds, int(self._question.rounds[row]), tilts)
 
     def seconds(self, row: int) -> tuple[float, float]:
-        """Return about what a row takes on one core, and the number of frequencies of its largest part."""
+        """Return about what a row takes on one core, and the number of frequencies of its largest part.
+
+        Without points that only parts of the losses tell: `left_to_parts` counts them.
+        """
         question = self._question
         total, largest = 0.0, 0.0
         for _, side in self.sides(row):
             wanted = side.chernoff(question.epsilon) > self._log_floor
             wanted &= side.nearly_all(question.epsilon) < -question.tolerance
+            cuts = self._cuts.get(side.rounds)
+            if cuts is not None:
+                needed = wanted.copy()
+                needed[needed] = cuts.needed(side, question.epsilon[needed])
+                self.left_to_parts += int(np.count_nonzero(needed))
+                wanted &= ~needed
             for group in self._groups(side, np.flatnonzero(wanted), _MOST_EXCESS):
                 epsilon = question.epsilon[group.columns]
                 period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)
@@ -175,7 +184,7 @@ class Smoothing:
         cuts = self._cuts.get(side.rounds)
         if cuts is not None:
             needed = (upper > self._log_floor) & (upper > np.maximum(known, lower) + met)
-            needed[needed] = cuts.needed(side, question.epsilon[needed])
+            needed[needed] = cuts.needed(side, question.epsilon[needed], missed=parts)
             if parts:
                 self._by_parts(cuts, side.number, needed, known, lower, upper)
             else:
@@ -199,6 +208,7 @@ class Smoothing:
         """Improve bounds where no one tilt does, by the parts of large losses and of usual ones."""
         question = self._question
         epsilon, met, left = question.epsilon, math.log1p(question.tolerance), left.copy()
+        tried = math.nan
         while left.any():
             columns = np.flatnonzero(left)
             least = float(epsilon[columns].min())
@@ -206,8 +216,10 @@ class Smoothing:
             choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
             served = epsilon[columns] <= _TOGETHER * least
             if found is not None:
-                choices, served = [(found[0],)], found[1] | (epsilon[columns] == least)
-            columns = columns[served]
+                choices, served = [(found[0],)], found[1]
+            # Where it missed beside others an ε is tried alone.
+            columns = columns[(epsilon[columns] == least) | (served & (least != tried))]
+            tried, alone = least, bool(np.all(epsilon[columns] == least))
             for parts in choices:
                 told = [self._part_bounds(part, columns, known) for part in parts]
                 # Of both δ is the sum.
@@ -218,8 +230,7 @@ class Smoothing:
                 columns = columns[missed]
                 if not columns.size:
                     break
-            # With a cut of its own a larger ε may be told better.
-            left[epsilon == least] = False
+            left[epsilon == least] &= not alone
 
     def _part_bounds(self, part: Smoothed, columns: IntArray, known: FloatArray) -> tuple[FloatArray, FloatArray]:
         epsilon = self._question.epsilon

@@ -19,7 +19,7 @@ _U = UNIT_ROUNDOFF
 #: Largest Im y of the strip that is used, relative to b.
 _STRIP = 4.0
 #: w(z) = e^{-z²} erfc(-iz) is taken to be known to this; it is said to be known to 10^-13 (Johnson, Faddeeva package).
-_ERROR = 1e-12
+_ERROR = 2e-13
 #: Nats by which a part's term has fallen where it is not looked at any more.
 _FALLEN = 60.0
 
