@@ -173,7 +173,7 @@ def test_transforms_that_are_not_known_tell_nothing_from_below() -> None:
         assert found is not None
         side = side_of(counts, Direction.A_TO_B, rounds, 620.0)
         line, _, count = side.lines_at(side.gentler(0.005))[0]
-        doubt = rounds * count * float(line.logarithms(1e-4, 500)[1][0])
+        doubt = rounds * count * float(line.logarithms(1e-4, 800)[1][0])
         bounds = side.at(side.gentler(0.005), 1e-4, 12_000.0)
         lower, _ = bounds.bounds(np.array([620.0]))
         if doubt > 1.0:
@@ -184,9 +184,9 @@ def test_transforms_that_are_not_known_tell_nothing_from_below() -> None:
 
 
 def test_a_guess_is_that_of_the_directions_asked_for() -> None:
-    question = Question({SubsampledGaussian(0.94, 2e-7): 1}, np.array([10**7]), np.array([1.0]), 1e-3, 1e-60, False)
-    guesses = [guessed_epsilon(question, 1e-30, 1e9, (direction,)) for direction in Direction]
-    both = guessed_epsilon(question, 1e-30, 1e9, tuple(Direction))
+    question = Question({SubsampledGaussian(0.6, 1e-4): 1}, np.array([10**4]), np.array([1.0]), 1e-3, 1e-60, False)
+    guesses = [guessed_epsilon(question, 1e-8, 1e9, (direction,)) for direction in Direction]
+    both = guessed_epsilon(question, 1e-8, 1e9, tuple(Direction))
     assert guesses[0] is not None
     assert guesses[1] is not None
     assert guesses[1][0] < 0.1 * guesses[0][0]
