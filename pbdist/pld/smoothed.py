@@ -212,14 +212,15 @@ class Smoothing:
         while left.any():
             columns = np.flatnonzero(left)
             least = float(epsilon[columns].min())
-            found = cuts.part(number, epsilon[columns], question.tolerance)
+            again = least == tried
+            found = None if again else cuts.part(number, epsilon[columns], question.tolerance)
             choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
             served = epsilon[columns] <= _TOGETHER * least
             if found is not None:
                 choices, served = [(found[0],)], found[1]
-            # Where it missed beside others an ε is tried alone.
-            columns = columns[(epsilon[columns] == least) | (served & (least != tried))]
-            tried, alone = least, bool(np.all(epsilon[columns] == least))
+            # Where it missed beside others, or by one part, an ε is tried alone and by both.
+            columns = columns[(epsilon[columns] == least) | (served & (not again))]
+            tried, last = least, again or (found is None and bool(np.all(epsilon[columns] == least)))
             for parts in choices:
                 told = [self._part_bounds(part, columns, known) for part in parts]
                 # Of both δ is the sum.
@@ -230,7 +231,7 @@ class Smoothing:
                 columns = columns[missed]
                 if not columns.size:
                     break
-            left[epsilon == least] &= not alone
+            left[epsilon == least] &= not last
 
     def _part_bounds(self, part: Smoothed, columns: IntArray, known: FloatArray) -> tuple[FloatArray, FloatArray]:
         epsilon = self._question.epsilon
