@@ -34,7 +34,7 @@ _LEFT_OUT = 1e-20
 #: to the one before; what is tried where a panel is too wide.
 _DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.6, 1.25, 0.7
 #: So many frequencies are summed one by one.
-_FEW = 700
+_FEW = 2000
 #: Ellipses that are tried.
 _ELLIPSES = np.array([1.8, 3.0, 5.5])
 #: Interpolations are as good as that, relative to the sizes of all terms; no panel is narrower than twice this.
@@ -182,11 +182,11 @@ class TransformLine:
         log_normal = 0.5 * (above * above - y * y) + math.log(step / math.sqrt(2.0 * math.pi))
         phase, real = -above * y, exponent * excess
         # Of the masses, and their phases; sums are by pairs, of blocks of 128.
-        off = _U * (3.0 * (y**2 + above**2 + np.abs(above * y)) + 4.0 * abs(self._scale) + 48.0 + y.size / 128.0)
+        off = _U * (3.0 * (y**2 + above**2 + np.abs(above * y)) + 4.0 * abs(self._scale) + 80.0 + y.size / 128.0)
         if part is not None:
             log_part, turned, doubt = part.at(y, above)
             log_normal, phase, off = log_normal + log_part, phase + turned, off + doubt
-        move = error + 4.0 * _U * (excess + turn)
+        move = error + 8.0 * _U * (excess + turn)
         # Rounded up.
         self._every_turn = turn
         self._weight = np.exp(log_normal + real - self._scale) * (1.0 + 2.0 * (off + abs(exponent) * move))
@@ -282,7 +282,7 @@ class TransformLine:
         while first < t.size:
             last = min(max(2 * first, first + 16), t.size)
             present = self._present(float(t[first]), float(t[last - 1]))
-            values[first:last] = present.constant + self._terms(t[first:last], ~present.fallen)
+            values[first:last] = present.constant + self._even_terms(t[first:last], ~present.fallen)
             errors[first:last] = (present.rounding + present.off) * 1.01
             first = last
         return values, errors + self._constant_error
@@ -365,29 +365,61 @@ class TransformLine:
         exponents = np.minimum(log_normal + np.maximum(real, 0.0), 600.0)
         return np.asarray(2.0 * np.minimum(modulus, 1.0) * np.exp(exponents))
 
+    def _even_terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
+        """Sum some terms at evenly spaced frequencies: e^{x+y} - 1 = (e^x - 1)(e^y - 1) + (e^x - 1) + (e^y - 1)."""
+        near = max(math.isqrt(t.size), 1)
+        excess, turn = self._excess[chosen], self._turn[chosen]
+        first = t[::near]
+        masses = np.exp(self._log_normal[chosen] + 1j * self._phase[chosen])
+        moved = t[:near] - t[0]
+        result = np.empty((first.size, near), dtype=np.complex128)
+        if self._direct:
+            far = self._single_terms(first, chosen)
+            turned = np.exp(np.multiply.outer(moved, 1j * excess - turn))
+            for place, each in enumerate(far):
+                result[place] = np.sum(each * turned, axis=1)
+            return result.reshape(-1)[: t.size]
+        far, step = (
+            self._single_terms(first, chosen),
+            _less_one(-np.multiply.outer(moved, turn), np.multiply.outer(moved, excess)),
+        )
+        alone = np.sum(masses * step, axis=1)
+        for place, each in enumerate(far):
+            result[place] = np.sum(each * step + each, axis=1) + alone
+        return result.reshape(-1)[: t.size]
+
     def _terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
         """Sum some terms at some frequencies."""
+        return np.asarray(np.sum(self._single_terms(t, chosen), axis=1))
+
+    def _single_terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:
+        """Return some terms at some frequencies."""
         excess, turn = self._excess[chosen], self._turn[chosen]
         real = self._exponent * excess - np.multiply.outer(t, turn)
         phase = self._exponent * turn + np.multiply.outer(t, excess)
         log_normal, turned = self._log_normal[chosen], self._phase[chosen]
         if self._direct:
-            return np.asarray(np.sum(np.exp(log_normal + real - self._scale + 1j * (phase + turned)), axis=1))
+            return np.asarray(np.exp(log_normal + real - self._scale + 1j * (phase + turned)))
         masses = np.exp(log_normal + 1j * turned)
         # Where e^z may be no float its mass makes it one.
         large = self._exponent * excess > _LARGE
         small = ~large
-        growth, angle = np.expm1(real[:, small]), 0.5 * phase[:, small]
-        sine = np.sin(angle)
-        square = 2.0 * sine * sine
         terms = np.empty(real.shape, dtype=np.complex128)
-        own = np.empty(growth.shape, dtype=np.complex128)
-        own.real = growth * (1.0 - square) - square
-        own.imag = (growth + 1.0) * (2.0 * sine * np.cos(angle))
-        terms[:, small] = own * masses[small]
+        terms[:, small] = _less_one(real[:, small], phase[:, small]) * masses[small]
         whole = np.exp((log_normal + real + 1j * (phase + turned))[:, large])
         terms[:, large] = whole - masses[large]
-        return np.asarray(np.sum(terms, axis=1))
+        return terms
+
+
+def _less_one(real: FloatArray, phase: FloatArray) -> ComplexArray:
+    """Return e^z - 1."""
+    growth, angle = np.expm1(real), 0.5 * phase
+    sine = np.sin(angle)
+    square = 2.0 * sine * sine
+    result = np.empty(real.shape, dtype=np.complex128)
+    result.real = growth * (1.0 - square) - square
+    result.imag = (growth + 1.0) * (2.0 * sine * np.cos(angle))
+    return result
 
 
 @dataclass(frozen=True, eq=False)

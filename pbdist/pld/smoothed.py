@@ -36,6 +36,8 @@ _ROUNDING = 3e-10
 _LEAST_EXCESS, _MOST_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
 #: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
 _GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
+#: So many frequencies need not be made fewer.
+_FEW_ENOUGH = 500
 #: Frequencies of one pass, at most, and with how much more smoothing where there would be more.
 _MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
 #: A bracket that is no smaller than this part of the one before will not become small.
@@ -278,7 +280,7 @@ class Smoothing:
     def _gentle(self, side: Smoothed, group: _Group, most: float) -> float:
         """Return a less steep tilt if its period is much shorter: where rare large losses count as much as many."""
         best, tilt, epsilon = math.inf, group.tilt, self._question.epsilon[group.columns]
-        most = max(most, _GENTLE_EXCESS)
+        most, ratio = max(most, _GENTLE_EXCESS), self._first_ratio(side, epsilon, self._question.tolerance)
         for part in _GENTLER:
             chosen = side.gentler(part * group.tilt)
             if part < 1.0 and np.any(side.excess(epsilon, chosen) > most):
@@ -286,6 +288,8 @@ class Smoothing:
             period = side.period(epsilon, group.log_delta, chosen, self._question.tolerance)
             if period < 0.7 * best:
                 best, tilt = period, chosen
+            if period < _FEW_ENOUGH * ratio:
+                break
         return tilt
 
     def _passes(

@@ -173,7 +173,7 @@ def test_transforms_that_are_not_known_tell_nothing_from_below() -> None:
         assert found is not None
         side = side_of(counts, Direction.A_TO_B, rounds, 620.0)
         line, _, count = side.lines_at(side.gentler(0.005))[0]
-        doubt = rounds * count * float(line.logarithms(1e-4, 800)[1][0])
+        doubt = rounds * count * float(line.logarithms(1e-4, 2500)[1][0])
         bounds = side.at(side.gentler(0.005), 1e-4, 12_000.0)
         lower, _ = bounds.bounds(np.array([620.0]))
         if doubt > 1.0:
