@@ -8,8 +8,8 @@ TYPE_CHECKING = False  # As in `typing`: the command line has nothing imported b
 if TYPE_CHECKING:
     from typing import Any
 
-    from pbdist.bounds import epsilon_bounds, privacy_bounds
-    from pbdist.curves import renyi_bounds, total_variation_bounds, tradeoff_bounds
+    from pbdist.bounds.curves import renyi_bounds, total_variation_bounds, tradeoff_bounds
+    from pbdist.bounds.delta import epsilon_bounds, privacy_bounds
     from pbdist.errors import (
         BatchError,
         InvalidInputError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         SubsampledGaussian,
     )
     from pbdist.query import open_study
-    from pbdist.query.sizing import CountFamily, SizedNoise, size
+    from pbdist.sizing.api import CountFamily, SizedNoise, size
 
 __all__ = [
     "ApproximateDP",
@@ -82,9 +82,13 @@ __version__ = "0.1.0"
 
 # Names are looked up when first used, so that `pbdist --help` need not wait for numpy, xarray and zarr.
 _ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith(("Error", "Warning"))}
-_ROOMS |= {"epsilon_bounds": "pbdist.bounds", "privacy_bounds": "pbdist.bounds", "open_study": "pbdist.query"}
-_ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.curves")
-_ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.query.sizing")
+_ROOMS |= {
+    "epsilon_bounds": "pbdist.bounds.delta",
+    "privacy_bounds": "pbdist.bounds.delta",
+    "open_study": "pbdist.query",
+}
+_ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.bounds.curves")
+_ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.sizing.api")
 
 
 def __getattr__(name: str) -> "Any":

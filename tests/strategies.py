@@ -13,8 +13,8 @@ from math import comb, lcm
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from pbdist.buckets import exact, exact_truth
 from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Poisson
+from tests.oracles import exact, exact_truth
 
 MOST_OUTCOMES = 300
 MOST_LEAVES = 64

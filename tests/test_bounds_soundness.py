@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pbdist
-from pbdist.buckets import exact_truth
 from pbdist.mechanisms import Histogram, RandomizedResponse
 from pbdist.types import Direction
 from tests import strategies
+from tests.oracles import exact_truth
 from tests.strategies import CountedPair
 from tests.truth import assert_bracketed, at_most_one, enclosed_truth, histogram
 

@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from pbdist.buckets.table import BoundsTable
 from pbdist.cli import main
 from pbdist.mechanisms import Laplace
 from pbdist.mechanisms.pair import Pair
 from pbdist.query import open_study
 from pbdist.run import batch
+from pbdist.table import BoundsTable
 from tests.studies import TIGHT, TINY, files_of, results_of, write_study
 
 Called: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]

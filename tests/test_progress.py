@@ -6,9 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from pbdist.buckets import bounds_table
 from pbdist.mechanisms import Laplace, SubsampledGaussian
 from pbdist.progress import heard_by, report
+from pbdist.table import bounds_table
 
 Steps = list[tuple[str, int, int]]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pbdist.buckets import bounds_table
 from pbdist.cli import main
 from pbdist.query.status import store_status
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend, hold, open_parts
 from pbdist.store.layout import batch_group, chunk_file
 from pbdist.study import StudySpec, load_study, plan_study
+from pbdist.table import bounds_table
 from tests.studies import TINY, files_of, write_study
 
 Asked = Callable[..., tuple[int, str]]

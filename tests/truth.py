@@ -13,9 +13,9 @@ from itertools import accumulate
 
 import mpmath
 
-from pbdist.buckets import exact_truth
 from pbdist.mechanisms import Histogram
 from pbdist.types import Direction
+from tests.oracles import exact_truth
 from tests.strategies import CountedPair
 
 

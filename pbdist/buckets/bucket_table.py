@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.arguments import DEFAULT_BUCKETS, half_width_of
+from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets.delta import log_lower, log_upper
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.ladder import Engine, SquaringRule, State, composed_by_rule, powers_by_rule

@@ -12,7 +12,7 @@ from pbdist.cli.precision import telling
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pbdist.query.sizing import SizedNoise
+    from pbdist.sizing.api import SizedNoise
 
 __all__ = ["add_to"]
 
@@ -93,12 +93,12 @@ def _size(options: argparse.Namespace) -> int:
 
 def _sized(options: argparse.Namespace) -> int:
     from pbdist.errors import InvalidInputError
-    from pbdist.query.size_tables import sized_as_json, sized_table
+    from pbdist.sizing.tables import sized_as_json, sized_table
 
     _refuse_ignored(options)
     if options.table:
-        from pbdist.query.sizing_table import sizing_table
-        from pbdist.query.systems import load_systems
+        from pbdist.sizing.system_table import sizing_table
+        from pbdist.sizing.systems import load_systems
 
         for line in sizing_table(
             load_systems(options.systems), options.tolerance, lambda text: print(text, file=sys.stderr)
@@ -155,11 +155,11 @@ def _of_family(options: argparse.Namespace, goal: dict[str, Any]) -> "SizedNoise
 
 
 def _of_system(options: argparse.Namespace, goal: dict[str, Any] | None) -> "Iterator[SizedNoise]":
-    from pbdist.query.observations import SystemTarget
-    from pbdist.query.size_count_families import noise_class
-    from pbdist.query.size_goal import checked_goal
-    from pbdist.query.system_sizing import size_system
-    from pbdist.query.systems import find_system, load_systems
+    from pbdist.sizing.count_families import noise_class
+    from pbdist.sizing.goal import checked_goal
+    from pbdist.sizing.observations import SystemTarget
+    from pbdist.sizing.system_sizing import size_system
+    from pbdist.sizing.systems import find_system, load_systems
 
     system = find_system(load_systems(options.systems), options.system)
     targets = system.targets

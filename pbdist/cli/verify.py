@@ -20,7 +20,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from pbdist.verify import DEFAULT_CELLS, verify_store
+    from pbdist.verify.store import DEFAULT_CELLS, verify_store
 
     cells = DEFAULT_CELLS if options.cells is None else options.cells
     found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)

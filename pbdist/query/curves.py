@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.arguments import checked_compositions
-from pbdist.buckets.renyi import checked_orders, renyi_table
-from pbdist.buckets.renyi_pair_state import pair_state_renyi_bounds
-from pbdist.buckets.renyi_state import state_renyi_bounds
+from pbdist.arguments import checked_compositions
 from pbdist.buckets.state import BucketState
-from pbdist.buckets.tradeoff import SupportCurve, wholes_of
-from pbdist.buckets.tradeoff_state import state_tradeoff
-from pbdist.buckets.tradeoff_table import checked_errors, variation_of
+from pbdist.curves.renyi import checked_orders, renyi_table
+from pbdist.curves.renyi_pair_state import pair_state_renyi_bounds
+from pbdist.curves.renyi_state import state_renyi_bounds
+from pbdist.curves.tradeoff import SupportCurve, wholes_of
+from pbdist.curves.tradeoff_state import state_tradeoff
+from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import DeltaBounds
@@ -200,7 +200,7 @@ def _judged(
 ) -> tuple[CurveBounds, str | None]:
     """Return bounds with what they are to the study's tolerance, and what is told of those that miss it.
 
-    Errors are compared by their difference, the total variation by the ratio, as in `pbdist.curves`.
+    Errors are compared by their difference, the total variation by the ratio, as in `pbdist.bounds.curves`.
     """
     if study.sought is None:
         return found, None

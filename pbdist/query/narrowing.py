@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from pbdist.buckets.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
-from pbdist.buckets.table import epsilon_table_of
+from pbdist.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon
 from pbdist.query.refine import Point, UncomputableError
 from pbdist.store.layout import BOUNDS
+from pbdist.table import epsilon_table_of
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["Failures", "narrow_compositions", "narrow_epsilon"]

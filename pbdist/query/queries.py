@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.arguments import checked_compositions, checked_delta, checked_epsilon
+from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import (

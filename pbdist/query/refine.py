@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from pbdist.buckets import bounds_table
 from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError
 from pbdist.store import (
     Held,
@@ -25,6 +24,7 @@ from pbdist.store.layout import BOUNDS, REFINEMENTS
 from pbdist.study import Cell, StudySpec
 from pbdist.study.amounts import size
 from pbdist.study.plan import cell_cost
+from pbdist.table import bounds_table
 
 __all__ = ["Point", "UncomputableError", "refine"]
 

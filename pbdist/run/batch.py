@@ -7,13 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from pbdist.buckets import bounds_table
-from pbdist.buckets.table import BoundsTable
 from pbdist.errors import BatchError, WorkersLostError
 from pbdist.run.cell_watch import CellWatch, worker_name
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.store import BatchWriter, PartHead, trouble_of
 from pbdist.study import Batch, Cell, StudySpec
+from pbdist.table import BoundsTable, bounds_table
 
 __all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_task"]
 

@@ -13,7 +13,7 @@ from distributed import Client, performance_report
 
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.cell_watch import Report
-from pbdist.run.clusters import ClusterHandle, start_cluster, workers_of
+from pbdist.run.clusters.profiles import ClusterHandle, start_cluster, workers_of
 from pbdist.run.dask_gate import Gate
 from pbdist.run.dask_reports import DaskReports
 from pbdist.run.dask_tasks import DaskTasks, NotRun

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from uuid import uuid4
 
-from pbdist.buckets.arguments import DEFAULT_BUCKETS, half_width_of
+from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets.blocked import BlockedEngine, Layout, Mapper, blocked_table, layout_within
 from pbdist.buckets.blocked import projected_bytes as task_bytes
 from pbdist.buckets.bucket_table import BoundsTable

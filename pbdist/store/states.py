@@ -7,7 +7,6 @@ import numpy as np
 import zarr
 
 from pbdist.buckets.state import BucketState
-from pbdist.buckets.table import BoundsTable
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreFormatError, shown
 from pbdist.pld import PairState
 from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore
@@ -15,6 +14,7 @@ from pbdist.store.commit import checked_content, commit_record
 from pbdist.store.layout import cell_group
 from pbdist.store.open import StoredStudy
 from pbdist.store.pair_states import state_from_record, state_record
+from pbdist.table import BoundsTable
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["read_state", "state_files"]

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.table import BoundsTable
 from pbdist.errors import BatchError, StoreMismatchError
 from pbdist.store.arrays import decode, encode_chunk
 from pbdist.store.columns import FileDigest
@@ -22,6 +21,7 @@ from pbdist.store.open import PartHead, StoredStudy, stored_digest
 from pbdist.store.states import state_files
 from pbdist.study import Batch, Cell
 from pbdist.study.promise import within_tolerance
+from pbdist.table import BoundsTable
 from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 
 __all__ = ["BatchWriter"]

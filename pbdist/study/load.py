@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, PlainValidator, ValidationError
 
-from pbdist.buckets.arguments import (
+from pbdist.arguments import (
     DEFAULT_BUCKETS,
     DEFAULT_FLOOR,
     DEFAULT_TOLERANCE,
@@ -18,11 +18,11 @@ from pbdist.buckets.arguments import (
     MAX_EPSILON,
     SMALLEST_TOLERANCE,
 )
-from pbdist.buckets.table import METHODS
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
 from pbdist.study.entries import MOST_SETTINGS, STRICT, custom_error, expand_entry, first_problem, refuse
 from pbdist.study.spec import STUDY_FORMAT, Cell, StudySpec, Target
+from pbdist.table import METHODS
 from pbdist.types import JsonValue
 
 __all__ = ["load_study"]

@@ -2,7 +2,7 @@
 
 import math
 
-from pbdist.buckets.arguments import DEFAULT_BUCKETS
+from pbdist.arguments import DEFAULT_BUCKETS
 from pbdist.study.cost import CellCost
 from pbdist.study.spec import Cell, StudySpec
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pbdist.buckets.arguments import DEFAULT_TOLERANCE
+from pbdist.arguments import DEFAULT_TOLERANCE
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import (
     DiscreteGaussian,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-from pbdist.buckets.arguments import DEFAULT_FLOOR
+from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.mechanisms.pair import Pair
 from pbdist.types import JsonValue

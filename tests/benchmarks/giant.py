@@ -13,11 +13,11 @@ from pathlib import Path
 from distributed import Client, LocalCluster
 
 from pbdist import Gaussian
-from pbdist.buckets import bounds_table
 from pbdist.run import giant
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.giant_batch import ExecutorMapper
 from pbdist.study.spec import Cell, StudySpec
+from pbdist.table import bounds_table
 
 WORKER_BYTES = 1 << 30
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets import bounds_table
 from pbdist.errors import PrecisionWarning
 from pbdist.mechanisms import Pair
 from pbdist.query import Study, open_study
 from pbdist.query.answers import DeltaBounds
+from pbdist.table import bounds_table
 from pbdist.types import FloatArray
 
 #: ε that are asked for at the same noise setting and r, which share their ladder when they are computed.

@@ -12,7 +12,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from pbdist.buckets import METHODS
+from pbdist.table import METHODS
 from tests.benchmarks.peers import Comparison, comparisons
 from tests.benchmarks.scaling import cost
 from tests.benchmarks.side_by_side import in_turns, seconds

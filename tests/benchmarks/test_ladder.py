@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import fft
 
-from pbdist.buckets import bounds_table
 from pbdist.mechanisms import Gaussian
+from pbdist.table import bounds_table
 
 LARGEST = 2**18
 BUCKETS = 100_000

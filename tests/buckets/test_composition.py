@@ -14,7 +14,6 @@ from pbdist.buckets import (
     Leaf,
     Squared,
     SquaringRule,
-    bounds_table,
     compose,
     compose_adaptively,
     delta_lower,
@@ -27,6 +26,7 @@ from pbdist.buckets import (
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, NoisyCount, RandomizedResponse
+from pbdist.table import bounds_table
 from pbdist.types import Direction
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.buckets import exact, exact_delta, exact_truth
 from pbdist.errors import InvalidInputError
 from pbdist.types import Direction
 from tests import strategies
+from tests.oracles import exact, exact_delta, exact_truth
 from tests.strategies import Case
 
 UPPER_BOUNDS = (

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pbdist.buckets import exact, exact_delta
 from pbdist.buckets.composition import Composed, Leaf, Squared, evaluate
 from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.types import Direction
 from tests import strategies
+from tests.oracles import exact, exact_delta
 from tests.strategies import Case, CountedPair
 from tests.truth import assert_bracketed, bracketed_exp, enclosed_truth, histogram
 

@@ -24,11 +24,11 @@ from pbdist import (
     RandomizedResponse,
     privacy_bounds,
 )
-from pbdist.buckets.exact_power import flint_module
 from pbdist.mechanisms import SMALLEST_MASS, pair_from_canonical
 from pbdist.mechanisms.discrete_noise import discrete_gaussian_total
 from pbdist.mechanisms.poisson import poisson_masses
 from pbdist.types import Direction
+from pbdist.verify.exact_power import flint_module
 from tests.strategies import examples, integer_noise
 from tests.truth import ProductTruth
 

@@ -19,7 +19,7 @@ from pbdist import (
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.bounds import privacy_bounds
+from pbdist.bounds.delta import privacy_bounds
 from pbdist.mechanisms import Reversed
 from pbdist.mechanisms.order import NOISE_PARAMETER, at_least_as_noisy, noise_order
 

@@ -11,7 +11,6 @@ import flint
 import numpy as np
 import pytest
 
-from pbdist.buckets import bounds_table
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -26,6 +25,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
 )
 from pbdist.pld.engine import TightBounds, factor_counts, tight_bounds
+from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 
 Number = Fraction | float

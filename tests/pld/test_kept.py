@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pbdist.buckets.table import bounds_table
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     Gaussian,
@@ -21,6 +20,7 @@ from pbdist.mechanisms import (
 from pbdist.mechanisms.reversed import Reversed
 from pbdist.pld import KeptStates, PairState, factor_counts, kept_states, lower_deltas, tight_bounds, upper_deltas
 from pbdist.store.pair_states import state_from_record, state_record
+from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 from tests.curve_truth import composed, swapped
 from tests.truth import bracketed_exp

@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pbdist.buckets.exact_flint import exact_bounds
 from pbdist.mechanisms import ElementaryPair, Gaussian, Histogram, Laplace, RandomizedResponse, SubsampledGaussian
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.reading import lower_deltas, upper_deltas
 from pbdist.pld.state import PairState
 from pbdist.types import Direction
+from pbdist.verify.exact import exact_bounds
 from tests.truth import ProductTruth
 
 #: No spacing is wider, and no lattice reaches farther, nats.

@@ -10,7 +10,7 @@ from pbdist.query import judge_target, open_study, reached_precision
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend
 from pbdist.study import Batch, StudySpec, Target, load_study, plan_study
 from pbdist.study.extension import missing_parts
-from pbdist.verify import verify_store
+from pbdist.verify.store import verify_store
 from tests.store.test_store import write_batch
 from tests.studies import write_study
 

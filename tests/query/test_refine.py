@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import pbdist
-from pbdist.buckets import bounds_table
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError
 from pbdist.query import open_study, refine
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import check_store, hold, open_parts, read_refinements
 from pbdist.study import load_study
-from pbdist.verify import Verdict, verify_store
+from pbdist.table import bounds_table
+from pbdist.verify.store import Verdict, verify_store
 from tests.store.s3_server import s3_server
 from tests.store.test_store import FORMAT_1
 from tests.studies import TIGHT, TINY, files_of, write_study

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.buckets import bounds_table
 from pbdist.buckets.blocked import Layout, SerialMapper
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
@@ -21,6 +20,7 @@ from pbdist.run.scratch import FolderScratch, PlaceScratch, scratch_at
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study
 from pbdist.study.spec import Cell, StudySpec
+from pbdist.table import bounds_table
 from tests.studies import TINY, results_of, write_study
 
 

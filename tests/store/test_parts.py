@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import zarr
 
-from pbdist.buckets import bounds_table
-from pbdist.buckets.table import BoundsTable
 from pbdist.errors import BatchError, StoreDamagedError, StoreMismatchError
 from pbdist.store import (
     BatchWriter,
@@ -27,6 +25,7 @@ from pbdist.store import (
 from pbdist.store.columns import column_of
 from pbdist.study import Batch, StudySpec, load_study, plan_study
 from pbdist.study.extension import missing_parts
+from pbdist.table import BoundsTable, bounds_table
 from tests.store.memory_place import MemoryPlace
 from tests.store.test_damage import LARGER, SMALL
 from tests.store.test_store import FORMAT_1, write_batch

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 import zarr
 
-from pbdist.buckets import BucketState, bounds_table
+from pbdist.buckets import BucketState
 from pbdist.errors import (
     BatchError,
     NotAStoreError,
@@ -33,6 +33,7 @@ from pbdist.store import (
 )
 from pbdist.store.commit import record_document, record_file
 from pbdist.study import Batch, Plan, load_study, plan_study
+from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.studies import TIGHT, TINY, files_of, write_study
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from pbdist.buckets import bounds_table
 from pbdist.errors import BatchError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import check_store, commit_record, is_committed, open_parts, open_store, read_within
 from pbdist.store.layout import WITHIN
 from pbdist.study import StudySpec, load_study
+from pbdist.table import bounds_table
 from tests.studies import files_of, results_of, write_study
 
 FORMAT_3 = Path(__file__).parent / "format-3"

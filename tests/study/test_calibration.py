@@ -1,8 +1,8 @@
 import pytest
 
-from pbdist.buckets import METHODS
 from pbdist.errors import InvalidInputError
 from pbdist.study.calibration import REFERENCES, modelled_seconds, speed
+from pbdist.table import METHODS
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -4,10 +4,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbdist.buckets import METHODS
 from pbdist.mechanisms import Histogram, Laplace
 from pbdist.study import Cell, StudySpec, load_study, plan_study
 from pbdist.study.spec import exponential
+from pbdist.table import METHODS
 from tests.studies import TIGHT, write_study
 
 

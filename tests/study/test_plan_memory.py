@@ -50,7 +50,7 @@ BUCKETS = {"small": (None, 2_000, (1, 7), False), "large": (None, 150_000, (3, 6
 _MEASURE = """
 import json, os, sys
 import distributed, xarray, zarr
-from pbdist.buckets import bounds_table
+from pbdist.table import bounds_table
 from pbdist.study import StudySpec
 from pbdist.mechanisms import pair_from_canonical
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pbdist.buckets.arguments import checked_components, checked_compositions, checked_epsilon, checked_factor
+from pbdist.arguments import checked_components, checked_compositions, checked_epsilon, checked_factor
 from pbdist.buckets.blocked.engine import BlockedEngine
 from pbdist.buckets.bucket_table import BoundsTable, bucket_table
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule

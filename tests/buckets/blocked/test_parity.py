@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pbdist.buckets import SquaringRule, bounds_table
+from pbdist.buckets import SquaringRule
 from pbdist.buckets import leaf as leaf_module
 from pbdist.buckets.blocked import (
     BlockedEngine,
@@ -37,6 +37,7 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     SubsampledGaussian,
 )
+from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.buckets.convolution_truth import SHAPES, shape
 

@@ -1,0 +1,44 @@
+"""Tasks: `nox -l` lists them, `nox` runs what a change must pass."""
+
+import nox
+
+nox.options.sessions = ["lint", "quick"]
+nox.options.default_venv_backend = "venv"
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Formatting, types, import contracts."""
+    session.install("-e", ".[test]")
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """The tests that take a second at most."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-m", "not slow and not cluster and not browser", *session.posargs)
+
+
+@nox.session(python=["3.11", "3.12", "3.13", "3.14"])
+def tests(session: nox.Session) -> None:
+    """All tests that need neither a cluster nor a browser, with each Python."""
+    session.install("-e", ".[test]")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def cluster(session: nox.Session) -> None:
+    """Tests with schedulers, object stores and killed processes; SLURM and sshd must be installed."""
+    session.install("-e", ".[test]")
+    session.run("pytest", "-m", "cluster", "-n", "0", *session.posargs)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Times beside other libraries, as docs/benchmarks.md has them."""
+    session.install("-e", ".[test]")
+    session.run("python", "-m", "tests.benchmarks.report", env={"OPENBLAS_NUM_THREADS": "1"})

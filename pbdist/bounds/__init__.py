@@ -1,0 +1,1 @@
+"""Bounds without a store: what is asked at once for one mechanism."""

@@ -1,0 +1,315 @@
+"""The front door without a store: certified bounds as an xarray Dataset."""
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pbdist.arguments import DEFAULT_TOLERANCE
+from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning, shown
+from pbdist.mechanisms import Pair
+from pbdist.pld.inversion import LARGEST_EPSILON
+from pbdist.table import METHODS, EpsilonTable, bounds_table, epsilon_table_of
+from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction
+
+__all__ = ["epsilon_bounds", "privacy_bounds"]
+
+DIRECTIONS = ("both", "each")
+
+_LONG_NAMES = {
+    "delta_lower": "certified lower bound on δ",
+    "delta_upper": "certified upper bound on δ",
+    "log_delta_lower": "natural logarithm of the certified lower bound on δ",
+    "log_delta_upper": "natural logarithm of the certified upper bound on δ",
+}
+
+
+def privacy_bounds(
+    mechanism: Pair | Iterable[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    epsilon: Any,
+    method: str = "tight",
+    tolerance: float | None = None,
+    buckets: int | None = None,
+    factor: float | None = None,
+    direction: str = "both",
+    floor: float | None = None,
+    strict: bool = False,
+) -> xr.Dataset:
+    """Bound δ(ε) after r compositions from both sides.
+
+    Parameters
+    ----------
+    mechanism : Pair or sequence of (Pair, int)
+        One worst-case pair, or several with how often each occurs, composed together.
+    compositions : int or array_like of int
+        Numbers of compositions r, at least 1; for a sequence, of repeats of the whole sequence.
+    epsilon : float or array_like of float
+        ε >= 0, nats.
+    method : {"tight", "buckets"}, optional
+        ``"tight"``: a dominating pair on a grid from above, exact masses from below, both composed by Fourier
+        transforms with a certified rounding; see ``docs/pld.md``. ``"buckets"``: privacy buckets (Meiser &
+        Mohammadi 2018) with exact masses, the chord's upper bound and the lower bound by post-processing.
+    tolerance : float, optional
+        With ``"tight"``: the largest ``delta_upper / delta_lower - 1`` at any (r, ε), 1e-3 by default: of the larger of
+        the two directions, or of each with ``direction="each"``. Number and width of the buckets follow from it.
+    buckets : int, optional
+        Number of finite loss buckets, even. With ``"buckets"``: 100,000 by default, taken up to the next multiple of 4,
+        which the method needs. With ``"tight"`` it takes the place of the tolerance.
+    factor : float, optional
+        Factor f > 1 between the likelihood ratios of neighbouring buckets of one round. With ``"buckets"`` by default
+        chosen from the pair and the largest r; with ``"tight"`` it takes the place of the tolerance. The choice moves
+        the bounds, never across the truth.
+    direction : {"both", "each"}, optional
+        ``"both"``: δ as in approximate differential privacy, the larger of the two directions. ``"each"``: both, along
+        a leading dimension ``direction``: "A||B" is the divergence of A from B, "B||A" that of B from A.
+    floor : float, optional
+        With ``"tight"``: where the upper bound on δ is at most that, the tolerance need not be met; 1e-40 by default,
+        which is below 2^-128. 0 asks for it at any δ, and takes longer.
+    strict : bool, optional
+        Whether a tolerance that is missed is an error. By default the bounds are returned, with a warning.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``delta_lower <= δ <= delta_upper`` and their natural logarithms ``log_delta_lower``, ``log_delta_upper`` over
+        (``compositions``, ``epsilon``), rounded outwards. A bound of 0 has the logarithm -inf. No upper bound is above
+        1, and equal distributions have δ = 0, exactly. Where a tolerance is aimed at, ``within_tolerance`` tells for
+        each point whether it is met, or the upper bound is at most `floor`, or no better is to be had, as at the
+        largest loss, where δ is 0 and an ε lower by a part in 10^6 has a δ beyond the upper bound.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range; before any computation.
+    PrecisionError
+        If `strict`, and the tolerance is missed; the text says what was reached, and what it would take.
+
+    Warns
+    -----
+    PrecisionWarning
+        If the tolerance is missed; the text names the worst point. The bounds hold.
+
+    Notes
+    -----
+    δ is that of the product distributions, which is the r-fold one for a worst-case pair (Theorem 2 and Corollary 1 of
+    the paper). Its lower bound takes the larger of the two directions' lower bounds, where Theorem 2 takes the smaller:
+    each is one.
+
+    With ``"tight"``, rounds of untruncated Gaussian noise alone are read off in closed form, unless `buckets` or
+    `factor` is given; the loss width that is told is then that of a grid with about such a bracket.
+
+    Examples
+    --------
+    >>> from pbdist import Gaussian, privacy_bounds
+    >>> bounds = privacy_bounds(Gaussian(20.0), compositions=[1, 64], epsilon=[0.5, 1.0])
+    >>> bool((bounds.delta_upper <= bounds.delta_lower * 1.001).all())
+    True
+    """
+    check_choice("method", method, METHODS)
+    check_choice("direction", direction, DIRECTIONS)
+    _check_strict(strict)
+    table = bounds_table(
+        components_of(mechanism),
+        compositions=compositions,
+        epsilon=epsilon,
+        method=method,
+        tolerance=tolerance,
+        buckets=buckets,
+        factor=factor,
+        together=direction == "both",
+        floor=floor,
+        strict=strict,
+        excuses=True,
+    )
+    values = {name: getattr(table, name) for name in _LONG_NAMES}
+    dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, EPSILON)
+    coords: dict[str, Any] = {
+        COMPOSITIONS: (COMPOSITIONS, table.compositions, {"long_name": "number of compositions r", "units": "1"}),
+        EPSILON: (EPSILON, table.epsilon, {"long_name": "privacy loss ε in nats", "units": "1"}),
+    }
+    if direction == "both":
+        dims = dims[1:]
+        values = {name: np.max(array, axis=0) for name, array in values.items()}
+    else:
+        coords[DIRECTION] = (
+            DIRECTION,
+            [item.value for item in Direction],
+            {"long_name": "direction of the divergence"},
+        )
+    variables = {name: (dims, values[name], {"long_name": _LONG_NAMES[name], "units": "1"}) for name in _LONG_NAMES}
+    if method == "tight" and buckets is None and factor is None:
+        within = np.ones(table.log_delta_lower.shape, bool) if table.within is None else table.within
+        # Of both directions together each says the same.
+        within = within if direction == "each" else np.asarray(within.all(axis=0))
+        variables["within_tolerance"] = (dims, within, {"long_name": "whether the bounds meet within the tolerance"})
+        _warn_of_missed(values, within, coords, DEFAULT_TOLERANCE if tolerance is None else float(tolerance))
+    return xr.Dataset(
+        variables,
+        coords=coords,
+        attrs={
+            "method": method,
+            "factor": table.factor,
+            "loss_width": table.loss_width,
+            **({} if table.half_width is None else {"buckets": 2 * table.half_width}),
+        },
+    )
+
+
+def epsilon_bounds(
+    mechanism: Pair | Iterable[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    delta: Any,
+    tolerance: float | None = None,
+    direction: str = "both",
+    strict: bool = False,
+) -> xr.Dataset:
+    """Bound ε(δ) after r compositions from both sides: the smallest ε with which (ε, δ) is met.
+
+    Parameters
+    ----------
+    mechanism : Pair or sequence of (Pair, int)
+        One worst-case pair, or several with how often each occurs, composed together.
+    compositions : int or array_like of int
+        Numbers of compositions r, at least 1; for a sequence, of repeats of the whole sequence.
+    delta : float or array_like of float
+        δ, above 0 and below 1.
+    tolerance : float, optional
+        ``epsilon_upper / epsilon_lower - 1`` that is aimed at, 1e-3 by default. Where it is missed the bounds hold all
+        the same, and a warning tells so.
+    direction : {"both", "each"}, optional
+        ``"both"``: ε with which both directions are met, the larger of the two. ``"each"``: both, along a leading
+        dimension ``direction``.
+    strict : bool, optional
+        Whether a tolerance that is missed is an error.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``epsilon_lower <= ε <= epsilon_upper``, nats, over (``compositions``, ``delta``). At ``epsilon_upper`` the
+        upper bound on δ is at most the δ asked for; just below ``epsilon_lower`` no proof can succeed, for there the
+        lower bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass
+        of the events that reveal the input. ``within_tolerance`` tells for each point whether the tolerance is met.
+        That no ε meets δ is not a miss, where it is proved up to ε = 1e9.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range; before any computation.
+    PrecisionError
+        If `strict`, and the tolerance is missed.
+
+    Warns
+    -----
+    PrecisionWarning
+        If the tolerance is missed; the text names the worst point. The bounds hold.
+
+    Examples
+    --------
+    >>> from pbdist import Gaussian, epsilon_bounds
+    >>> bounds = epsilon_bounds(Gaussian(20.0), compositions=64, delta=1e-6)
+    >>> bool((bounds.epsilon_upper <= 1.002 * bounds.epsilon_lower).all())
+    True
+    """
+    check_choice("direction", direction, DIRECTIONS)
+    _check_strict(strict)
+    found = epsilon_table_of(
+        components_of(mechanism),
+        compositions=compositions,
+        delta=delta,
+        tolerance=tolerance,
+        together=direction == "both",
+    )
+    within = _judged(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance), strict=strict)
+    values: dict[str, Any] = {"epsilon_lower": found.lower, "epsilon_upper": found.upper, "within_tolerance": within}
+    long_names = {
+        "epsilon_lower": "certified lower bound on ε in nats",
+        "epsilon_upper": "certified upper bound on ε in nats",
+        "within_tolerance": "whether the bounds meet within the tolerance",
+    }
+    dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, DELTA)
+    coords: dict[str, Any] = {
+        COMPOSITIONS: (COMPOSITIONS, found.compositions, {"long_name": "number of compositions r", "units": "1"}),
+        DELTA: (DELTA, found.delta, {"long_name": "δ", "units": "1"}),
+    }
+    if direction == "both":
+        dims = dims[1:]
+        values = {
+            name: np.max(array, axis=0) if name != "within_tolerance" else array.all(axis=0)
+            for name, array in values.items()
+        }
+    else:
+        coords[DIRECTION] = (
+            DIRECTION,
+            [item.value for item in Direction],
+            {"long_name": "direction of the divergence"},
+        )
+    return xr.Dataset(
+        {name: (dims, values[name], {"long_name": long_names[name], "units": "1"}) for name in values},
+        coords=coords,
+        attrs={"method": "tight"},
+    )
+
+
+def _warn_of_missed(values: dict[str, Any], within: Any, coords: dict[str, Any], tolerance: float) -> None:
+    """Tell of the widest bracket of those that miss the tolerance, if there are any."""
+    if within.all():
+        return
+    lower, upper = values["log_delta_lower"], values["log_delta_upper"]
+    with np.errstate(invalid="ignore"):
+        gap = np.where(within, -1.0, np.where(lower > -np.inf, upper - lower, np.inf))
+    worst = np.unravel_index(int(np.argmax(gap)), gap.shape)
+    r, epsilon = int(coords[COMPOSITIONS][1][worst[-2]]), float(coords[EPSILON][1][worst[-1]])
+    count = int(np.count_nonzero(~within))
+    warnings.warn(
+        f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at {count} of {within.size}"
+        f" points, most at r = {r}, ε = {epsilon:g}: δ is between {values['delta_lower'][worst]:.6g} and"
+        f" {values['delta_upper'][worst]:.6g}",
+        PrecisionWarning,
+        stacklevel=3,
+    )
+
+
+def _judged(found: EpsilonTable, tolerance: float, *, strict: bool) -> BoolArray:
+    """Where brackets of ε are within the tolerance; tell of the widest one, if one misses it."""
+    lower, upper = found.lower, found.upper
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(upper > lower, upper / lower - 1.0, 0.0)
+    # No ε up to the largest one meets δ: nothing is left to be told.
+    ratio[lower >= LARGEST_EPSILON] = 0.0
+    worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    if ratio[worst] > tolerance:
+        text = (
+            f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
+            f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
+            f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}"
+        )
+        if strict:
+            raise PrecisionError(text)
+        # Of who called `epsilon_bounds`.
+        warnings.warn(text, PrecisionWarning, stacklevel=3)
+    return np.asarray(ratio <= tolerance)
+
+
+def _check_strict(strict: Any) -> None:
+    if not isinstance(strict, bool):
+        raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")
+
+
+def check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInputError(f"{field}: expected one of {', '.join(choices)}, got {shown(value)}")
+
+
+def components_of(mechanism: Any) -> list[tuple[Pair, int]]:
+    if isinstance(mechanism, Pair):
+        return [(mechanism, 1)]
+    if isinstance(mechanism, str) or not isinstance(mechanism, Iterable):
+        raise InvalidInputError(
+            f"mechanism: expected a mechanism or a sequence of (mechanism, count), got {shown(mechanism)}"
+        )
+    return list(mechanism)

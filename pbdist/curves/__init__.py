@@ -1,0 +1,1 @@
+"""Rényi divergences, trade-off curves and total variation; numpy and scipy only."""

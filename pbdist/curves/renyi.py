@@ -1,0 +1,155 @@
+r"""Rényi divergences of a mechanism, from both sides.
+
+D_α(A‖B) = ln(Σ P_A^α P_B^(1-α)) / (α - 1), and the Kullback-Leibler divergence Σ P_A ln(P_A / P_B) for α = 1, in nats.
+Of independent pairs it is the sum: r compositions have r times that of one. It is infinite where A shows what B cannot.
+
+Gaussian noise, continuous or discrete, has a closed form: `pbdist.curves.renyi_closed_form`. Of any other pair, the
+loss cells of `pbdist.curves.renyi_cells` bound F = Σ P_B φ(P_A / P_B); for α > 1 the sum in the logarithm is 1 + F,
+for α = 1 F is the divergence, where masses sum to 1; a histogram's totals T_A, T_B add T_B - 1 + α (T_A - T_B), and
+T_A - T_B for α = 1.
+Above the last edge a moment in closed form bounds what is left (`ElementaryPair.log_tail_moment`).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pbdist.arguments import checked_components, checked_compositions, checked_precision
+from pbdist.curves.renyi_closed_form import closed_form_bounds
+from pbdist.curves.renyi_faint import always_reveals
+from pbdist.curves.renyi_terms import Interval, RenyiTerms
+from pbdist.curves.renyi_window import MOST_CELLS, ROUGH_EDGES
+from pbdist.curves.tradeoff_table import CurveTable
+from pbdist.errors import InvalidInputError, PrecisionError, shown
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["LARGEST_ORDER", "checked_orders", "divergence_bounds", "renyi_table"]
+
+#: Orders beyond this are refused.
+LARGEST_ORDER = 1e6
+#: A divergence of at most this is not told from 0.
+_NEGLIGIBLE = 1e-24
+_MOST_ROUNDS = 60
+#: Rounds in a row that may go without bringing the bounds a tenth closer.
+_PATIENCE = 6
+
+
+def checked_orders(order: Any) -> FloatArray:
+    """Return orders from 1 to `LARGEST_ORDER`, shape (K,).
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    try:
+        given = np.atleast_1d(np.asarray(order))
+        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
+    except ValueError:
+        values = None
+    if values is None or values.ndim != 1 or values.size == 0:
+        raise InvalidInputError(f"order: expected numbers from 1 to {LARGEST_ORDER:g}, got {shown(order)}")
+    for value in values.tolist():
+        if not (value == 1.0 or 1.0 + 1e-6 <= value <= LARGEST_ORDER):
+            raise InvalidInputError(
+                f"order: expected 1 or numbers from 1.000001 to {LARGEST_ORDER:g}, got {shown(value)}"
+            )
+    return values
+
+
+def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, order: Any, tolerance: Any) -> CurveTable:
+    """Bound the Rényi divergence for every r and order asked for.
+
+    Parameters
+    ----------
+    components : sequence of (Pair, int)
+        What one round consists of.
+    compositions : array_like of int, shape (R,)
+    order : array_like of float, shape (K,)
+    tolerance : float
+        Largest upper / lower - 1.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    PrecisionError
+        If the tolerance is not reached.
+    """
+    parts = checked_components(components)
+    rounds = checked_compositions(compositions)
+    orders = checked_orders(order)
+    ratio = checked_precision(tolerance, None, None).tolerance
+    one = np.zeros((2, len(Direction), orders.size))
+    for factor, count in ((factor, count) for pair, count in parts for factor in pair.factors):
+        sides = (Direction.A_TO_B,) if factor.symmetric else tuple(Direction)
+        found = np.array(
+            [[divergence_bounds(factor, alpha, side, ratio) for alpha in orders.tolist()] for side in sides]
+        )
+        # A symmetric pair's one side stands for both.
+        one += float(count) * np.moveaxis(found, 2, 0)
+    terms = 4.0 * UNIT_ROUNDOFF * (4.0 + sum(len(pair.factors) for pair, _ in parts))
+    total = one[:, :, None, :] * rounds.astype(np.float64)[:, None]
+    # A divergence is negative only of a histogram whose masses do not sum to 1.
+    lower, upper = (
+        np.where(total[side] * sign > 0.0, 1.0 + terms, 1.0 - terms) * total[side] for side, sign in ((0, -1), (1, 1))
+    )
+    return CurveTable(rounds, orders, lower, upper)
+
+
+def divergence_bounds(
+    pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float
+) -> tuple[float, float]:
+    """Return lower and upper bound on the divergence of order α of one pair.
+
+    Raises
+    ------
+    PrecisionError
+        If upper / lower - 1 cannot be brought to the tolerance; names order and direction, and says what is known.
+    """
+    known = closed_form_bounds(pair, alpha)
+    if known is not None:
+        if known[1] > known[0] * (1.0 + tolerance):
+            raise _not_reached(pair, alpha, direction, Interval(*known), tolerance)
+        return known
+    only = pair.directed_loss_masses(np.zeros(1), direction).only_a
+    if float(only.lower[0]) > 0.0 or always_reveals(pair, direction):
+        return math.inf, math.inf
+    rough = RenyiTerms(pair, alpha, direction, ROUGH_EDGES)
+    best = rough.bounds()
+    guess = max(best.lower, 1e-28)
+    window = rough.window(0.05 * tolerance)
+    closest, idle = math.inf, 0
+    for _ in range(_MOST_ROUNDS):
+        edges = window.edges(guess, alpha, tolerance)
+        if edges.size > MOST_CELLS:
+            break
+        terms = RenyiTerms(pair, alpha, direction, edges)
+        found = terms.bounds()
+        best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
+        if best.upper <= best.lower * (1.0 + tolerance) or abs(best.upper) <= _NEGLIGIBLE:
+            return best.lower, best.upper
+        gap = best.upper / best.lower - 1.0 if best.lower > 0.0 else math.inf
+        closest, idle = (gap, 0) if gap < 0.9 * closest else (closest, idle + (gap < math.inf))
+        if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE or terms.points_only:
+            break
+        enough = tolerance * terms.whole
+        window = window.adapted(
+            longer=terms.above_gap > 0.1 * enough,
+            deeper=terms.below_gap > 0.1 * enough,
+            dense=terms.inner_gap > 0.5 * enough,
+        )
+        guess = max(best.lower, guess)
+    raise _not_reached(pair, alpha, direction, best, tolerance)
+
+
+def _not_reached(
+    pair: ElementaryPair, alpha: float, direction: Direction, best: Interval, tolerance: float
+) -> PrecisionError:
+    return PrecisionError(
+        f"tolerance: the divergence of order {alpha!r} of {shown(pair)}, {direction.value}, lies between"
+        f" {best.lower:.6g} and {best.upper:.6g}, a relative {tolerance:.3g} was asked for"
+    )

@@ -1,0 +1,197 @@
+"""One look at a pair on a grid of losses: both bounds on its Rényi divergence, and where they are apart."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from pbdist.curves.renyi_cells import (
+    LogMasses,
+    Order,
+    cell_terms_above,
+    log_unit_of,
+    point_terms_above,
+    terms_below,
+)
+from pbdist.curves.renyi_faint import log_faint_moment
+from pbdist.curves.renyi_window import SMALLEST_EDGE, LossWindow
+from pbdist.curves.tradeoff import mass_excess, opposite
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, ScaledLossMasses
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["Interval", "RenyiTerms"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A lower and an upper bound."""
+
+    lower: float
+    upper: float
+
+
+class RenyiTerms:
+    """The contributions of cells, of single events and of the ends, as `LossWindow` needs to know them.
+
+    Attributes
+    ----------
+    above_gap, below_gap, inner_gap
+        What upper and lower bounds differ by above the last edge, below the first one, and in between.
+    whole
+        What they are relative to: the sum, or its multiple by as much as a logarithm far above 1 forgives.
+    points_only
+        Whether no event is spread over cells, so that none of them need be finer.
+    unknown
+        Whether the upper bound is infinite for what no window mends.
+    """
+
+    def __init__(self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray) -> None:
+        scaled = pair.scaled_loss_masses(edges, direction)
+        cells, points = _log_masses(scaled)
+        masses = scaled.masses
+        self._pair, self._direction, self._edges = pair, direction, edges
+        self.points_only = not (np.any(masses.cells_a.upper > 0.0) or np.any(masses.cells_b.upper > 0.0))
+        self._nothing_above = not np.any(masses.cells_a.upper[1:] > 0.0)
+        tail: float = -math.inf
+        if float(masses.cells_a.upper[-1]) > 0.0:
+            tail = _log_tail(pair, alpha, float(edges[-1]), masses.loss_error, direction)
+        self.order = Order(alpha, log_unit_of(alpha, cells, points))
+        error = masses.loss_error
+        low = np.concatenate(([-np.inf], edges[:-1])) - error
+        upper_cells = cell_terms_above(self.order, cells.at(slice(0, -1)), low, edges + error)
+        lower_cells = terms_below(self.order, cells)
+        lower_points = terms_below(self.order, points)
+        only_a, only_b = float(masses.only_a.upper[0]), masses.only_b
+        faint = _faint_terms(pair, self.order, scaled, direction)
+        if faint is None:
+            upper_points = point_terms_above(self.order, points, masses.atom_loss, error)
+            self.unknown = only_a > 0.0 or bool(np.any(np.isinf(upper_points)))
+        else:
+            known = np.isfinite(masses.atom_loss)
+            upper_points = point_terms_above(self.order, points.at(known), masses.atom_loss[known], error)
+            upper_points = np.append(upper_points, faint)
+            self.unknown, only_a = False, 0.0
+        tail_term: float = _exponential(tail - self.order.log_unit)
+        lonely = [float(only_b.lower[0]) * self.order.at_nothing, float(only_b.upper[0]) * self.order.at_nothing]
+        slack = (cells.a_upper.size + points.a_upper.size + 64.0) * UNIT_ROUNDOFF
+        self.lower: float = (math.fsum((np.sum(lower_cells), np.sum(lower_points), lonely[0]))) * (1.0 - slack)
+        self.upper: float = (
+            math.fsum((np.sum(upper_cells), np.sum(upper_points), lonely[1], tail_term)) * (1.0 + slack) + 1e-280
+        )
+        if only_a > 0.0:
+            self.upper = math.inf
+        self._upper_cells = upper_cells
+        self.above_gap = tail_term - float(lower_cells[-1])
+        self.below_gap = float(upper_cells[0] - lower_cells[0])
+        self.inner_gap = self.upper - self.lower - self.above_gap - self.below_gap
+        self.excess = _excess_of(pair, alpha, direction)
+        # The logarithm of a sum far above 1 forgives more.
+        least = max(self.lower, 1e-300)
+        self.whole = least * max(1.0, self.order.log_unit + math.log(least))
+
+    def window(self, share: float) -> LossWindow:
+        """Return a window outside which the upper bounds are at most that share of the whole."""
+        enough = share * self.whole
+        first = int(np.argmax(np.append(np.cumsum(self._upper_cells), np.inf) > enough))
+        sides = -float(self._edges[max(first - 1, 0)]), self._reach(math.log(enough) + self.order.log_unit)
+        return LossWindow(*(max(side, SMALLEST_EDGE) for side in sides))
+
+    def _reach(self, log_enough: float) -> float:
+        """Return the first edge above which no more lies."""
+        if self._nothing_above:
+            return 0.0
+        first, last = self._edges.size // 2 + 1, self._edges.size - 1
+        while first < last:
+            middle = (first + last) // 2
+            tail = _log_tail(self._pair, self.order.alpha, float(self._edges[middle]), 0.0, self._direction)
+            first, last = (first, middle) if tail <= log_enough else (middle + 1, last)
+        return float(self._edges[first])
+
+    def bounds(self) -> Interval:
+        """Return the bounds on the divergence."""
+        if self.order.alpha == 1.0:
+            return Interval(_down(self.lower + self.excess[0]), _up(self.upper + self.excess[1]))
+        unit = self.order.log_unit
+        if unit == 0.0:
+            logs = math.log1p(self.lower + self.excess[0]), math.log1p(self.upper + self.excess[1])
+        else:
+            # The 1 and the excess are below e^-400 here.
+            logs = _log_in_unit(self.lower, unit), _log_in_unit(self.upper + 1e-150, unit)
+        return Interval(_down(logs[0] / self.order.tilt), _up(logs[1] / self.order.tilt))
+
+
+def _faint_terms(pair: ElementaryPair, order: Order, scaled: ScaledLossMasses, direction: Direction) -> float | None:
+    """Upper bound on what events without a loss of their own contribute; None where there are none, or none is known.
+
+    Those of negative loss at most φ(0) for each unit of P_B mass, the others at most their moment, as above an edge.
+    """
+    masses = scaled.masses
+    without = ~np.isfinite(masses.atom_loss)
+    if not (np.any(without) or float(masses.only_a.upper[0]) > 0.0):
+        return None
+    if order.alpha == 1.0:
+        # L <= e^(L - 1).
+        moment = log_faint_moment(pair, 1.0, direction) - 1.0
+    else:
+        moment = log_faint_moment(pair, order.tilt * (1.0 + 2.0 * UNIT_ROUNDOFF), direction)
+    if moment == math.inf:
+        return None
+    negative = float(np.sum(masses.atoms_b.upper[without])) * order.at_nothing
+    return (_exponential(moment - order.log_unit) + negative) * (1.0 + masses.atom_loss.size * UNIT_ROUNDOFF)
+
+
+def _log_masses(scaled: ScaledLossMasses) -> tuple[LogMasses, LogMasses]:
+    masses = scaled.masses
+    cells = LogMasses.of(
+        (masses.cells_a.lower, masses.cells_a.upper, masses.cells_b.lower, masses.cells_b.upper),
+        (scaled.log_scale_a, scaled.log_scale_b),
+    )
+    points = LogMasses.of(
+        (masses.atoms_a.lower, masses.atoms_a.upper, masses.atoms_b.lower, masses.atoms_b.upper),
+        (scaled.atoms_log_scale_a, scaled.atoms_log_scale_b),
+    )
+    return cells, points
+
+
+def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float, direction: Direction) -> float:
+    """Upper bound of the logarithm of what the events above an edge contribute.
+
+    Their losses are at least the edge less the error, hence positive: P_B < P_A there, and P_B φ(P_A / P_B) is at most
+    P_A e^((α-1) L); for α = 1 at most P_A L <= P_A e^(s L - 1) / s for any s > 0, taken as 1 / edge.
+    """
+    start = edge - 2.0 * loss_error - 4.0 * UNIT_ROUNDOFF * edge
+    if start < 0.0:
+        return math.inf
+    if alpha > 1.0:
+        return pair.log_tail_moment((alpha - 1.0) * (1.0 + 2.0 * UNIT_ROUNDOFF), start, direction)
+    moment = pair.log_tail_moment(1.0 / edge, start, direction)
+    if not math.isfinite(moment):
+        return moment
+    return moment + math.log(edge) - 1.0 + 1e-14 * (1.0 + abs(moment) + abs(math.log(edge)))
+
+
+def _excess_of(pair: ElementaryPair, alpha: float, direction: Direction) -> tuple[float, float]:
+    """Bounds on what totals beside 1 add, both 0 where they are 1."""
+    a, b = (mass_excess(pair, side) for side in (direction, opposite(direction)))
+    exact = a - b if alpha == 1.0 else b + Fraction(alpha) * (a - b)
+    value = float(exact)
+    return value - 4.0 * UNIT_ROUNDOFF * abs(value), value + 4.0 * UNIT_ROUNDOFF * abs(value)
+
+
+def _exponential(log: float) -> float:
+    if log == -math.inf:
+        return 0.0
+    return math.exp(log) * (1.0 + 8.0 * UNIT_ROUNDOFF * (1.0 + abs(log))) if log < 700.0 else math.inf
+
+
+def _log_in_unit(value: float, unit: float) -> float:
+    return math.log(value) + unit if value > 0.0 else 0.0
+
+
+def _down(value: float) -> float:
+    return value - 16.0 * UNIT_ROUNDOFF * abs(value)
+
+
+def _up(value: float) -> float:
+    return value + 16.0 * UNIT_ROUNDOFF * abs(value)

@@ -1,0 +1,1 @@
+"""Clusters: what starts workers, and where."""

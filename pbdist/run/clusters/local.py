@@ -1,0 +1,116 @@
+"""Workers on this machine: processes that Dask's nannies, in this process, start and watch over."""
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import dask
+from distributed import LocalCluster, Nanny
+
+from pbdist.run.clusters.profiles import WORKER_ENVIRONMENT, Started, available_cores, free_port
+from pbdist.run.profile import LocalProfile
+
+__all__ = ["start_local"]
+
+_LOOK_SECONDS = 0.05
+#: What tells of workers that are gone, some of it when the cluster is closed already.
+_NOISY_LOGGERS = ("batched", "comm", "comm.tcp", "core", "nanny", "scheduler", "utils_comm")
+
+
+def start_local(profile: LocalProfile, given_up: threading.Event) -> Started:
+    """Start the workers of a profile, and wait for them unless that is given up.
+
+    Raises
+    ------
+    OSError, RuntimeError, ValueError
+        They cannot be started, or it was given up.
+    """
+    workers = profile.workers or available_cores()
+    configuration = {"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)}
+    nannies: list[Nanny] = []
+    with _ended_when(given_up, nannies), _pinned_threads(), dask.config.set(configuration):
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=profile.threads_per_worker,
+            memory_limit=profile.memory_limit,
+            dashboard_address=f"127.0.0.1:{free_port(profile.dashboard_port)}",
+            processes=True,
+            worker_class=_noted_in(nannies),
+            resources=dict(profile.worker_resources) or None,
+            preload=["pbdist.run.worker_setup"],
+        )
+    return _LocalStarted(cluster, workers, nannies)
+
+
+class _LocalStarted(Started):
+    def __init__(self, cluster: LocalCluster, workers: int, nannies: Sequence[Nanny]) -> None:
+        super().__init__(cluster, workers, "this machine")
+        self._nannies = nannies
+
+    def close(self) -> None:
+        """End the workers at once: what they have computed is stored, and a busy machine takes long to end them."""
+        self._end_workers()
+        super().close()
+
+    def stop(self) -> None:
+        """End the workers in the middle of their tasks."""
+        self._end_workers()
+        super().stop()
+
+    def _end_workers(self) -> None:
+        # Asked to end, they would end their tasks first; after four seconds Dask kills them anyway, with a warning.
+        for part in _NOISY_LOGGERS:
+            logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
+        for nanny in self._nannies:
+            nanny.close_gracefully()  # Says that the worker is not to be started again.
+        _kill_workers(self._nannies)
+
+
+def _noted_in(nannies: list[Nanny]) -> type[Nanny]:
+    """Return the class of nannies that are in a list as soon as they are made."""
+
+    class LocalNanny(Nanny):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            nannies.append(self)
+
+    return LocalNanny
+
+
+def _kill_workers(nannies: Sequence[Nanny]) -> None:
+    for nanny in nannies:
+        process = nanny.pid
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+@contextmanager
+def _ended_when(given_up: threading.Event, nannies: Sequence[Nanny]) -> Iterator[None]:
+    """Kill the workers that are being started as soon as that is given up; their cluster then fails to start."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(_LOOK_SECONDS):
+            if given_up.is_set():
+                _kill_workers(list(nannies))
+
+    threading.Thread(target=look, name="pbdist-look", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+@contextmanager
+def _pinned_threads() -> Iterator[None]:
+    """Hide this process's own counts of threads, which the nannies would prefer to what they are told."""
+    hidden = {name: os.environ.pop(name) for name in WORKER_ENVIRONMENT if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)

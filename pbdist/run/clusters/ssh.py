@@ -1,0 +1,132 @@
+"""Workers on hosts that are reached by SSH, through asyncssh."""
+
+import asyncio
+import os
+import shlex
+import sys
+from collections import deque
+from typing import Any
+
+import asyncssh
+from distributed import Scheduler
+from distributed.deploy.spec import SpecCluster
+
+from pbdist.run.clusters.profiles import WORKER_ENVIRONMENT, free_port
+from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, cancelled, replace_lost
+from pbdist.run.profile import SshProfile
+
+__all__ = ["start_ssh"]
+
+_LAST_LINES = 3
+_CLOSE_SECONDS = 5
+#: Variables that name files, which each host has its own of.
+_OWN_FILES = frozenset({"AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"})
+
+
+class _Host(WorkerGroup):
+    """The workers of one host, which end with the connection's process."""
+
+    def __init__(
+        self, scheduler: str, address: str, words: list[str], connection: dict[str, Any], name: str | None = None
+    ) -> None:
+        super().__init__(scheduler=scheduler, name=name)
+        self.name = name
+        self._scheduler = scheduler
+        self._host = address
+        self._words = words
+        self._options = connection
+        self._connection: asyncssh.SSHClientConnection | None = None
+        self._process: asyncssh.SSHClientProcess[str] | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Connect, and start the workers; they tell the scheduler themselves that they are there."""
+        try:
+            self._connection = await asyncssh.connect(self._host, **self._options)
+            # Not as the remote command, which every user of the host could read: it may hold credentials.
+            self._process = await self._connection.create_process(
+                "exec sh -s", stderr=asyncssh.STDOUT, errors="replace"
+            )
+            words = shlex.join(["exec", *self._words, self._scheduler, "--name", str(self.name)])
+            self._process.stdin.write(f"{_exports()}{words} </dev/null\n")
+            self._process.stdin.write_eof()
+        except (OSError, asyncssh.Error) as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            self.note(f"{self._host}: {text}")
+        else:
+            self._reading = asyncio.create_task(self._read(self._process))
+
+    async def _read(self, process: "asyncssh.SSHClientProcess[str]") -> None:
+        """Take what the host writes, which would else fill its pipe, and note how it ends."""
+        last: deque[str] = deque(maxlen=_LAST_LINES)
+        async for line in process.stdout:
+            if line.strip():
+                last.append(line.strip())
+        await process.wait_closed()
+        self.note(f"{self._host}: ended with exit code {process.exit_status}: {' / '.join(last)}")
+
+    async def close(self) -> None:
+        """End the workers and the connection."""
+        await cancelled(self._reading)
+        if self._process is not None and self._process.exit_status is None:
+            self._process.terminate()
+        if self._connection is not None:
+            self._connection.close()
+            try:
+                await asyncio.wait_for(self._connection.wait_closed(), _CLOSE_SECONDS)
+            except TimeoutError:
+                self._connection.abort()
+        await super().close()
+
+
+def _exports() -> str:
+    """Return lines of shell that set what a worker needs to find in its environment."""
+    stores = {name: value for name, value in os.environ.items() if name.startswith("AWS_") and name not in _OWN_FILES}
+    variables = {**stores, **WORKER_ENVIRONMENT}
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+
+
+def _command(profile: SshProfile) -> list[str]:
+    """Return the command that starts the workers of a host, but for the scheduler's address and the name."""
+    words = [profile.python or sys.executable, "-m", "distributed.cli.dask_worker"]
+    words += ["--nthreads", "1", "--memory-limit", str(profile.memory), "--nanny", "--no-dashboard"]
+    words += ["--nworkers", str(profile.workers_per_host), "--death-timeout", f"{profile.start_timeout:g}"]
+    if profile.worker_resources:
+        words += ["--resources", ",".join(f"{name}={amount:g}" for name, amount in profile.worker_resources.items())]
+    if profile.local_directory is not None:
+        words += ["--local-directory", profile.local_directory]
+    return words
+
+
+def start_ssh(profile: SshProfile) -> ReplacedStarted:
+    """Start the workers of a profile on its hosts, and again where they are lost.
+
+    A host that cannot be reached is tried again while the others work.
+
+    Raises
+    ------
+    OSError, RuntimeError, ValueError
+        The scheduler cannot be started, as where this machine has no such address.
+    """
+    connection: dict[str, Any] = {"connect_timeout": profile.start_timeout, "keepalive_interval": 15}
+    given = {"username": profile.user, "port": profile.port, "known_hosts": profile.known_hosts}
+    connection |= {name: value for name, value in given.items() if value is not None}
+    if profile.key is not None:
+        connection["client_keys"] = [profile.key]
+    several = profile.workers_per_host > 1
+    suffixes = [f"-{position}" for position in range(profile.workers_per_host)] if several else [""]
+    hosts = {
+        f"{host}-{position}": {
+            "cls": _Host,
+            "options": {"address": host, "words": _command(profile), "connection": connection},
+            "group": suffixes,
+        }
+        for position, host in enumerate(profile.hosts)
+    }
+    scheduler: dict[str, Any] = {"port": 0, "dashboard_address": f":{free_port(profile.dashboard_port, '')}"}
+    if profile.scheduler_host is not None:
+        scheduler["host"] = profile.scheduler_host
+    cluster = SpecCluster(hosts, {"cls": Scheduler, "options": scheduler}, name="pbdist", silence_logs="error")
+    workers = len(hosts) * profile.workers_per_host
+    replace_lost(cluster, workers)
+    return ReplacedStarted(cluster, workers, f"{len(hosts)} host{'' if len(hosts) == 1 else 's'} by SSH")

@@ -1,0 +1,1 @@
+"""The smallest noise that will do, with its certificate."""

@@ -1,0 +1,243 @@
+"""Where along a family of noise a goal begins to be met: an amount that does, and one below that is not known to."""
+
+import math
+from collections.abc import Sequence
+
+from pbdist.errors import InvalidInputError
+from pbdist.sizing.families import ScaleFamily
+from pbdist.sizing.goal import Bracket, Judge
+
+__all__ = ["Bracketing"]
+
+#: Amounts that the search keeps to, unless limits are given: what mechanisms take.
+_LOWEST, _HIGHEST = 1e-30, 1e30
+#: Where no order is proved, the search for a first scale goes this far either way, by factors of 2.
+_DOUBLINGS = 24
+#: .. or as far as -ln δ, once it is above the first number, grows by the second factor in so many doublings.
+_TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
+#: An estimate that exceeds the largest noise there is by this factor is not looked at.
+_WELL_ABOVE = 1.2
+
+
+class Bracketing:
+    """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
+
+    def __init__(self, family: ScaleFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
+        self.family, self.judge, self.tolerance = family, judge, tolerance
+        self.given = limits is not None
+        self.lowest, self.highest = _LOWEST, _HIGHEST
+        if limits is not None:
+            self.lowest = max(family.amount_of(limits[0]), _LOWEST)
+            self.highest = min(family.amount_of(limits[1]), _HIGHEST)
+            # The limits are of scales, and amounts are rounded.
+            while self.lowest < self.highest and family.scale_of(self.lowest) < limits[0]:
+                self.lowest *= 1.0 + 2.0**-50
+            while self.lowest < self.highest and family.scale_of(self.highest) > limits[1]:
+                self.highest /= 1.0 + 2.0**-50
+        self.log_deltas: dict[float, float] = {}
+        self.looked: dict[float, Bracket] = {}
+        self.refusal = ""
+        self.stalled: set[int] = set()
+
+    def look(self, amount: float, gap: float | None = None) -> Bracket | None:
+        """Bound δ at an amount of noise, coarsely or (`gap`) as narrowly as it takes; None where there is no pair."""
+        try:
+            pair = self.family.make(self.family.scale_of(amount))
+        except InvalidInputError as error:
+            self.refusal = f": {error}"
+            return None
+        found = self.judge.bounds(pair) if gap is None else self.judge.settled(pair, gap)
+        self.looked[amount] = found
+        self.log_deltas[amount] = found.log_middle
+        return found
+
+    def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
+        """Return where to begin: the smallest stored amount seen to meet the goal, by halving, and the one below it.
+
+        Where none is, the largest stored one; without stored ones, what Gaussian noise would need.
+        """
+        amounts = [amount for amount in map(self.family.amount_of, stored) if self.lowest <= amount <= self.highest]
+        if not amounts:
+            amount = self.family.amount_of(self.family.start(self.judge.goal))
+            if not self.family.ordered:
+                # It may be the very scale at which δ is the goal's, and so may its half.
+                amount *= 1.0 + 0.1 * self.tolerance
+            return min(max(amount, self.lowest), self.highest), None
+        low, high = 0, len(amounts)
+        while low < high:
+            middle = (low + high) // 2
+            found = self.look(amounts[middle])
+            low, high = (low, middle) if found is not None and self.judge.holds(found) else (middle + 1, high)
+        return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
+
+    def bracket_in_order(self, amount: float, below: float | None) -> tuple[float, float]:
+        """Return amounts of which the second meets the goal and the first is not known to, where δ falls with them.
+
+        Parameters
+        ----------
+        amount : float
+            Where to begin.
+        below : float or None
+            An amount that is not known to meet the goal, if the first one does.
+        """
+        if below is not None:
+            return below, amount
+        if not self._exists(amount):
+            amount = self._nearest(amount)
+        found = self.look(amount)
+        if found is None:
+            raise self._no_pair()
+        downward = self.judge.holds(found)
+        step, limit = 0.25, self.lowest if downward else self.highest
+        while True:
+            if amount == limit:
+                raise self.all_hold(amount) if downward else self.none_holds()
+            other = max(amount * math.exp(-step), limit) if downward else min(amount * math.exp(step), limit)
+            if not self._exists(other):
+                # The family ends here.
+                limit = other = self._end(amount, other)
+            found = self.look(other)
+            if other == amount or found is None:
+                continue
+            if downward and not self.judge.settles(found):
+                found = self.look(other, math.inf) or found
+                if found.lower == 0.0 and found.upper == 1.0:
+                    # Losses beyond what bounds are computed for.
+                    raise self.all_hold(amount)
+            if self.judge.holds(found) is not downward:
+                return (other, amount) if downward else (amount, other)
+            amount, step = other, 2.0 * step
+
+    def bracket_anywhere(self, start: float) -> tuple[float, float]:
+        """Return the same where nothing is known of how δ goes: on a grid of factors of 2, then about its best point.
+
+        Without limits the grid reaches 2^24 times either way from `start`, unless δ stops falling that way.
+        """
+        for position in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
+            amount = start * 2.0**position
+            if self.given and not self.lowest <= amount <= self.highest:
+                continue
+            if self._stalled(start, position):
+                continue
+            found = self.look(amount)
+            if found is not None and self.judge.holds(found):
+                return self.below(amount)
+        if self.given:
+            for amount in (self.lowest, self.highest):
+                found = self.look(amount)
+                if found is not None and self.judge.holds(found):
+                    return self.below(amount)
+        amount = self._deepest()
+        return self.below(amount)
+
+    def _stalled(self, start: float, position: int) -> bool:
+        """Whether δ no longer falls along the doublings (or halvings) before one."""
+        side = 1 if position > 0 else -1
+        if side not in self.stalled and abs(position) > _PATIENCE:
+            places = [start * 2.0 ** (position - side * back) for back in (1, 1 + _PATIENCE)]
+            last, first = (self.log_deltas.get(place, math.nan) for place in places)
+            # Where the family has no mechanism the comparisons are false.
+            if -first > _TOLD_FROM_ONE and -last <= _GROWTH * -first:
+                self.stalled.add(side)
+        return side in self.stalled
+
+    def below(self, amount: float) -> tuple[float, float]:
+        """Return an amount that is not known to meet the goal, and the smallest one above it that was seen to.
+
+        Raises
+        ------
+        InvalidInputError
+            If all do, down to the lowest.
+        """
+        ratio = 1.0 + 2.0 * self.tolerance
+        while True:
+            if amount <= self.lowest:
+                raise self.all_hold(amount)
+            other = max(amount / ratio, self.lowest)
+            found = self.look(other, math.inf)
+            if found is None:
+                ratio **= 0.25
+                if ratio - 1.0 < 1e-3 * self.tolerance:
+                    raise self.all_hold(amount)
+                continue
+            if not self.judge.holds(found):
+                return other, amount
+            amount, ratio = other, min(ratio * ratio, 2.0)
+
+    def _exists(self, amount: float) -> bool:
+        """Whether the family has a mechanism of that amount."""
+        try:
+            self.family.make(self.family.scale_of(amount))
+        except InvalidInputError as error:
+            self.refusal = f": {error}"
+            return False
+        return True
+
+    def _end(self, inside: float, outside: float) -> float:
+        """Return the amount closest to one that the family lacks, from one that it has, by halving."""
+        while abs(outside - inside) > 1e-3 * self.tolerance * inside:
+            middle = 0.5 * (inside + outside)
+            inside, outside = (middle, outside) if self._exists(middle) else (inside, middle)
+        return inside
+
+    def _nearest(self, amount: float) -> float:
+        """Return the amount nearest to the estimate, of which the family has a mechanism.
+
+        Raises
+        ------
+        InvalidInputError
+            There is none, or the largest is well below the estimate: to look at that much noise takes minutes.
+        """
+        for position in sorted(range(-50, 51), key=abs):
+            other = amount * 4.0**position
+            if self.lowest <= other <= self.highest and self._exists(other):
+                self._exists(amount)
+                end = self._end(other, amount)
+                if amount > _WELL_ABOVE * end:
+                    raise InvalidInputError(
+                        f"delta: expected a goal that some scale of {self.family.name} up to"
+                        f" {self.family.scale_of(end):.6g} meets, got {self.judge.goal}, for which about"
+                        f" {self.family.scale_of(amount):.6g} is needed by a Gaussian estimate{self.refusal}"
+                    )
+                return end
+        raise self._no_pair()
+
+    def _deepest(self) -> float:
+        """Return an amount that meets the goal near the best one seen, where no other does."""
+        if not self.looked:
+            raise self._no_pair()
+        best = min(self.looked, key=lambda amount: self.log_deltas[amount])
+        ratio = math.sqrt(2.0)
+        while ratio > 1.0 + 0.5 * self.tolerance:
+            for amount in (best * ratio, best / ratio):
+                found = self.look(amount) if self.lowest <= amount <= self.highest else None
+                if found is not None and self.judge.holds(found):
+                    return amount
+            best = min(self.looked, key=lambda amount: self.log_deltas[amount])
+            ratio = math.sqrt(ratio)
+        raise self.none_holds()
+
+    def _no_pair(self) -> InvalidInputError:
+        text = f"family: expected {self.family.name} to have a mechanism of some scale, got none{self.refusal}"
+        return InvalidInputError(text)
+
+    def _range(self) -> str:
+        looked = sorted(self.looked) or [self.lowest, self.highest]
+        return f"{self.family.scale_of(looked[0]):.6g} to {self.family.scale_of(looked[-1]):.6g}"
+
+    def none_holds(self) -> InvalidInputError:
+        """Return the error of a goal that no amount looked at is known to meet."""
+        best = min(self.looked, key=lambda amount: self.looked[amount].upper)
+        bracket, goal = self.looked[best], self.judge.goal
+        return InvalidInputError(
+            f"delta: expected a goal that some scale of {self.family.name} within the limits meets, got {goal}: none of"
+            f" the {len(self.looked)} scales looked at, from {self._range()}, provably does; the smallest δ found is"
+            f" between {bracket.lower:.6g} and {bracket.upper:.6g}, at scale {self.family.scale_of(best):.6g}"
+        )
+
+    def all_hold(self, amount: float) -> InvalidInputError:
+        """Return the error of a goal that every amount looked at meets, down to the one given."""
+        return InvalidInputError(
+            f"delta: expected a goal that small scales of {self.family.name} miss, got {self.judge.goal}: every scale"
+            f" looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
+        )

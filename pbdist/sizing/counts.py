@@ -1,0 +1,272 @@
+"""Mean and scale of clipped counts: the fewest messages on average with which a goal is provably met."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pbdist.errors import InvalidInputError, PrecisionError
+from pbdist.sizing.certificate import Certificate, ScannedPoint
+from pbdist.sizing.count_families import CountFamily
+from pbdist.sizing.goal import Bracket, Judge
+from pbdist.sizing.interpolation import gaussian_scale
+from pbdist.sizing.surrogate import Surrogate
+
+__all__ = ["CountAnswer", "smallest_count"]
+
+#: The scales of the scan, as logarithms over the answer's: up to a factor of 3.6 either way, denser near it.
+_OFFSETS = (0.0, *(side * 0.01 * 2.0**power for power in range(8) for side in (-1.0, 1.0)))
+#: How far above the estimated smallest noise the answer is placed, in tolerances.
+_MARGIN = 0.25
+#: Steps that the search for a noise that meets the goal may take, and answers that a scan may replace.
+_MOST_STEPS, _MOST_SCANS = 20, 20
+#: Scales over the smallest that can meet the goal that are looked at, as a logarithm, and how many at a time.
+_WIDEST, _POINTS = math.log(64.0), 14
+#: Larger scales are looked for until ln δ, once it is below the first number, has not fallen in so many steps.
+_TOLD_FROM_ONE, _PATIENCE = -1e-6, 12
+#: Means and scales of counts end there, and so do searches for them.
+_LARGEST = 1e12
+
+
+@dataclass(frozen=True)
+class CountAnswer:
+    """The noise, its mean and its messages."""
+
+    answer: Certificate
+    mean: float
+    expected_messages: float
+
+
+def smallest_count(
+    family: CountFamily,
+    judge: Judge,
+    tolerance: float,
+    limits: tuple[float, float] | None,
+    stored: Sequence[tuple[float, float]] = (),
+) -> CountAnswer:
+    """Return the mean and the scale with the fewest messages on average, with a certificate.
+
+    Parameters
+    ----------
+    family : CountFamily
+    judge : Judge
+        Knows the goal.
+    tolerance : float
+        In (0, 1).
+    limits : (float, float) or None
+        Smallest and largest scale that are looked at.
+    stored : sequence of (float, float), optional
+        Means and scales whose bounds take no time.
+
+    Notes
+    -----
+    The search goes by an estimate of δ that certified bounds correct where they are known. It claims nothing; what is
+    proved is δ_upper <= goal of the answer, and δ_lower > goal
+
+    - of (mean, scale) · (1 - tolerance);
+    - at seventeen scales from 0.28 to 3.6 times the answer's (within the limits), at the mean with which the noise
+      takes (1 - tolerance) of the answer's messages; scales at which a mean of 0 takes more are left out.
+
+    A point of these that meets the goal becomes the answer, and the search goes on. No order of these noises is proved:
+    nothing is claimed of what lies between the points, nor of negative means.
+
+    Raises
+    ------
+    InvalidInputError
+        If nothing that was looked at meets the goal.
+    PrecisionError
+        If δ that decides cannot be told from the goal's.
+    """
+    family.check()
+    search = _CountSearch(family, judge, tolerance, limits)
+    best = search.answer(search.best_of(stored))
+    for _ in range(_MOST_SCANS):
+        answer, better = search.certificate(*best)
+        if answer is not None:
+            return CountAnswer(answer, best[0], family.messages(*best))
+        # A point of the scan is known to do: take it, unless the search finds a better one.
+        best = search.answer(better)
+    raise PrecisionError(
+        f"family: expected counts whose messages have a minimum, got ever fewer that meet {judge.goal},"
+        f" at last with mean {best[0]:.6g} and scale {best[1]:.6g}"
+    )
+
+
+class _CountSearch:
+    """A search over means and scales; what it proves is in the judge's bounds."""
+
+    def __init__(self, family: CountFamily, judge: Judge, tolerance: float, limits: tuple[float, float] | None) -> None:
+        self.family, self.judge, self.tolerance = family, judge, tolerance
+        self.limits = limits or (0.0, math.inf)
+        self.surrogate = Surrogate(family.pair, judge.goal)
+        self.goal = math.log(judge.goal.delta)
+
+    def best_of(self, stored: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+        """Return which of some noises meets the goal with the fewest messages, and learn from all of them."""
+        within = [one for one in stored if one[0] >= 0.0 and self.limits[0] <= one[1] <= self.limits[1]]
+        found = [one for one in within if self.judge.holds(self.look(*one))]
+        return min(found, key=lambda one: self.family.messages(*one), default=None)
+
+    def answer(self, known: tuple[float, float] | None = None) -> tuple[float, float]:
+        """Return mean and scale of a noise that meets the goal with about the fewest messages.
+
+        Parameters
+        ----------
+        known : (float, float), optional
+            Mean and scale of one that meets it: what is returned takes no more messages.
+        """
+        for step in range(_MOST_STEPS):
+            # An estimate that has failed before is trusted less.
+            larger = 1.0 + _MARGIN * self.tolerance * 1.5 ** max(step - 2, 0)
+            mean, scale = (larger * best for best in self._estimated_best())
+            scale = min(scale, self.limits[1])
+            if known is not None and self.family.messages(mean, scale) >= self.family.messages(*known):
+                return known
+            found = self.look(mean, scale)
+            if self.judge.holds(found):
+                return mean, scale
+            if found.lower == 0.0 and found.upper == 1.0:
+                raise self.judge.unsettled(self.family.pair(mean, scale), found)
+        raise PrecisionError(
+            f"delta: expected a goal that a search reaches in {_MOST_STEPS} steps, got {self.judge.goal}, with"
+            f" mean {mean:.6g} and scale {scale:.6g} at last"
+        )
+
+    def look(self, mean: float, scale: float) -> Bracket:
+        """Bound δ as narrowly as it takes, and correct the estimate by it."""
+        found = self.judge.settled(self.family.pair(mean, scale), self.surrogate.log_delta(mean, scale) - self.goal)
+        self.surrogate.correct(mean, scale, found.log_middle)
+        return found
+
+    def certificate(self, mean: float, scale: float) -> tuple[Certificate | None, tuple[float, float] | None]:
+        """Return the certified answer, or else mean and scale of a better one."""
+        part = 1.0 - self.tolerance
+        below = (mean * part, scale * part)
+        refuted = self.look(*below)
+        if self.judge.holds(refuted):
+            if below[1] < self.limits[0]:
+                raise InvalidInputError(
+                    f"scale_limits: expected limits within which the noise of the fewest messages lies, got"
+                    f" {self.limits[0]:.6g} to {self.limits[1]:.6g}: mean {below[0]:.6g} and scale {below[1]:.6g} meet"
+                    f" {self.judge.goal}, and take fewer than mean {mean:.6g} and scale {scale:.6g}"
+                )
+            return None, below
+        self._check_settled(refuted, *below)
+        scanned = []
+        fewer = part * self.family.messages(mean, scale)
+        for offset in _OFFSETS:
+            other = scale * math.exp(offset)
+            if not self.limits[0] <= other <= self.limits[1]:
+                continue
+            mean_there = self._mean_of(fewer, other)
+            if mean_there is None:
+                continue
+            found = self.look(mean_there, other)
+            if self.judge.holds(found):
+                return None, (mean_there, other)
+            self._check_settled(found, mean_there, other)
+            pair = self.family.pair(mean_there, other)
+            messages = self.family.messages(mean_there, other)
+            scanned.append(ScannedPoint(pair, other, mean_there, found.lower, messages))
+        mechanism = self.family.pair(mean, scale)
+        answer = Certificate(
+            scale=scale,
+            mechanism=mechanism,
+            bracket=self.judge.bounds(mechanism),
+            refuted_scale=below[1],
+            refuted_mechanism=self.family.pair(*below),
+            refuted_bracket=refuted,
+            scanned=tuple(sorted(scanned, key=lambda point: point.scale)),
+        )
+        return answer, None
+
+    def _check_settled(self, found: Bracket, mean: float, scale: float) -> None:
+        if not self.judge.settles(found):
+            raise self.judge.unsettled(self.family.pair(mean, scale), found)
+
+    def _estimated_best(self) -> tuple[float, float]:
+        """Return mean and scale with the fewest messages by the estimate: a grid of scales that shrinks."""
+        first = self._smallest_scale()
+        low, high = math.log(first), min(math.log(first) + _WIDEST, math.log(self.limits[1]))
+        best = (math.inf, math.nan, math.nan)
+        while True:
+            step = (high - low) / _POINTS
+            for place in range(_POINTS + 1):
+                scale = math.exp(low + place * step)
+                mean = self._mean_for(scale)
+                if mean is not None:
+                    best = min(best, (self.family.messages(mean, scale), mean, scale))
+            if math.isinf(best[0]):
+                raise self._nothing(first)
+            middle = math.log(best[2])
+            low, high = max(low, middle - 1.5 * step), min(high, middle + 1.5 * step)
+            if high - low <= 0.05 * self.tolerance:
+                return best[1], best[2]
+
+    def _smallest_scale(self) -> float:
+        """Return a scale below which no mean does, by the estimate."""
+        goal = self.judge.goal
+        scale = min(max(gaussian_scale(goal.compositions, goal.epsilon, self.goal), 1e-3), 1e10)
+        scale = min(max(scale, self.limits[0]), self.limits[1])
+        factor = 1.25
+        try:
+            while self.surrogate.lowest_log_delta(scale) <= self.goal and scale > max(self.limits[0], 1e-6):
+                scale = max(scale / factor, self.limits[0])
+            values = [self.surrogate.lowest_log_delta(scale * factor)]
+            while values[-1] > self.goal and scale <= self.limits[1]:
+                scale *= factor
+                # Beyond what a count may be, its description is refused.
+                self.family.pair(0.0, scale)
+                values.append(self.surrogate.lowest_log_delta(scale * factor))
+                if len(values) > _PATIENCE and values[-1] < _TOLD_FROM_ONE and values[-1] >= values[-_PATIENCE]:
+                    # Larger scales bring nothing.
+                    break
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"delta: expected a goal that some noise meets, got {self.judge.goal}: {error}"
+            ) from error
+        if values[-1] > self.goal:
+            raise self._nothing(scale)
+        return min(scale, self.limits[1])
+
+    def _mean_for(self, scale: float) -> float | None:
+        """Return the smallest mean of at least 0 that does at a scale, by the estimate; None where none does."""
+        try:
+            if self.surrogate.lowest_log_delta(scale) >= self.goal:
+                return None
+            low, high = 0.0, scale
+            if self.surrogate.log_delta(low, scale) <= self.goal:
+                return low
+            while self.surrogate.log_delta(high, scale) > self.goal:
+                low, high = high, 2.0 * high
+                if high > 1e6 * scale:
+                    return None
+            while high - low > 0.01 * self.tolerance * high:
+                middle = 0.5 * (low + high)
+                low, high = (middle, high) if self.surrogate.log_delta(middle, scale) > self.goal else (low, middle)
+        except InvalidInputError:
+            # Beyond what a count may be.
+            return None
+        return high
+
+    def _mean_of(self, messages: float, scale: float) -> float | None:
+        """Return the mean of at least 0 with which the noise takes so many messages at a scale; None for none."""
+        low, high = 0.0, max(scale, messages)
+        if self.family.messages(low, scale) > messages:
+            return None
+        while self.family.messages(high, scale) < messages:
+            low, high = high, 2.0 * high
+            if high > _LARGEST:
+                return None
+        while high - low > 1e-12 * high:
+            middle = 0.5 * (low + high)
+            if middle in (low, high):
+                break
+            low, high = (middle, high) if self.family.messages(middle, scale) < messages else (low, middle)
+        return low
+
+    def _nothing(self, scale: float) -> InvalidInputError:
+        scale = min(scale, self.limits[1])
+        return InvalidInputError(
+            f"delta: expected a goal that some noise within the limits meets, got {self.judge.goal}: by the estimate no"
+            f" mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
+        )

@@ -1,0 +1,273 @@
+"""The smallest scale whose noise provably meets a goal, and the proof that none smaller by a tolerance does."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, PrecisionError
+from pbdist.mechanisms import Pair
+from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.sizing.bracket import Bracketing
+from pbdist.sizing.certificate import Certificate, ScannedPoint
+from pbdist.sizing.families import ScaleFamily
+from pbdist.sizing.goal import Bracket, Judge
+from pbdist.sizing.interpolation import log_delta_at, root_between
+
+__all__ = ["SCAN_DEPTH", "SCAN_RATIO", "smallest_scale"]
+
+#: Where no order is proved, scales down to the refuted one divided by this are looked at, as far as there are bounds on
+#: them, unless a limit is given..
+SCAN_DEPTH = 100.0
+#: .. each at most this much smaller than the one before.
+SCAN_RATIO = 1.15
+
+#: How far above the estimated smallest scale the answer is placed, in tolerances: its δ is to be told from the goal's.
+_MARGIN = 0.25
+#: How much less noise is tried instead, in tolerances, where δ of the refuted noise to be is the goal's.
+_LESS = (0.05, 0.2, 0.5)
+#: Steps that halve an interval in the worst case; a search takes about five.
+_MOST_STEPS = 200
+#: Answers that a scan may replace by smaller ones.
+_MOST_SCANS = 30
+#: Where the scale smaller by the tolerance is not refuted, the largest that is is sought in so many halvings.
+_HALVINGS = 6
+#: Amounts in a row of which nothing is known before a search is given up.
+_MOST_UNKNOWN = 8
+
+
+def smallest_scale(
+    family: ScaleFamily,
+    judge: Judge,
+    tolerance: float,
+    limits: tuple[float, float] | None,
+    stored: Sequence[float] = (),
+) -> Certificate:
+    """Return the smallest scale of a family that meets the goal, with its certificate.
+
+    Parameters
+    ----------
+    family : ScaleFamily
+    judge : Judge
+        Knows the goal.
+    tolerance : float
+        In (0, 1): the scale smaller by this part is refuted.
+    limits : (float, float) or None
+        Smallest and largest scale that are looked at.
+    stored : sequence of float, optional
+        Scales, increasing, whose bounds take no time: the search begins with them.
+
+    Notes
+    -----
+    What is proved: δ_upper <= goal at the scale, δ_lower > goal at the refuted one, which is smaller by more than the
+    tolerance where the bounds cannot tell δ from the goal any closer. Where the family's order is proved,
+    no scale up to the refuted one does, for its noise would be a post-processing of the refuted one's. Else the scales
+    of the scan are refuted, and nothing is said of those between them.
+
+    Raises
+    ------
+    InvalidInputError
+        If no scale is found to meet the goal, or all do.
+    PrecisionError
+        If δ of a scale that decides cannot be told from the goal's.
+    """
+    search = _Search(family, judge, tolerance, limits)
+    start = search.start(stored)
+    if family.ordered:
+        low, high = search.bracket_in_order(*start)
+    else:
+        low, high = search.bracket_anywhere(start[0])
+    for _ in range(_MOST_SCANS):
+        high = search.narrowed(low, high)
+        try:
+            high, answer = search.certificate_near(high)
+        except PrecisionError as error:
+            answer = search.wider(high, error)
+        if answer is None:
+            # The refuted scale to be meets the goal: a better answer.
+            low, high = search.below_edge(high)
+            continue
+        if family.ordered and at_least_as_noisy(answer.mechanism, answer.refuted_mechanism):
+            return answer
+        scanned, better = search.scan(answer)
+        if better is None:
+            return replace(answer, scanned=scanned)
+        low, high = search.below(better)
+    raise InvalidInputError(
+        f"family: expected one whose δ falls with the scale by and large, got ever smaller ones that meet {judge.goal},"
+        f" the last one {high!r}"
+    )
+
+
+class _Search(Bracketing):
+    """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
+
+    def narrowed(self, low: float, high: float) -> float:
+        """Return an amount that meets the goal, above one by no more than the tolerance that is not known to."""
+        goal = math.log(self.judge.goal.delta)
+        above: float | None = None
+        unknown = 0
+        for step in range(_MOST_STEPS):
+            edge = self._edge(high)
+            if (low >= edge and above is None) or (above is not None and above >= high):
+                return high
+            root = root_between(self.log_deltas, low, high, goal) if step < 8 or step % 2 else None
+            if above is not None:
+                root, aim, above = None, above, None
+            elif root is None:
+                aim = math.sqrt(low) * math.sqrt(high)
+            elif root >= edge * (1.0 + 0.1 * self.tolerance):
+                # The answer is well placed if its edge is refuted.
+                aim = edge
+            else:
+                aim = min(root * (1.0 + _MARGIN * self.tolerance), edge)
+                aim = max(aim, low * (1.0 + 0.1 * self.tolerance))
+            found = self.look(aim, self._gap(aim, goal))
+            unknown = unknown + 1 if found is not None and found.lower == 0.0 and found.upper == 1.0 else 0
+            if found is not None and unknown > _MOST_UNKNOWN:
+                raise self.judge.unsettled(self.family.make(self.family.scale_of(aim)), found)
+            if found is not None and self.judge.holds(found):
+                high = aim
+                continue
+            low = aim
+            if found is not None and not self.judge.refutes(found):
+                # δ is the goal's there, as far as can be told: half a tolerance further it is not.
+                above = aim * (1.0 + 0.5 * self.tolerance)
+        return high
+
+    def below_edge(self, amount: float) -> tuple[float, float]:
+        """Return what `below` does of the amount whose scale is smaller by the tolerance, which meets the goal."""
+        refuted_scale = self.family.scale_of(amount) * (1.0 - self.tolerance)
+        edge, larger = self.family.amount_of(refuted_scale), 1.0
+        while self.family.scale_of(edge * larger) < refuted_scale and larger < 2.0:
+            larger += max(larger - 1.0, 2.0**-52)
+        edge *= larger
+        found = self.look(edge, math.inf)
+        if edge >= amount or found is None or not self.judge.holds(found):
+            pair = self.family.make(refuted_scale)
+            raise self.judge.unsettled(pair, self.judge.bounds(pair) if found is None else found)
+        return self.below(edge)
+
+    def certificate_near(self, amount: float) -> tuple[float, Certificate | None]:
+        """Return the certificate of an amount, or, where δ below it is the goal's, of one less by part of a tolerance.
+
+        With the amount that it is of.
+        """
+        try:
+            return amount, self.certificate(amount)
+        except PrecisionError:
+            for part in _LESS:
+                other = amount * (1.0 - part * self.tolerance)
+                found = self.look(other, math.inf) if other >= self.lowest else None
+                if found is not None and self.judge.holds(found):
+                    try:
+                        return other, self.certificate(other)
+                    except PrecisionError:
+                        continue
+            raise
+
+    def wider(self, amount: float, error: PrecisionError) -> Certificate:
+        """Return the certificate of an amount, of which the refuted scale is smaller by more than the tolerance.
+
+        Raises
+        ------
+        PrecisionError
+            The one that is given, where no scale is refuted, or a smaller one meets the goal.
+        """
+        scale = self.family.scale_of(amount)
+        lowest = self.family.scale_of(self.lowest) if self.given else scale / SCAN_DEPTH
+        refuted: tuple[float, Pair, Bracket] | None = None
+        near, part = scale * (1.0 - self.tolerance), self.tolerance
+        while refuted is None:
+            part *= 2.0
+            other = max(scale * (1.0 - part), lowest) if part < 1.0 else lowest
+            found = self._known_at(other)
+            if found is not None and self.judge.refutes(found[1]):
+                refuted = (other, *found)
+            elif found is None or other <= lowest or self.judge.holds(found[1]):
+                # One that meets the goal lies below some of which nothing is known: the search does not know these.
+                raise error
+            else:
+                near = other
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (near + refuted[0])
+            found = self._known_at(middle)
+            if found is not None and self.judge.refutes(found[1]):
+                refuted = (middle, *found)
+            else:
+                near = middle
+        mechanism = self.family.make(scale)
+        return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
+
+    def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
+        """Return the mechanism of a scale and as narrow bounds as can be had; None where there is none."""
+        try:
+            pair = self.family.make(scale)
+        except InvalidInputError:
+            return None
+        return pair, self.judge.settled(pair)
+
+    def _edge(self, amount: float) -> float:
+        """Return an amount whose scale is smaller by the tolerance at most, and that is smaller by as much itself."""
+        of_scale = self.family.amount_of(self.family.scale_of(amount) * (1.0 - self.tolerance))
+        return max(amount * (1.0 - self.tolerance), of_scale)
+
+    def certificate(self, amount: float) -> Certificate | None:
+        """Return the answer with what refutes the scale smaller by the tolerance; None if that meets the goal."""
+        scale = self.family.scale_of(amount)
+        refuted_scale = scale * (1.0 - self.tolerance)
+        mechanism = self.family.make(scale)
+        try:
+            refuted = self.family.make(refuted_scale)
+        except InvalidInputError:
+            raise self.all_hold(amount) from None
+        goal = math.log(self.judge.goal.delta)
+        below = self.judge.settled(refuted, self._gap(self.family.amount_of(refuted_scale), goal))
+        if not self.judge.settles(below):
+            raise self.judge.unsettled(refuted, below)
+        if self.judge.holds(below):
+            return None
+        return Certificate(
+            scale=scale,
+            mechanism=mechanism,
+            bracket=self.judge.bounds(mechanism),
+            refuted_scale=refuted_scale,
+            refuted_mechanism=refuted,
+            refuted_bracket=below,
+            scanned=(),
+        )
+
+    def scan(self, answer: Certificate) -> tuple[tuple[ScannedPoint, ...], float | None]:
+        """Refute smaller scales one by one; return them, or an amount that meets the goal after all.
+
+        The mechanism of a scale of which the refuted one is a post-processing is refuted with it.
+        """
+        first = answer.refuted_scale
+        last = min(self.family.scale_of(self.lowest) if self.given else first / SCAN_DEPTH, first)
+        number = 1 + math.ceil(math.log(first / last) / math.log(SCAN_RATIO))
+        scanned = []
+        for scale in np.geomspace(first, last, number)[1:].tolist():
+            try:
+                pair = self.family.make(scale)
+            except InvalidInputError:
+                break
+            if at_least_as_noisy(answer.refuted_mechanism, pair):
+                lower = answer.refuted_bracket.lower
+            else:
+                found = self.judge.settled(pair)
+                if self.judge.holds(found):
+                    return (), self.family.amount_of(scale)
+                if found.lower == 0.0 and not self.given:
+                    # Losses beyond what bounds are computed for: the scan ends above them.
+                    break
+                if not self.judge.refutes(found):
+                    raise self.judge.unsettled(pair, found)
+                lower = found.lower
+            scanned.append(ScannedPoint(mechanism=pair, scale=scale, mean=None, delta_lower=lower))
+        return tuple(scanned), None
+
+    def _gap(self, amount: float, goal: float) -> float:
+        """Estimate how far ln δ at an amount is from the goal's; infinite where nothing tells."""
+        gap = abs(log_delta_at(self.log_deltas, amount) - goal)
+        return gap if math.isfinite(gap) else math.inf

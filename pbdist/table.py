@@ -1,0 +1,227 @@
+"""A table of δ bounds: one leaf and one ladder of compositions serve every r and ε of a noise setting."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pbdist.arguments import (
+    DEFAULT_FLOOR,
+    Precision,
+    check_totals,
+    checked_components,
+    checked_compositions,
+    checked_delta,
+    checked_epsilon,
+    checked_factor,
+    checked_floor,
+    checked_precision,
+)
+from pbdist.buckets.bucket_table import BoundsTable, bucket_table, reveals_nothing, without_loss
+from pbdist.buckets.composition import IN_MEMORY
+from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import Pair
+from pbdist.pld import PairState, epsilon_table, factor_counts, kept_states, tight_bounds
+from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH
+from pbdist.pld.logarithms import delta_above, delta_below, log_above, log_below
+from pbdist.types import Direction, FloatArray, IntArray
+
+__all__ = [
+    "DEFAULT_FLOOR",
+    "METHODS",
+    "BoundsTable",
+    "EpsilonTable",
+    "bounds_table",
+    "epsilon_table_of",
+]
+
+#: The ways to compute bounds.
+METHODS = ("tight", "buckets")
+
+
+def bounds_table(
+    components: Sequence[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    epsilon: Any,
+    method: str = "tight",
+    tolerance: float | None = None,
+    buckets: int | None = None,
+    factor: float | None = None,
+    keep_states: bool = False,
+    strict: bool = True,
+    together: bool = False,
+    floor: Any = None,
+    excuses: bool = False,
+    rule: SquaringRule = SHARP_RULE,
+) -> BoundsTable:
+    """Compute bounds for every r and ε asked for.
+
+    Parameters
+    ----------
+    components : sequence of (Pair, int)
+        What one round consists of: each pair, and how often it occurs in a round.
+    compositions : array_like of int, shape (R,)
+        Numbers of rounds, at least 1.
+    epsilon : array_like of float, shape (E,)
+        ε >= 0, nats.
+    method : {"tight", "buckets"}, optional
+        "tight" (`pbdist.pld`) or the method of Meiser & Mohammadi 2018.
+    tolerance : float, optional
+        With "tight": largest upper / lower - 1, by default 1e-3.
+    buckets : int, optional
+        Number of finite buckets, even. With "buckets" by default 100,000; with "tight" it takes the place of the
+        tolerance: the leaf has about so many.
+    factor : float, optional
+        Bucket factor f > 1 of one round. With "buckets" by default chosen from the pairs and the largest r; with
+        "tight" it takes the place of the tolerance, and the grid does not evolve.
+    keep_states : bool, optional
+        Whether to return the states too: with "tight" such as tell δ about as closely at every ε up to the largest.
+    strict : bool, optional
+        With "tight": whether a tolerance that is not reached is an error.
+    together : bool, optional
+        With "tight": whether the larger of the two directions alone is to meet the tolerance.
+    floor : float, optional
+        With "tight": where an upper bound is at most that, no tolerance is to be met; `DEFAULT_FLOOR` by default.
+    excuses : bool, optional
+        With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
+    rule : SquaringRule, optional
+        With "buckets": when to square; ``SquaringRule()`` is the paper's.
+
+    Returns
+    -------
+    BoundsTable
+        Every δ is at most 1. Where A and B are the same distribution δ is 0, exactly, for P_A = P_B leaves nothing of
+        Σ max(0, P_A - e^ε P_B).
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    PrecisionError
+        If `strict` and the tolerance is not reached.
+    """
+    rounds = checked_compositions(compositions)
+    losses = checked_epsilon(epsilon)
+    parts = checked_components(components)
+    check_totals(parts, rounds)
+    lowest = checked_floor(floor, DEFAULT_FLOOR)
+    width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
+    if method not in METHODS:
+        raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
+    if method == "tight":
+        precision = checked_precision(tolerance, buckets, width)
+        return _tight_table(
+            parts,
+            rounds,
+            losses,
+            precision,
+            keep_states=keep_states,
+            strict=strict,
+            together=together,
+            floor=lowest,
+            excuses=excuses,
+        )
+    if tolerance is not None:
+        raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
+    return bucket_table(
+        parts, rounds, losses, IN_MEMORY, buckets=buckets, width=width, keep_states=keep_states, rule=rule
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class EpsilonTable:
+    """Certified bounds on ε after r compositions at δ.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+    delta : ndarray, shape (D,)
+    lower, upper : ndarray, shape (2, R, D)
+        First axis: A||B, B||A; nats.
+    """
+
+    compositions: IntArray
+    delta: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+def epsilon_table_of(
+    components: Sequence[tuple[Pair, int]], *, compositions: Any, delta: Any, tolerance: Any, together: bool = False
+) -> EpsilonTable:
+    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ above 0 and below 1.
+
+    With `together` one ε is sought with which both directions meet δ: the bounds of both are those of that.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+    rounds = checked_compositions(compositions)
+    wanted = checked_delta(delta)
+    parts = checked_components(components)
+    check_totals(parts, rounds)
+    precision = checked_precision(tolerance, None, None)
+    if reveals_nothing(parts):
+        nothing = np.zeros((2, rounds.size, wanted.size))
+        return EpsilonTable(rounds, wanted, nothing, nothing)
+    found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance, together=together)
+    return EpsilonTable(rounds, wanted, found.lower, found.upper)
+
+
+def _tight_table(
+    parts: Sequence[tuple[Pair, int]],
+    rounds: IntArray,
+    losses: FloatArray,
+    precision: Precision,
+    *,
+    keep_states: bool,
+    strict: bool,
+    together: bool,
+    floor: float,
+    excuses: bool,
+) -> BoundsTable:
+    if reveals_nothing(parts) and not keep_states:
+        width = TRIVIAL_WIDTH if precision.width is None else precision.width
+        return without_loss(rounds, losses, method="tight", loss_width=width, half_width=None)
+    counts = factor_counts(parts)
+    states: dict[tuple[Direction, int], PairState] = {}
+    known: tuple[FloatArray, FloatArray] | None = None
+    kept_width = math.inf
+    if keep_states:
+        kept = kept_states(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
+        states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
+        known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
+    found = tight_bounds(
+        counts,
+        rounds,
+        losses,
+        tolerance=precision.tolerance,
+        width=precision.width,
+        buckets=precision.buckets,
+        strict=strict and not reveals_nothing(parts),
+        together=together,
+        floor=floor,
+        excuses=excuses,
+        known=known,
+    )
+    if reveals_nothing(parts):
+        return without_loss(rounds, losses, method="tight", loss_width=found.width, half_width=None, states=states)
+    return BoundsTable(
+        compositions=rounds,
+        epsilon=losses,
+        method="tight",
+        loss_width=kept_width if precision.width is None and kept_width < math.inf else found.width,
+        half_width=None,
+        delta_lower=delta_below(found.log_lower),
+        delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
+        log_delta_lower=found.log_lower,
+        log_delta_upper=found.log_upper,
+        states=states,
+        within=found.within,
+    )

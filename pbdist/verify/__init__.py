@@ -1,0 +1,1 @@
+"""Verify what stores hold, by records and by exact integers."""

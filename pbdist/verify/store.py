@@ -1,0 +1,414 @@
+"""Check a finished store: whole, unchanged, and at sampled points in agreement with exact integer arithmetic.
+
+The exact bounds (`pbdist.verify.exact`) share the masses of the mechanisms with the fast methods, and none of
+their grids, transforms or rounding. What they say holds on a grid of any width; a finer one brings them closer
+together. So each point is computed on ever finer grids, until the stored bounds are proved or refuted or the next grid
+would need more cells than allowed.
+"""
+
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError
+from pbdist.store import (
+    Place,
+    Refinement,
+    StoredStudy,
+    check_skeleton,
+    commit_record,
+    failed_cells,
+    is_committed,
+    open_parts,
+    read_cell,
+    read_refinements,
+)
+from pbdist.store.layout import BOUNDS
+from pbdist.store.refinements import damaged_refinements
+from pbdist.study import Cell
+from pbdist.types import Direction, FloatArray, JsonValue
+from pbdist.verify.exact import ExactBounds, exact_bounds
+from pbdist.verify.exact_power import flint_module
+
+__all__ = ["DEFAULT_CELLS", "Sample", "Verdict", "Verification", "verify_store"]
+
+#: Largest number of cells of a vector of the exact arithmetic; a few seconds a point.
+DEFAULT_CELLS = 100_000
+#: The first grid is at most so wide, in nats, if the stored one is finer.
+_WIDEST = 0.25
+#: The last grid, in stored loss widths: a power of 2.
+_FINEST = 2.0**-4
+#: Bits of the exact masses: at least, at most, beyond the digits before the first of δ, and in steps of.
+_LEAST_BITS, _MOST_BITS, _GUARD_BITS, _BIT_STEP = 128, 1088, 64, 64
+
+
+class Verdict(Enum):
+    """What the exact bracket says about the stored one, upper and lower bound together."""
+
+    #: It lies within the stored one: both stored bounds are proved.
+    CONFIRMED = "confirmed"
+    #: The brackets have points in common, and neither bound is refuted; one of them may be proved.
+    CONSISTENT = "consistent"
+    #: They have no point in common, so that the stored bounds are proved wrong; or they are no bracket at all.
+    CONTRADICTED = "contradicted"
+    #: No grid of the cells allowed has given exact bounds.
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A stored point and its exact bounds.
+
+    Attributes
+    ----------
+    cell, setting
+        The cell's number, -1 for a point that a query has added, and its noise setting as text.
+    compositions, epsilon, direction
+        The point; ε in nats.
+    stored
+        The stored bounds: lower and upper bound on δ, and on ln δ.
+    exact
+        Lower and upper bound on δ by exact arithmetic, rounded outwards, and on ln δ; None where there are none.
+    loss_width
+        Width of the cells of the exact arithmetic, nats: `multiple` times the stored one.
+    multiple
+        A power of 2 from 1/16 on.
+    verdict
+        The verdict.
+    """
+
+    cell: int
+    setting: str
+    compositions: int
+    epsilon: float
+    direction: Direction
+    stored: tuple[float, float, float, float]
+    exact: tuple[float, float, float, float] | None
+    loss_width: float
+    multiple: float
+    verdict: Verdict
+
+    def describe(self) -> str:
+        """Return the point and both brackets on one line."""
+        exact = "none" if self.exact is None else f"{self.exact[0]!r} to {self.exact[1]!r}"
+        logarithms = "" if self.exact is None else f", ln {self.exact[2]!r} to {self.exact[3]!r}"
+        return (
+            f"{self.setting}, r = {self.compositions}, ε = {self.epsilon!r}, {self.direction.value}: stored"
+            f" {self.stored[0]!r} to {self.stored[1]!r}, ln {self.stored[2]!r} to {self.stored[3]!r}; exact {exact}"
+            f"{logarithms} (loss width {self.loss_width:.3g}, {self.multiple:g} times the stored one)"
+        )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found.
+
+    Attributes
+    ----------
+    where
+        The path or URL of the store.
+    batches, cells
+        How many there are, in all parts of the store.
+    missing, changed
+        Batches without a commit record, and those whose files are not those of it; numbered through all parts.
+    failed
+        How many cells of the other batches could not be computed.
+    damaged
+        Files of points that queries have added, which are not what they were.
+    points, seed, max_cells
+        Number of points to choose from, of each direction; the seed; and the cells allowed.
+    samples
+        In the order of the store.
+    """
+
+    where: str
+    batches: int
+    cells: int
+    missing: tuple[int, ...]
+    changed: tuple[int, ...]
+    failed: int
+    damaged: tuple[str, ...]
+    points: int
+    seed: int
+    max_cells: int
+    samples: tuple[Sample, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether the store is complete and unchanged, and nothing contradicts it."""
+        return not (self.missing or self.changed or self.failed or self.damaged or self.of(Verdict.CONTRADICTED))
+
+    def of(self, verdict: Verdict) -> tuple[Sample, ...]:
+        """Return the samples of a verdict."""
+        return tuple(sample for sample in self.samples if sample.verdict is verdict)
+
+    def lines(self) -> Iterator[str]:
+        """Yield what was found as text, line by line."""
+        sound = self.batches - len(self.missing) - len(self.changed)
+        yield f"{sound:,} of {self.batches:,} batches are complete and have the checksums of their commit records"
+        for what, found in (("not computed", self.missing), ("changed", self.changed)):
+            if found:
+                yield f"{what}: batches {', '.join(map(str, found[:10]))}{', ..' if len(found) > 10 else ''}"
+        if self.failed:
+            yield f"could not be computed: {self.failed:,} cells"
+        for name in self.damaged[:10]:
+            yield f"changed: {name}"
+        yield (
+            f"{len(self.samples)} of {self.points:,} stored points recomputed (seed {self.seed}), on grids of at most"
+            f" {self.max_cells:,} cells:"
+        )
+        yield f"  {len(self.of(Verdict.CONFIRMED))} confirmed: the exact bracket lies within the stored one, both hold"
+        consistent = len(self.of(Verdict.CONSISTENT))
+        yield f"  {consistent} consistent: the brackets have points in common{self._exact_widths()}"
+        yield f"  {len(self.of(Verdict.UNCHECKED))} not checked: they need more cells"
+        yield f"  {len(self.of(Verdict.CONTRADICTED))} contradicted: the stored bounds are proved wrong"
+        for sample in self.of(Verdict.CONTRADICTED):
+            yield f"contradicted: {sample.describe()}"
+
+    def _exact_widths(self) -> str:
+        """Return how wide the exact brackets of the consistent samples are."""
+        logs = [sample.exact[2:] for sample in self.of(Verdict.CONSISTENT) if sample.exact is not None]
+        gaps = [high - low for low, high in logs if low > -math.inf]
+        told = f"; exact upper / lower - 1 is at most {math.expm1(min(max(gaps), 700.0)):.3g}" if gaps else ""
+        endless = len(logs) - len(gaps)
+        return told + (f"; {endless} of them without an exact lower bound above 0" if endless else "")
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return everything in the types of JSON; the logarithm of a δ of 0, and what is no number, is None."""
+        return {
+            "passed": self.passed,
+            "batches": self.batches,
+            "missing": list(self.missing),
+            "changed": list(self.changed),
+            "failed": self.failed,
+            "damaged": list(self.damaged),
+            "points": self.points,
+            "seed": self.seed,
+            "max_cells": self.max_cells,
+            "counts": {verdict.value: len(self.of(verdict)) for verdict in Verdict},
+            "samples": [
+                {
+                    "setting": sample.setting,
+                    "cell": sample.cell,
+                    "compositions": sample.compositions,
+                    "epsilon": sample.epsilon,
+                    "direction": sample.direction.value,
+                    "stored": _named(sample.stored),
+                    "exact": None if sample.exact is None else _named(sample.exact),
+                    "loss_width": sample.loss_width if math.isfinite(sample.loss_width) else None,
+                    "multiple_of_stored_width": sample.multiple,
+                    "verdict": sample.verdict.value,
+                }
+                for sample in self.samples
+            ],
+        }
+
+
+def verify_store(
+    where: str | Path | Place, *, sample: int = 20, seed: int = 0, max_cells: int = DEFAULT_CELLS
+) -> Verification:
+    """Check a store.
+
+    First every commit record against its files, metadata and coordinates against the study, and the points that queries
+    have added against their checksums. Then points (noise setting, direction, r, ε) of all that is sound, chosen at
+    random: all are equally likely.
+
+    Parameters
+    ----------
+    where
+        The store: a path, or a URL ``s3://BUCKET/PREFIX``.
+    sample
+        How many points to recompute; 0 for none.
+    seed
+        Of the choice: the same store and the same seed give the same points on any machine.
+    max_cells
+        Largest number of cells of a vector of the exact arithmetic; time and memory grow with it.
+
+    Returns
+    -------
+    Verification
+        A `Verdict.CONFIRMED` proves both stored bounds, a `Verdict.CONTRADICTED` proves that they do not both hold.
+        A `Verdict.CONSISTENT` proves neither; but an upper bound that is below the truth by more than the width of
+        the exact bracket would have been contradicted. Of a δ below about 1e-300 it says only that it is so small.
+
+    Raises
+    ------
+    NotAStoreError, StoreFormatError, StoreDamagedError
+        As `open_store`; or metadata or coordinates are not those of the study.
+    MissingDependencyError
+        python-flint is not installed, and `sample` is above 0.
+    InvalidInputError
+        A parameter is out of its range.
+    """
+    for field, value, least in (("sample", sample, 0), ("seed", seed, 0), ("max_cells", max_cells, 4)):
+        if not least <= value <= 2**40:
+            raise InvalidInputError(f"{field}: expected a whole number from {least} to 2^40, got {value}")
+    if sample:
+        flint_module()
+    parts = open_parts(where)
+    for stored in parts:
+        check_skeleton(stored)
+    offsets = [0, *accumulate(stored.batches for stored in parts)]
+    batches = {
+        first + index: (stored, index)
+        for first, stored in zip(offsets, parts, strict=False)
+        for index in range(stored.batches)
+    }
+    missing = [number for number, (stored, index) in batches.items() if commit_record(stored, index) is None]
+    changed = [
+        number
+        for number, (stored, index) in batches.items()
+        if number not in set(missing) and not is_committed(stored, index)
+    ]
+    failed = 0
+    points: list[_Points | _RefinedPoints] = []
+    unsound = {*missing, *changed}
+    for number, (stored, index) in batches.items():
+        if number not in unsound:
+            without = failed_cells(stored, index)
+            failed += len(without)
+            points.append(_Points(stored, [cell for cell in stored.head.cells_of(index) if cell not in without]))
+    points += map(_RefinedPoints, read_refinements(parts[0]))
+    counts = list(accumulate((part.count for part in points), initial=0))
+    chosen = sorted(random.Random(seed).sample(range(counts[-1]), min(sample, counts[-1])))  # noqa: S311 -- no secret
+    places = [(bisect_right(counts, point) - 1, point) for point in chosen]
+    return Verification(
+        where=parts[0].where,
+        batches=len(batches),
+        cells=sum(len(stored.study.cells) for stored in parts),
+        missing=tuple(missing),
+        changed=tuple(changed),
+        failed=failed,
+        damaged=tuple(damaged_refinements(parts[0])[1]),
+        points=counts[-1],
+        seed=seed,
+        max_cells=max_cells,
+        samples=tuple(_sample(points[place], point - counts[place], max_cells) for place, point in places),
+    )
+
+
+class _Points:
+    """The points of the sound cells of a batch, in row-major order of cell, direction, r and ε."""
+
+    def __init__(self, stored: StoredStudy, cells: list[int]) -> None:
+        self._stored, self._cells = stored, cells
+        self.compositions, self.epsilon = stored.study.compositions, stored.study.epsilon
+        self.shape = (len(cells), len(Direction), len(self.compositions), len(self.epsilon))
+        self.count = math.prod(self.shape)
+
+    def values(self, row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:
+        """Return the number of a cell, the cell, and what is stored of it."""
+        number = self._cells[row]
+        return number, self._stored.study.cells[number], read_cell(self._stored, number)
+
+
+class _RefinedPoints:
+    """The points of a refinement: as `_Points`, of one cell that has no number."""
+
+    def __init__(self, refinement: Refinement) -> None:
+        self._refinement = refinement
+        self.compositions, self.epsilon = refinement.compositions, refinement.epsilon
+        self.shape = (1, len(Direction), len(self.compositions), len(self.epsilon))
+        self.count = math.prod(self.shape)
+
+    def values(self, row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:  # noqa: ARG002
+        """Return the same of the one cell, whose number is -1."""
+        width = np.array(self._refinement.loss_width)
+        values = dict(zip(BOUNDS, self._refinement.values, strict=True))
+        return -1, self._refinement.cell, {**values, "loss_width": width}
+
+
+def _sample(points: "_Points | _RefinedPoints", point: int, max_cells: int) -> Sample:
+    """Recompute one point, given by its place."""
+    rest, e = divmod(point, points.shape[3])
+    rest, r = divmod(rest, points.shape[2])
+    row, axis = divmod(rest, points.shape[1])
+    number, cell, values = points.values(row)
+    compositions, epsilon = points.compositions[r], points.epsilon[e]
+    lower, upper, log_lower, log_upper = (float(values[name][axis, r, e]) for name in BOUNDS)
+    bounds = (lower, upper, log_lower, log_upper)
+    found, verdict = None, _judge(bounds, None)
+    width = float(values["loss_width"])
+    tried, bits = 1.0, _bits(log_upper, epsilon)
+    for multiple in _multiples(width) if verdict is Verdict.UNCHECKED else ():
+        try:
+            exact = exact_bounds(
+                [(cell.pair, 1)],
+                compositions=compositions,
+                epsilon=[epsilon],
+                direction=tuple(Direction)[axis],
+                loss_width=multiple * width,
+                bits=bits,
+                max_cells=max_cells,
+            )
+        except InvalidInputError:
+            # Finer grids need still more cells.
+            break
+        found, tried, verdict = exact, multiple, _judge(bounds, exact)
+        # What is left of so small a δ, no bits tell apart.
+        if verdict is not Verdict.CONSISTENT or exact.log_upper[0] < (_GUARD_BITS - bits) * math.log(2.0):
+            break
+    return Sample(
+        cell=number,
+        setting=cell.describe(),
+        compositions=compositions,
+        epsilon=epsilon,
+        direction=tuple(Direction)[axis],
+        stored=bounds,
+        exact=None if found is None else _rounded(found),
+        loss_width=tried * width,
+        multiple=tried,
+        verdict=verdict,
+    )
+
+
+def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None) -> Verdict:
+    lower, upper, log_lower, log_upper = stored
+    # A NaN is neither above nor below anything.
+    if not (lower <= upper and log_lower <= log_upper):
+        return Verdict.CONTRADICTED
+    if exact is None:
+        return Verdict.UNCHECKED
+    if not (exact.meets([lower], [upper])[0] and exact.meets_log([log_lower], [log_upper])[0]):
+        return Verdict.CONTRADICTED
+    holds = lower <= exact.lower[0] and log_lower <= exact.log_lower[0]
+    holds = holds and exact.upper[0] <= upper and exact.log_upper[0] <= log_upper
+    return Verdict.CONFIRMED if holds else Verdict.CONSISTENT
+
+
+def _multiples(width: float) -> Iterator[float]:
+    """Yield by what to multiply the stored loss width: from a coarse grid to one finer than the stored one."""
+    if not 0.0 < width < math.inf:
+        return
+    multiple = 2.0 ** max(0, math.floor(math.log2(_WIDEST / width)))
+    while multiple >= _FINEST:
+        yield multiple
+        multiple /= 2.0
+
+
+def _bits(log_upper: float, epsilon: float) -> int:
+    """Return how many bits tell a δ of that size, and the P_B masses that it is made of."""
+    digits = -log_upper / math.log(2.0) if log_upper > -_MOST_BITS else float(_MOST_BITS)
+    wanted = math.ceil((max(0.0, digits) + epsilon / math.log(2.0) + _GUARD_BITS) / _BIT_STEP) * _BIT_STEP
+    return min(max(wanted, _LEAST_BITS), _MOST_BITS)
+
+
+def _rounded(exact: ExactBounds) -> tuple[float, float, float, float]:
+    """Return exact bounds as floats, rounded outwards."""
+    lower, upper = float(exact.lower[0]), float(exact.upper[0])
+    if lower > exact.lower[0]:
+        lower = math.nextafter(lower, -math.inf)
+    if upper < exact.upper[0]:
+        upper = math.nextafter(upper, math.inf)
+    return lower, upper, exact.log_lower[0], exact.log_upper[0]
+
+
+def _named(bounds: tuple[float, float, float, float]) -> dict[str, JsonValue]:
+    return {name: value if math.isfinite(value) else None for name, value in zip(BOUNDS, bounds, strict=True)}

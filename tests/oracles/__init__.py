@@ -1,0 +1,1 @@
+"""References that are slow and obvious, which only tests use."""

@@ -1,0 +1,224 @@
+"""`pbdist verify` on real stores, and on stores in which numbers were altered along with their checksums."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+from pbdist.cli import main
+from pbdist.errors import InvalidInputError, NotAStoreError, StoreDamagedError
+from pbdist.run import SerialExecutor, run_study
+from pbdist.store import open_store
+from pbdist.study import load_study
+from pbdist.types import FloatArray
+from pbdist.verify.store import Verdict, verify_store
+from tests.studies import commit_again, write_study
+
+SMALL = """\
+format: 1
+name: small
+mechanisms:
+  - {kind: Laplace, scale: 2}
+  - {kind: NoisyCount, noise: {kind: Gaussian, scale: 3}, mean: 9, shift: 1}
+PRECISION
+compositions: [1, 4]
+epsilon: [0, 0.3]
+"""
+#: Points of that study: cells, directions, compositions, ε.
+POINTS = 2 * 2 * 2 * 2
+#: The place of the altered point, and how it is told.
+PLACE, TOLD = (1, 1, 1, 1), "NoisyCount(noise=Gaussian(scale=3, sensitivity=1), mean=9, shift=1, "
+
+
+def computed(folder: Path, precision: str) -> Path:
+    path = write_study(folder, SMALL.replace("PRECISION", precision))
+    run_study(load_study(path), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return folder / "s.zarr"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return computed(tmp_path_factory.mktemp("verify"), "tolerance: 0.01\ndirection: each")
+
+
+@pytest.fixture
+def copy(finished: Path, tmp_path: Path) -> Path:
+    shutil.copytree(finished, tmp_path / "s.zarr")
+    return tmp_path / "s.zarr"
+
+
+def alter(store: Path, name: str, change: Callable[[FloatArray], object]) -> None:
+    """Rewrite an array, and the commit records as if that had been the result."""
+    array = zarr.open_array(store / name, mode="r+", config={"write_empty_chunks": True})
+    values = np.asarray(array[...])
+    change(values)
+    array[...] = values
+    commit_again(open_store(store))
+
+
+def scaled(factor: float) -> Callable[[FloatArray], object]:
+    def change(values: FloatArray) -> None:
+        values[PLACE] *= factor
+
+    return change
+
+
+def shifted(by: float) -> Callable[[FloatArray], object]:
+    def change(values: FloatArray) -> None:
+        values[PLACE] += by
+
+    return change
+
+
+@pytest.mark.parametrize("precision", ["tolerance: 0.01", "method: buckets\nbuckets: 400", "factors: 1.01"])
+def test_a_sound_store_passes(tmp_path: Path, precision: str) -> None:
+    found = verify_store(computed(tmp_path, precision), sample=POINTS)
+    assert found.passed
+    assert found.points == len(found.samples) == POINTS
+    assert len(found.of(Verdict.CONFIRMED)) == POINTS
+    for sample in found.samples:
+        assert sample.exact is not None
+        assert sample.stored[0] <= sample.exact[0] <= sample.exact[1] <= sample.stored[1]
+        assert sample.stored[2] <= sample.exact[2] <= sample.exact[3] <= sample.stored[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("delta_upper", scaled(0.5)),
+        # Twice the tolerance.
+        ("delta_upper", scaled(0.98)),
+        ("delta_lower", scaled(1.02)),
+        ("log_delta_upper", shifted(-0.02)),
+        ("log_delta_lower", shifted(0.02)),
+        ("delta_lower", scaled(np.nan)),
+        ("log_delta_upper", scaled(np.nan)),
+        ("log_delta_upper", shifted(-np.inf)),
+    ],
+)
+def test_an_altered_number_is_contradicted_and_named(
+    copy: Path, capsys: pytest.CaptureFixture[str], name: str, change: Callable[[FloatArray], object]
+) -> None:
+    alter(copy, name, change)
+    assert main(["verify", str(copy), "--sample", str(POINTS)]) == 1
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("contradicted: ")]
+    assert len(told) == 1
+    assert told[0].startswith(f"contradicted: {TOLD}")
+    assert "r = 4, ε = 0.3, B||A: stored " in told[0]
+
+
+def test_bounds_of_another_point_are_contradicted(copy: Path) -> None:
+    for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
+        alter(copy, name, lambda values: np.copyto(values, values[..., ::-1].copy()))
+    found = verify_store(copy, sample=POINTS)
+    assert len(found.of(Verdict.CONTRADICTED)) == POINTS
+
+
+def test_without_a_stored_width_nothing_is_checked(copy: Path) -> None:
+    alter(copy, "loss_width", lambda values: values.fill(0.0))
+    found = verify_store(copy, sample=3)
+    assert len(found.of(Verdict.UNCHECKED)) == 3
+    json.dumps(found.as_json(), allow_nan=False)
+
+
+def test_missing_and_changed_batches(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunk = copy / "delta_upper/c/0/0/0/0"
+    chunk.write_bytes(chunk.read_bytes()[:-1])
+    record = copy / "commits/batch-000001/zarr.json"
+    record.write_text('{"attributes": {}, "zarr_format": 3, "node_type": "group"}')
+    found = verify_store(copy)
+    assert not found.passed
+    assert (found.missing, found.changed, found.points, found.samples) == ((1,), (0,), 0, ())
+    assert main(["verify", str(copy)]) == 1
+    out = capsys.readouterr().out
+    assert "0 of 2 batches are complete" in out
+    assert "not computed: batches 1\n" in out
+    assert "changed: batches 0\n" in out
+
+
+@pytest.mark.parametrize("array", ["epsilon", "scale", "compositions", "mechanism"])
+def test_changed_coordinates_are_refused(copy: Path, array: str) -> None:
+    values = zarr.open_array(copy / array, mode="r+")
+    values[0] = "other" if array == "mechanism" else 7
+    with pytest.raises(StoreDamagedError, match=f"got others in {array}/"):
+        verify_store(copy, sample=0)
+    shutil.rmtree(copy / array)
+    with pytest.raises(StoreDamagedError, match=f"got others in {array}/"):
+        verify_store(copy, sample=0)
+
+
+def test_faint_deltas_are_seen_to_be_faint(tmp_path: Path) -> None:
+    text = (
+        "format: 1\nname: faint\nmechanisms:\n  - {kind: Gaussian, scale: 200}\ncompositions: 1\nepsilon: [0.1, 0.9]\n"
+    )
+    store = tmp_path / "s.zarr"
+    run_study(load_study(write_study(tmp_path, text)), store, SerialExecutor(), lambda _: None)
+    found = verify_store(store, sample=4, max_cells=20_000)
+    assert found.passed
+    assert any("2 of them without an exact lower bound above 0" in line for line in found.lines())
+
+    def brighter(values: FloatArray) -> None:
+        values[..., 1] = -200.0
+
+    alter(store, "log_delta_lower", brighter)
+    alter(store, "log_delta_upper", brighter)
+    contradicted = verify_store(store, sample=4, max_cells=20_000).of(Verdict.CONTRADICTED)
+    assert [sample.epsilon for sample in contradicted] == [0.9, 0.9]
+
+
+def test_too_few_cells_check_nothing_and_say_so(finished: Path) -> None:
+    found = verify_store(finished, sample=4, max_cells=4)
+    assert found.passed
+    assert len(found.of(Verdict.CONFIRMED)) == 0
+    assert any("not checked: they need more cells" in line for line in found.lines())
+    assert len(found.of(Verdict.UNCHECKED)) + len(found.of(Verdict.CONSISTENT)) == 4
+
+
+def test_the_seed_chooses(finished: Path) -> None:
+    def places(seed: int) -> list[tuple[object, ...]]:
+        samples = verify_store(finished, sample=5, seed=seed, max_cells=4).samples
+        return [(one.cell, one.direction, one.compositions, one.epsilon) for one in samples]
+
+    assert places(1) == places(1)
+    assert len(set(places(1))) == 5
+    assert places(1) != places(2)
+
+
+def test_json(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(finished), "--sample", "3", "--seed", "7", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["passed"] is True
+    assert answer["counts"] == {"confirmed": 3, "consistent": 0, "contradicted": 0, "unchecked": 0}
+    assert len(answer["samples"]) == 3
+    for sample in answer["samples"]:
+        assert sample["stored"]["delta_lower"] <= sample["exact"]["delta_lower"]
+        assert sample["verdict"] == "confirmed"
+
+
+def test_what_cannot_be_verified(finished: Path, tmp_path: Path) -> None:
+    with pytest.raises(NotAStoreError):
+        verify_store(tmp_path)
+    with pytest.raises(InvalidInputError, match="sample: expected a whole number from 0"):
+        verify_store(finished, sample=-1)
+    with pytest.raises(InvalidInputError, match="max_cells: expected a whole number from 4"):
+        verify_store(finished, max_cells=3)
+
+
+def test_without_python_flint(finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "flint.py").write_text("raise ImportError('as if it were not installed')\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "pbdist", "verify", str(finished)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("pbdist: error: python-flint: expected for exact arithmetic, not found")
+    assert done.stderr.count("\n") == 1
+    done = subprocess.run([*command, "--sample", "0"], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
