@@ -58,7 +58,10 @@ def test_kernel(benchmark, shape, size):
 @pytest.mark.benchmark(group="convolution kernel")
 def test_plain_transform(benchmark, size):
     x = _vector("300 digits", size)
-    benchmark.pedantic(fftconvolve, args=(x, x), rounds=3, iterations=1, warmup_rounds=1)
+    plain = benchmark.pedantic(fftconvolve, args=(x, x), rounds=3, iterations=1, warmup_rounds=1)
+    values, bound = convolve(x, x)
+    # It is as good next to the largest element alone.
+    assert np.all(np.abs(plain - values) <= bound + 1e-13 * values.max())
 
 
 @pytest.mark.parametrize("size", DIRECT_SIZES)
@@ -66,8 +69,10 @@ def test_plain_transform(benchmark, size):
 def test_direct_summation(benchmark, size):
     x = _vector("300 digits", size)
     start = time.perf_counter()
-    benchmark.pedantic(np.convolve, args=(x, x), rounds=1, iterations=1)
+    sums = benchmark.pedantic(np.convolve, args=(x, x), rounds=1, iterations=1)
     direct = time.perf_counter() - start
+    values, bound = convolve(x, x)
+    assert np.all(np.abs(sums - values) <= bound + size * 2.3e-16 * sums + size * 5e-324)
     benchmark.extra_info["times the kernel"] = direct / _seconds(convolve, x, x)
 
 
