@@ -93,11 +93,11 @@ def _size(options: argparse.Namespace) -> int:
 
 def _sized(options: argparse.Namespace) -> int:
     from pbdist.errors import InvalidInputError
-    from pbdist.sizing.tables import sized_as_json, sized_table
+    from pbdist.sizing.report import sized_as_json, sized_table
 
     _refuse_ignored(options)
     if options.table:
-        from pbdist.sizing.system_table import sizing_table
+        from pbdist.sizing.report import sizing_table
         from pbdist.sizing.systems import load_systems
 
         for line in sizing_table(

@@ -14,9 +14,9 @@ from pbdist.pld.characteristic import MOST_FREQUENCIES
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.gaussian import gaussian_ratio
 from pbdist.pld.given_width import given_places
+from pbdist.pld.known import log_revealed_mass
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
-from pbdist.pld.revealed import log_revealed_mass
 from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import serves
 from pbdist.types import Direction

@@ -8,15 +8,14 @@ import numpy as np
 
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
-from pbdist.pld.below_floor import bounds_below_floor
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.pld.given_width import given_width_bounds
+from pbdist.pld.known import bounds_below_floor, log_least_known
 from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.many_rounds import many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON
-from pbdist.pld.revealed import log_least_known
 from pbdist.pld.smoothed import Smoothing, has_transforms
 from pbdist.pld.table import ladder_bounds
 from pbdist.progress import report

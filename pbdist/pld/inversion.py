@@ -14,12 +14,12 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.cost import frequency_cost
 from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio
+from pbdist.pld.known import log_revealed_mass
 from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question
 from pbdist.pld.reading import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.reading import lower_deltas, upper_deltas
-from pbdist.pld.revealed import log_revealed_mass
 from pbdist.pld.smoothed import Smoothing, guessed_epsilon, has_transforms
 from pbdist.pld.state import PairState
 from pbdist.pld.table import climbed, serves

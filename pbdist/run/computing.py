@@ -21,8 +21,7 @@ from pbdist.run.events import (
 from pbdist.run.executor import Done, Executor, Failure, attempt
 from pbdist.run.giant_batch import run_giant_batch
 from pbdist.run.outage import Outage
-from pbdist.run.schedule import Schedule
-from pbdist.run.speed import measured_speed
+from pbdist.run.schedule import Schedule, measured_speed
 from pbdist.store import StoredStudy, Trouble
 from pbdist.study import Batch
 

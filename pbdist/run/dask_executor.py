@@ -14,9 +14,8 @@ from distributed import Client, performance_report
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.cell_watch import Report
 from pbdist.run.clusters.profiles import ClusterHandle, start_cluster, workers_of
-from pbdist.run.dask_gate import Gate
 from pbdist.run.dask_reports import DaskReports
-from pbdist.run.dask_tasks import DaskTasks, NotRun
+from pbdist.run.dask_tasks import DaskTasks, Gate, NotRun
 from pbdist.run.executor import Done, one_line
 from pbdist.run.profile import LocalProfile, Profile
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pbdist.study import plan_buckets, plan_tight
-from pbdist.study.alike import alike_cells
-from pbdist.study.batches import Batch, Batches, batch_length
+from pbdist.study.batches import Batch, Batches, alike_cells, batch_length
 from pbdist.study.cost import CellCost
 from pbdist.study.spec import Cell, StudySpec
 from pbdist.types import FloatArray, IntArray

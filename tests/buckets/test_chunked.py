@@ -12,7 +12,7 @@ import pytest
 from pbdist.fourier import convolve, projected_bytes
 from pbdist.fourier.cuts import _Cut, chunked_convolution
 from pbdist.fourier.plan import chunk_length
-from pbdist.fourier.towers import find_towers
+from pbdist.fourier.survey import find_towers
 from pbdist.fourier.transform import forward, good_length, inverse, transform_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from tests.buckets.convolution_truth import SHAPES, assert_within_bound, exact_convolution, shape

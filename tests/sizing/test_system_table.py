@@ -10,8 +10,8 @@ from pbdist import BatchError, Gaussian, InvalidInputError, Laplace, privacy_bou
 from pbdist.cli import main
 from pbdist.query.targets import Verdict
 from pbdist.sizing.observations import NoisyCounts
+from pbdist.sizing.report import sizing_table
 from pbdist.sizing.system_sizing import judge, size_system
-from pbdist.sizing.system_table import sizing_table
 from pbdist.sizing.systems import find_system, load_systems
 
 _SMALL = """format: 1
@@ -137,8 +137,8 @@ def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.Mon
     def refuse(*_: object, **__: object) -> None:
         raise InvalidInputError("a|b")
 
-    monkeypatch.setattr("pbdist.sizing.system_table.judge", refuse)
-    monkeypatch.setattr("pbdist.sizing.system_table.size_system", refuse)
+    monkeypatch.setattr("pbdist.sizing.report.judge", refuse)
+    monkeypatch.setattr("pbdist.sizing.report.size_system", refuse)
     lines: list[str] = []
     with pytest.raises(BatchError, match=r"got none for 6 entries: counts, 4 rounds: large \(Laplace\): a\|b"):
         lines.extend(sizing_table(systems, tolerance=0.1))

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from pbdist.mechanisms import Gaussian, Histogram, Laplace, NoisyCount, Pair, Product, RandomizedResponse
 from pbdist.study import Cell
-from pbdist.study.alike import alike_cells
-from pbdist.study.batches import Batch, Batches, batch_length
+from pbdist.study.batches import Batch, Batches, alike_cells, batch_length
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,10 +1,4 @@
-"""The convolution of two vectors in blocks, rounded to a side: the steps of `pbdist.fourier` as tasks.
-
-For each run of each cut: spectra of the chunks, written in slices of frequencies; for each slice the sums of products
-of all blocks; and then, for each range of the output, the blocks transformed back, finer cuts, towers, ends and the
-rounding. Every step calls the function that the convolution in memory calls, on parts of the same data, and each of
-those functions gives the same bits for a part as for the whole.
-"""
+"""Convolution of giant vectors, block by block, with the plan that a look at all blocks gives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +8,6 @@ import numpy as np
 
 from pbdist.buckets.blocked.layout import Layout
 from pbdist.buckets.blocked.products import RunSums, run_sums
-from pbdist.buckets.blocked.survey import MappedSurvey, nonzero_elements
 from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, Summary, VectorStore
 from pbdist.fourier import Rounding
 from pbdist.fourier.blocks import add_blocks, way_back
@@ -30,9 +23,77 @@ from pbdist.fourier.cuts import (
     scale_back,
 )
 from pbdist.fourier.direct import DirectPlan, direct_sums, plan_directly
-from pbdist.types import ComplexArray, FloatArray
+from pbdist.fourier.plan import cell_maxima
+from pbdist.fourier.survey import tower_candidates, towers_among
+from pbdist.fourier.vectors import Chunks, Vector, ranges
+from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["Convolution", "convolution_of"]
+__all__ = ["Convolution", "MappedSurvey", "convolution_of", "nonzero_elements"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Some chunks of a vector."""
+
+    chunks: Chunks
+    start: int
+    stop: int
+
+
+def _candidates(rows: _Rows) -> tuple[int, IntArray]:
+    return tower_candidates(rows.chunks.rows(rows.start, rows.stop), rows.start * rows.chunks.shape[1])
+
+
+def _maxima(rows: _Rows) -> FloatArray:
+    return cell_maxima(rows.chunks.rows(rows.start, rows.stop))
+
+
+class MappedSurvey:
+    """Looks at vectors by tasks.
+
+    Parameters
+    ----------
+    mapper : Mapper
+        Who works.
+    task : int
+        Elements that one task looks at.
+    """
+
+    def __init__(self, mapper: Mapper, task: int) -> None:
+        self._mapper = mapper
+        self._task = task
+
+    def largest(self, vector: Vector) -> float:
+        """Return the largest element, which a vector in blocks keeps."""
+        if not isinstance(vector, BlockedVector):
+            raise TypeError(f"survey: expected a vector in blocks, got {type(vector).__name__}")
+        return vector.largest
+
+    def towers(self, chunks: Chunks) -> IntArray:
+        """Return the positions of the towers."""
+        return towers_among(self._mapper.map(_candidates, self._rows(chunks)))
+
+    def maxima(self, chunks: Chunks) -> FloatArray:
+        """Return the maxima of the cells."""
+        return np.concatenate(list(self._mapper.map(_maxima, self._rows(chunks))))
+
+    def _rows(self, chunks: Chunks) -> list[_Rows]:
+        count, chunk = chunks.shape
+        return [_Rows(chunks, start, stop) for start, stop in ranges(0, count, max(1, self._task // chunk))]
+
+
+def _nonzero(part: BlockedVector) -> tuple[IntArray, FloatArray]:
+    values = part[:]
+    occupied = np.flatnonzero(values)
+    return occupied + part.start, values[occupied]
+
+
+def nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, FloatArray]:
+    """Return the positions, counted from the vector's first element, and the values of those that are not 0."""
+    parts = [vector.part(start - vector.start, stop - vector.start) for start, stop in vector.blocks()]
+    found = list(mapper.map(_nonzero, parts))
+    return np.concatenate([positions for positions, _ in found]) - vector.start, np.concatenate([v for _, v in found])
+
 
 #: Blocks that are transformed back at once.
 _ROWS = 4
