@@ -107,7 +107,7 @@ def _answer(options: argparse.Namespace) -> int:
     gc.disable()
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
-    from pbdist.query.answer_tables import answers_as_json, answers_table
+    from pbdist.query.tables import answers_as_json, answers_table
     from pbdist.query.wide import check_strict
 
     gc.freeze()

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pbdist.study import plan_buckets, plan_tight
 from pbdist.study.batches import Batch, Batches, alike_cells, batch_length
 from pbdist.study.cost import CellCost
+from pbdist.study.method_costs import bucket_cost, tight_cost
 from pbdist.study.spec import Cell, StudySpec
 from pbdist.types import FloatArray, IntArray
 
@@ -88,7 +88,7 @@ def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:
 
 def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return what one cell of a study is projected to take."""
-    return plan_tight.cell_cost(study, cell) if study.method == "tight" else plan_buckets.cell_cost(study, cell)
+    return tight_cost(study, cell) if study.method == "tight" else bucket_cost(study, cell)
 
 
 def _store_bytes(study: StudySpec, batches: int, costs: Sequence[CellCost], class_of: IntArray) -> int:

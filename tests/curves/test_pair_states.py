@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist.curves.renyi import renyi_table
-from pbdist.curves.renyi_pair_state import pair_state_renyi_bounds
+from pbdist.curves.renyi_states import pair_state_renyi_bounds
 from pbdist.curves.tradeoff import wholes_of
 from pbdist.curves.tradeoff_state import state_tradeoff
 from pbdist.curves.tradeoff_table import tradeoff_table

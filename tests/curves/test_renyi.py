@@ -25,7 +25,7 @@ from pbdist import (
 )
 from pbdist.curves.renyi import divergence_bounds, renyi_table
 from pbdist.curves.renyi_cells import LogMasses, Order, cell_terms_above, terms_below
-from pbdist.curves.renyi_state import state_renyi_bounds
+from pbdist.curves.renyi_states import state_renyi_bounds
 from pbdist.mechanisms.reversed import Reversed
 from pbdist.table import bounds_table
 from pbdist.types import Direction

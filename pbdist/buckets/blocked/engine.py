@@ -1,11 +1,14 @@
-"""Privacy buckets with bucket lists in blocks: every step a map of tasks, every number that of the lists in memory."""
+"""Bounds on δ by privacy buckets with giant vectors, block by block: the engine, and a table of it."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
 
 import numpy as np
 
+from pbdist.arguments import checked_components, checked_compositions, checked_epsilon, checked_factor
 from pbdist.buckets.blocked.convolution import Convolution, convolution_of
 from pbdist.buckets.blocked.layout import Layout
 from pbdist.buckets.blocked.state import (
@@ -25,6 +28,7 @@ from pbdist.buckets.blocked.state import (
     write_paired,
 )
 from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, Summary, VectorStore, groups
+from pbdist.buckets.bucket_table import BoundsTable, bucket_table
 from pbdist.buckets.composition import (
     AT_INFINITY,
     ROUNDINGS,
@@ -34,6 +38,7 @@ from pbdist.buckets.composition import (
     squared_scalars,
 )
 from pbdist.buckets.delta import lower_from_sums, upper_from_sums
+from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
 from pbdist.buckets.leaf import (
     check_leaf,
     corner_mass,
@@ -47,10 +52,52 @@ from pbdist.buckets.state import VECTORS, BucketState, Grid
 from pbdist.buckets.sums import PIECE, total
 from pbdist.errors import InvalidInputError
 from pbdist.fourier.vectors import ranges
-from pbdist.mechanisms import ElementaryPair
+from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["BlockedEngine"]
+__all__ = ["BlockedEngine", "blocked_table"]
+
+
+def blocked_table(
+    components: Sequence[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    epsilon: Any,
+    engine: BlockedEngine,
+    buckets: int | None = None,
+    factor: float | None = None,
+    keep_states: bool = False,
+    rule: SquaringRule = SHARP_RULE,
+) -> BoundsTable:
+    """Compute bounds for every r and ε asked for by privacy buckets, with the lists in blocks.
+
+    Parameters
+    ----------
+    components, compositions, epsilon, buckets, factor, keep_states, rule
+        As `pbdist.buckets.bounds_table` takes them. Kept states are returned whole, in the memory of this process.
+    engine : BlockedEngine
+        What holds the lists, and who works.
+
+    Returns
+    -------
+    BoundsTable
+        Bit by bit that of `pbdist.buckets.bounds_table` with ``method="buckets"``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+    return bucket_table(
+        checked_components(components),
+        checked_compositions(compositions),
+        checked_epsilon(epsilon),
+        engine,
+        buckets=buckets,
+        width=None if factor is None else math.log1p(checked_factor(factor) - 1.0),
+        keep_states=keep_states,
+        rule=rule,
+    )
 
 
 class BlockedEngine:

@@ -1,42 +1,97 @@
-r"""Rényi divergences of a pair's state, composed as it is: from a state alone, without the pair that it was made of.
-
-With φ of `pbdist.curves.renyi_cells` and F = Σ B φ(A / B), Σ A^α B^(1-α) = F + α T_A - (α - 1) T_B for α > 1, and
-the Kullback-Leibler divergence is F + T_A - T_B.
-
-*Above.* F of a post-processing is no larger (φ is convex), so F(A‖B″) <= F(A*‖B*) with the dominating pair and B″ of
-`pbdist.pld.state`, e^-η B <= B″ <= e^η B. At a loss ℓ both masses of the pair are multiples of u, and b φ(e^ℓ) rises
-with u; what B* has at -∞ adds φ(0) times that. Infinite where A* has anything at +∞. Then, under A‖B,
-
-    Σ A^α B^(1-α) <= e^((α-1)η) Σ A^α B″^(1-α),    T_B″ >= e^-η T_B,
-    Σ A ln(A / B) <= Σ A ln(A / B″) + η T_A,
-
-and under B‖A, where B″ is the first of the two,
-
-    Σ B^α A^(1-α) <= e^(αη) Σ B″^α A^(1-α),    T_B″ <= e^η T_B,
-    Σ B ln(B / A) <= η T_B + K + (e^η - 1) (K + 2 T_A / e),    K = Σ B″ ln(B″ / A):
-
-with L = ln(B″ / A), B L is at most e^η B″ L where L > 0 and e^-η B″ L elsewhere, and Σ B″ max(0, -L) <= T_A / e, for
-x ln(1 / x) is at most 1 / e.
-
-*Below.* φ is the sum of φ₊(x), which is φ from x = 1 on and 0 below, and φ₋; both are convex. Of each F is at least
-that of any disjoint events (data processing), and it need not be the same events: b φ₊(a / b) rises with a and falls
-with b, so that the exact rows of A‖B bound the first half, and b φ₋(a / b) falls with a and rises with b, so that those
-of B‖A bound the other one.
-"""
+"""Rényi divergences of kept states: of pair states, and of bucket lists."""
 
 import math
 from collections.abc import Mapping
 
 import numpy as np
 
-from pbdist.curves.renyi_cells import LogMasses, Order, a_term, b_term, log_unit_of, terms_below
+from pbdist.buckets.state import BucketState
+from pbdist.curves.renyi_cells import LogMasses, Order, a_term, b_term, log_unit_of, share_at_end, terms_below
 from pbdist.curves.tradeoff import Wholes, opposite
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import PairState
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["pair_state_renyi_bounds"]
+__all__ = ["pair_state_renyi_bounds", "state_renyi_bounds"]
+
+
+def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r"""Bound D_α(A‖B) of what a bucket list was built from.
+
+    Parameters
+    ----------
+    state : BucketState
+    orders : ndarray, shape (K,)
+        α >= 1, of `pbdist.curves.renyi.checked_orders`.
+
+    Returns
+    -------
+    lower, upper : ndarray, shape (K,)
+        Nats. The upper bound is infinite where the bucket ∞ may hold anything of P_A.
+
+    Notes
+    -----
+    *Below.* The bucket of an event is a function of it: the divergence is at least that of any bounds on the bucket
+    masses in the form of `pbdist.curves.renyi_cells`, the bucket ∞ included. With F the sum of the terms,
+    Σ P_A^α P_B^(1-α) = F + α T_A - (α - 1) T_B, and the Kullback-Leibler divergence is F + T_A - T_B, with lower values
+    for T_A and upper ones for T_B.
+
+    *Above.* P_A^α P_B^(1-α), and P_A ln(P_A / P_B), fall with P_B, so that b_real <= b may take its place, with which
+    every event of bucket i has a loss in [(i - u) h, i h], but for the rounding of losses. Both are P_A times a
+    convex function of t = P_B / P_A, e^((α-1) L) and L with L = -ln t, so that over all t with the mean b_real / a the
+    sum is largest when t takes the ends of its range only: the chord of `pbdist.buckets.delta`.
+    """
+    bounds = [_bounds(state, alpha) for alpha in orders.tolist()]
+    return np.array([lower for lower, _ in bounds]), np.array([upper for _, upper in bounds])
+
+
+def _bounds(state: BucketState, alpha: float) -> tuple[float, float]:
+    beyond = (state.infinity_a_lower, state.infinity_a_upper, 0.0, state.infinity_b_upper)
+    a_lower, a_upper = np.append(state.a_lower, beyond[0]), np.append(state.a_upper, beyond[1])
+    b_lower, b_upper = np.append(state.b_real_lower, beyond[2]), np.append(state.b_upper, beyond[3])
+    masses = LogMasses.of((a_lower, a_upper, b_lower, b_upper))
+    order = Order(alpha, log_unit_of(alpha, masses))
+    slack = (masses.a_lower.size + 64.0) * _U
+    total_a = (float(np.sum(state.a_lower)) + beyond[0]) * (1.0 - slack)
+    total_b = (float(np.sum(state.b_upper)) + beyond[3]) * (1.0 + slack)
+    plain = total_a - total_b if alpha == 1.0 else alpha * total_a - order.tilt * total_b
+    plain -= 8.0 * _U * alpha * (total_a + total_b)
+    lower = float(np.sum(terms_below(order, masses))) * (1.0 - slack) + plain * math.exp(-order.log_unit)
+    finite = masses.at(slice(0, -1))
+    upper = math.inf if beyond[1] > 0.0 else _above(state, finite, order)
+    if alpha == 1.0:
+        return lower, upper
+    return (_unscaled(lower, order, -1.0) if lower > 0.0 else -math.inf), _unscaled(upper, order, 1.0)
+
+
+def _above(state: BucketState, masses: LogMasses, order: Order) -> float:
+    n, h = state.grid.half_width, state.grid.loss_width
+    error = (state.loss_error + 8.0 * _U * (n + state.window) * h) * (1.0 + 4.0 * _U)
+    index = np.arange(-n, n + 1, dtype=np.float64)
+    low, high = (index - state.window) * h - error, index * h + error
+    share = share_at_end(masses.b_lower, masses.a_upper, low, high - low)
+    present = masses.a_upper > -math.inf
+    slack = 1.0 + (index.size + 64.0) * _U
+    if order.alpha == 1.0:
+        spread = state.a_upper * share * (high - low)
+        base = np.where(low > 0.0, state.a_upper, state.a_lower) * low
+        size = float(np.sum(np.abs(base)))
+        return float(np.sum(base)) + float(np.sum(spread)) * slack + size * (slack - 1.0)
+    # In units of e^((α-1) high), from the upper end: 1 with the share, e^((α-1)(low - high)) without.
+    fall = np.exp(-order.tilt * (high - low) * (1.0 - 4.0 * _U)) * (1.0 + 8.0 * _U)
+    weight, relative = order.weight(masses.a_upper, high)
+    with np.errstate(over="ignore"):
+        terms = np.where(present, (fall + share * (1.0 - fall)) * weight * (1.0 + relative + 16.0 * _U), 0.0)
+        return float(np.sum(terms)) * slack
+
+
+def _unscaled(value: float, order: Order, side: float) -> float:
+    if value == math.inf:
+        return math.inf
+    result = math.log(value) + order.log_unit
+    return result / order.tilt + side * 16.0 * _U * (1.0 + abs(result)) / order.tilt
+
 
 _U = UNIT_ROUNDOFF
 #: More than what masses lose that are no full floats.
