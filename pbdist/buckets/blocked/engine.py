@@ -63,7 +63,7 @@ def blocked_table(
     *,
     compositions: Any,
     epsilon: Any,
-    engine: BlockedEngine,
+    engine: "BlockedEngine",
     buckets: int | None = None,
     factor: float | None = None,
     keep_states: bool = False,
