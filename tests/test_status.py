@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from pbdist.cli import main
-from pbdist.query.status import store_status
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend, hold, open_parts
 from pbdist.store.layout import batch_group, chunk_file
 from pbdist.study import StudySpec, load_study, plan_study
@@ -203,14 +202,6 @@ def test_the_driver_that_is_at_work_is_named_and_not_disturbed(stored: StoredStu
         assert driver == {"host": held.holder.host, "process": os.getpid(), "since": held.holder.since}
         assert not held.lost
     assert "driver: none at work" in asked(stored)[1]
-
-
-def test_a_store_of_format_1() -> None:
-    fixture = Path(__file__).parent / "store" / "format-1"
-    found = next(path.parent for path in fixture.rglob("zarr.json") if b"pbdist_format" in path.read_bytes())
-    status = store_status(found, check=True)
-    assert status.passed
-    assert status.parts[0].stored.format == 1
 
 
 @pytest.mark.parametrize("name", ["absent", "study.yaml", "."])

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError
+from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.store import (
     Held,
     Place,
@@ -59,8 +59,6 @@ def refine(
 
     Raises
     ------
-    StoreMismatchError
-        The store is of format 1 or 2, which has no place for them.
     UncomputableError
         The computation would take more memory than there is, or more than the engine takes.
     PrecisionError
@@ -70,11 +68,6 @@ def refine(
     OSError
         They cannot be written.
     """
-    if stored.format < 3:
-        raise StoreMismatchError(
-            f"{stored.where}: expected a store of format 3 or later to add points to, got format {stored.format}: run"
-            " the study into a new store"
-        )
     groups = _groups(points)
     for cell, compositions, epsilon in groups:
         _check_memory(replace(study, cells=(cell,), compositions=compositions, epsilon=epsilon), cell)

@@ -123,8 +123,6 @@ class Study(StoredPoints):
             A parameter is unknown or out of its range, or several noise settings are meant.
         StoreDamagedError
             The stored values cannot be read.
-        StoreMismatchError
-            Points are to be added to a store of format 1 or 2, which has no place for them.
         PrecisionError
             If `strict`, and an answer is wider than the tolerance.
 

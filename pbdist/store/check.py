@@ -4,8 +4,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pbdist.store.commit import changed_files, failures_of, is_committed, record_file, record_of
-from pbdist.store.documents import read_attributes
+from pbdist.store.commit import changed_files, failures_of, record_file, record_of
 from pbdist.store.heads import part_folder, read_extensions, read_or_none
 from pbdist.store.layout import EXTENSIONS, STATES, cell_group, chunk_file
 from pbdist.store.links import is_of_store
@@ -14,7 +13,7 @@ from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.read import changed_skeleton
 from pbdist.store.refinements import damaged_refinements
 from pbdist.store.restore import unfinished_folders
-from pbdist.store.skeleton import COPY_FILE, ROOT_FILE, listing_skeleton
+from pbdist.store.skeleton import COPY_FILE, ROOT_FILE
 
 __all__ = ["StoreCheck", "check_store"]
 
@@ -61,8 +60,8 @@ class StoreCheck:
 def check_store(where: str | Path | Place) -> StoreCheck:
     """Check every file of a store: roots, metadata, coordinates, commit records, results, states and refinements.
 
-    Nothing is computed, nothing is written, and each file is read once but for a few small ones. From format 3 on
-    every change of any one file is found. Before that no checksum covers the provenance and the commit records.
+    Nothing is computed, nothing is written, and each file is read once but for a few small ones. Every
+    change of any one file is found.
 
     Raises
     ------
@@ -100,7 +99,7 @@ def check_store(where: str | Path | Place) -> StoreCheck:
             foreign[name] = f"a {kind} instead of a file or a folder"
         elif kind != "file":
             strays.append(f"{name}: a {kind}")
-        elif parts[0].format > 2 and (part_folder(name) or "") not in whole:
+        elif (part_folder(name) or "") not in whole:
             # Of an interrupted extension, or results whose part can no longer be recognised.
             damaged[name] = "of a part that is not in the list"
         elif name not in known and not any(check.owns(name) for check in checks):
@@ -134,7 +133,7 @@ class _Part:
         self.missing: list[tuple[str, int]] = []
         self.failed: list[tuple[str, int, str]] = []
         self.committed = 0
-        skeleton = stored.files if stored.format > 2 else listing_skeleton(stored.study, stored.cells_per_batch)
+        skeleton = stored.files
         self.known = set(self._named(dict.fromkeys((*skeleton, ROOT_FILE, COPY_FILE), "")))
         #: Folders of states of batches that are to be computed: what is in them will be written again.
         self._open_states: set[str] = set()
@@ -154,9 +153,7 @@ class _Part:
         if record is not None:
             self.known.update(self._named(dict.fromkeys(record["files"], "")))
             changed = dict(changed_files(self._head, index, record))
-            if not changed and self._stored.format < 3 and not is_committed(self._stored, index):
-                changed[file] = "does not name all files of the batch"
-        elif data is None or (self._stored.format < 3 and read_attributes(data) == {}):
+        elif data is None:
             self.missing.append((self._stored.part, index))
         else:
             changed[file] = "other content"

@@ -3,12 +3,12 @@
 from collections.abc import Iterator, Mapping
 
 from pbdist.store.columns import FileDigest
-from pbdist.store.documents import digest_of, group_document, read_attributes, seal
+from pbdist.store.documents import digest_of, group_document, seal
 from pbdist.store.heads import RECORD_SEAL, read_or_none, sealed_record
 from pbdist.store.irregular import OversizeError
-from pbdist.store.layout import batch_group, cell_group, chunk_file
+from pbdist.store.layout import batch_group, chunk_file
 from pbdist.store.open import PartHead, StoredStudy
-from pbdist.store.place import PARTIAL, Place
+from pbdist.store.place import Place
 from pbdist.store.provenance import provenance
 from pbdist.types import JsonValue
 
@@ -47,19 +47,14 @@ def record_document(head: PartHead, index: int, files: Mapping[str, FileDigest],
     """
     cells = head.cells_of(index)
     record = {"cells": [cells.start, cells.stop], "files": files, "provenance": provenance()}
-    if head.format > 2:
-        record["study_digest"] = head.digest
-        if failed:
-            record["failed"] = {str(cell): cause for cell, cause in failed.items()}
-        record = seal(record, RECORD_SEAL)
-    return group_document({"commit": record})
+    record["study_digest"] = head.digest
+    if failed:
+        record["failed"] = {str(cell): cause for cell, cause in failed.items()}
+    return group_document({"commit": seal(record, RECORD_SEAL)})
 
 
 def record_of(head: PartHead, index: int, data: bytes | None) -> dict[str, JsonValue] | None:
     """Return the commit record in the content of its file, None where it is none of that batch."""
-    if head.format < 3:
-        listed = (read_attributes(data, exact=False) or {}).get("commit")
-        return listed if isinstance(listed, dict) else None
     record, cells = sealed_record(data), head.cells_of(index)
     if record is not None and (record["cells"], record["study_digest"]) != ([cells.start, cells.stop], head.digest):
         return None
@@ -100,9 +95,7 @@ def is_committed(stored: StoredStudy | PartHead, index: int) -> bool:
     """
     head = _head(stored)
     record = commit_record(head, index)
-    if record is None or next(changed_files(head, index, record), None) is not None:
-        return False
-    return head.format > 2 or set(record["files"]) >= set(_listing_files(head, index))
+    return record is not None and next(changed_files(head, index, record), None) is None
 
 
 def changed_files(head: PartHead, index: int, record: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
@@ -148,14 +141,6 @@ def checked_content(place: Place, name: str, entry: JsonValue, most: int | None 
     if len(data) != entry["bytes"]:
         return f"{len(data)} bytes instead of {entry['bytes']}"
     return data if digest_of(data) == entry["sha256"] else "other content"
-
-
-def _listing_files(head: PartHead, index: int) -> Iterator[str]:
-    """Yield the files of a batch in a store of format 1 or 2, as far as they are there."""
-    for cell in head.cells_of(index) if head.settings.keep_states else ():
-        for name, _ in head.place.names(cell_group(cell)):
-            if not name.endswith(PARTIAL):
-                yield name
 
 
 def _head(stored: StoredStudy | PartHead) -> PartHead:

@@ -74,19 +74,10 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | Non
     ------
     InvalidInputError
         Another process has taken over meanwhile.
-    StoreMismatchError
-        The store is of format 1 or 2, which has no parts.
     OSError
         The new parts cannot be written.
     """
     first, place = parts[0], parts[0].place
-    if first.format < 3 and not plans:
-        return tuple(parts)
-    if first.format < 3:
-        raise StoreMismatchError(
-            f"{first.where}: expected a store of format 3 or later to extend, got format {first.format}: run the"
-            " larger study into a new store"
-        )
     listed = {stored.part: stored.study.digest for stored in parts[1:]}
     for added, plan in enumerate(plans):
         # The number of a part that was removed may be taken again.

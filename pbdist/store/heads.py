@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from pbdist.store.documents import read_attributes, unsealed
 from pbdist.store.irregular import MOST_DOCUMENT, OversizeError
-from pbdist.store.layout import COMMITS, EXTENSIONS, LISTING_FORMATS, SEALED_FORMATS
+from pbdist.store.layout import COMMITS, EXTENSIONS, STORE_FORMATS
 from pbdist.store.place import Place
 from pbdist.types import JsonValue
 
@@ -126,7 +126,7 @@ def traces_of(place: Place) -> set[str]:
     Of sound commit records, and of what can be read of the heads, which is not to be relied on.
     """
     root = read_attributes(read_or_none(place, "zarr.json"), exact=False)
-    if root is not None and root.get("pbdist_format") in LISTING_FORMATS:
+    if root is not None and _is_older(root.get("pbdist_format")):
         return set()
     heads = (root, (read_attributes(read_or_none(place, f"{COMMITS}/zarr.json"), exact=False) or {}).get(COPY))
     plain = [head for head in heads if isinstance(head, dict) and _is_new(head.get("pbdist_format"))]
@@ -146,7 +146,11 @@ def _of_part(attributes: JsonValue, part: str) -> dict[str, JsonValue] | None:
 
 
 def _is_new(version: JsonValue) -> bool:
-    return type(version) is int and version in SEALED_FORMATS
+    return type(version) is int and version in STORE_FORMATS
+
+
+def _is_older(version: JsonValue) -> bool:
+    return type(version) is int and version < STORE_FORMATS[0]
 
 
 def _is_whole(place: Place, part: str) -> bool:

@@ -17,9 +17,7 @@ __all__ = [
     "COMPUTED",
     "EXTENSIONS",
     "GRIDS",
-    "LISTING_FORMATS",
     "REFINEMENTS",
-    "SEALED_FORMATS",
     "STATES",
     "STORE_FORMATS",
     "TEXT_COLUMNS",
@@ -29,18 +27,13 @@ __all__ = [
     "cell_columns",
     "cell_group",
     "chunk_file",
-    "listing_format",
     "part_name",
     "result_names",
 ]
 
-#: The versions of the store's layout whose root lists the cells: the first one holds privacy buckets, the second the
-#: tight method.
-LISTING_FORMATS = (1, 2)
-#: Those of which every file has a checksum: the first of them does not store where the tolerance is met.
-SEALED_FORMATS = (3, 4)
-#: All of them; a store of another version is refused, and new stores are of the last one.
-STORE_FORMATS = (*LISTING_FORMATS, *SEALED_FORMATS)
+#: The versions of the store's layout: the first of them does not store where the tolerance is met. A store of another
+#: version is refused, and new stores are of the last one.
+STORE_FORMATS = (3, 4)
 
 CELL = "cell"
 COMMITS = "commits"
@@ -123,14 +116,9 @@ _NOISE_OF_KIND = {
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 
 
-def listing_format(method: str) -> int:
-    """Return the format of the stores of a method whose root lists the cells."""
-    return 1 if method == "buckets" else 2
-
-
 def result_names(settings: StudySpec, version: int) -> tuple[str, ...]:
     """Return the arrays of results of a part: none tells where a tolerance is met if none is aimed at."""
-    told = version > SEALED_FORMATS[0] and settings.sought is not None
+    told = version > STORE_FORMATS[0] and settings.sought is not None
     return (*BOUNDS, *([WITHIN] if told else []), *COMPUTED)
 
 

@@ -13,11 +13,8 @@ from pbdist.store.heads import extensions_of, head_of, read_or_none, traces_of
 from pbdist.store.irregular import MOST_DOCUMENT
 from pbdist.store.layout import (
     COMPUTED,
-    LISTING_FORMATS,
-    SEALED_FORMATS,
     STORE_FORMATS,
     WITHIN,
-    listing_format,
     result_names,
 )
 from pbdist.store.place import LocalPlace, Place, place_at
@@ -97,7 +94,7 @@ class StoredStudy:
     place
         Where the part lies.
     study
-        The study, without its description and targets. From format 3 on its cells are read when they are asked for.
+        The study, without its description and targets. Its cells are read when they are asked for.
     cells_per_batch
         The length of a chunk along the cells.
     part
@@ -140,7 +137,7 @@ class StoredStudy:
 
     @property
     def files(self) -> Mapping[str, FileDigest]:
-        """Size and SHA-256 of every file that no result is in, root and commit records apart; empty before format 3."""
+        """Size and SHA-256 of every file that no result is in, root and commit records apart."""
         files: Mapping[str, FileDigest] = self.root.get("files", {})
         return files
 
@@ -150,7 +147,6 @@ class StoredStudy:
             return int(self.files[name]["bytes"])
         array = name.split("/", maxsplit=1)[0]
         is_chunk = name.startswith(f"{array}/c/") and array in self.head.results
-        # Of format 1 and 2 the root lists the cells, and no column of them is larger.
         return self.head.chunk_bytes(array) if is_chunk else MOST_DOCUMENT
 
     @cached_property
@@ -189,8 +185,6 @@ def open_parts(where: str | Path | Place) -> tuple[StoredStudy, ...]:
     """
     place = place_at(where)
     first = open_part(place, "")
-    if first.format < 3:
-        return (first,)
     return (first, *(open_part(place.inner(part), part) for part in extensions_of(place)))
 
 
@@ -224,9 +218,9 @@ def open_part(place: Place, part: str) -> StoredStudy:
                 f"{place.url}: expected root attributes, or the copy of them in commits, got both damaged:"
                 " run the study again"
             )
-        return _open_listing(place)
+        raise _other_format(place, _plain_root(place)["pbdist_format"])
     version = root["pbdist_format"]
-    if type(version) is not int or version not in SEALED_FORMATS:
+    if type(version) is not int or version not in STORE_FORMATS:
         raise _other_format(place, version)
     try:
         head = root["study"]
@@ -235,28 +229,6 @@ def open_part(place: Place, part: str) -> StoredStudy:
         return StoredStudy(place, study, int(root["cells_per_batch"]), part, version, root)
     except (KeyError, TypeError, ValueError, PbdistError) as error:
         raise _damaged(place, error) from error
-
-
-def _open_listing(place: Place) -> StoredStudy:
-    """Open a store of format 1 or 2, whose root lists the cells."""
-    attributes = _plain_root(place)
-    version = attributes["pbdist_format"]
-    if type(version) is not int or version not in LISTING_FORMATS:
-        raise _other_format(place, version)
-    try:
-        study = StudySpec.from_canonical(attributes["study"], name=attributes["title"])
-        cells_per_batch = int(attributes["cells_per_batch"])
-    except (KeyError, TypeError, ValueError, PbdistError) as error:
-        raise _damaged(place, error) from error
-    digest = attributes.get("study_digest")
-    if study.listed_digest != digest or cells_per_batch < 1:
-        raise StoreDamagedError(f"{place.url}: expected a study of digest {digest!r}, got {study.listed_digest!r}")
-    if version != listing_format(study.method):
-        raise StoreDamagedError(
-            f"{place.url}: expected format {listing_format(study.method)} of a store of method {study.method} that"
-            f" lists its cells, got format {version}"
-        )
-    return StoredStudy(place, study, cells_per_batch, "", version, attributes)
 
 
 def _plain_root(place: Place) -> dict[str, JsonValue]:

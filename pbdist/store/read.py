@@ -1,35 +1,21 @@
 """Read stored bounds, and whether all that is no result is still what the study says."""
 
-import json
 from typing import Any
 
 import numpy as np
 import zarr
 
 from pbdist.errors import StoreDamagedError, StoreUnreachableError
-from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.commit import changed_file
 from pbdist.store.heads import read_or_none
 from pbdist.store.irregular import IrregularError
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.store.open import StoredStudy
-from pbdist.store.skeleton import ROOT_FILE, root_files
+from pbdist.store.skeleton import root_files
 from pbdist.study.promise import within_tolerance
-from pbdist.types import BoolArray, FloatArray, JsonValue
+from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["changed_skeleton", "check_skeleton", "read_cell", "read_values", "read_within"]
-
-#: What of an array's metadata decides how its bytes become numbers.
-_DECISIVE = (
-    "node_type",
-    "shape",
-    "data_type",
-    "chunk_grid",
-    "chunk_key_encoding",
-    "fill_value",
-    "codecs",
-    "dimension_names",
-)
 
 
 def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
@@ -105,11 +91,8 @@ def check_skeleton(stored: StoredStudy) -> None:
 def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
     """Return the files without results that are missing or changed, and what is wrong with each.
 
-    From format 3 on by their checksums, the second copy of the root included. Before, those whose content would be
-    read as something else: the metadata and the coordinates of the arrays.
+    By their checksums; the second copy of the root is one of them.
     """
-    if stored.format < 3:
-        return {f"{name}/zarr.json": "other content" for name in _changed_listing(stored)}
     changed = {}
     for name, data in root_files(stored.root).items():
         found = read_or_none(stored.place, name, len(data))
@@ -120,38 +103,3 @@ def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
         if problem is not None:
             changed[name] = problem
     return changed
-
-
-def _changed_listing(stored: StoredStudy) -> list[str]:
-    """Return the arrays of a store of format 1 or 2 whose metadata or coordinates would be read as something else."""
-    fresh = array_files(stored.study, stored.cells_per_batch, stored.format)
-    fresh_store, store = FilesStore(fresh).store, stored.place.zarr_store(stored.most_bytes)
-    names = sorted({name.split("/", maxsplit=1)[0] for name in fresh} - {ROOT_FILE})
-    changed = []
-    for name in names:
-        file = f"{name}/zarr.json"
-        if _decisive(fresh[file]) != _decisive(read_or_none(stored.place, file)):
-            changed.append(name)
-        elif name not in {*BOUNDS, *COMPUTED}:
-            expected = np.asarray(zarr.open_array(fresh_store, path=name, mode="r")[...])
-            if not _equal(store, name, expected):
-                changed.append(name)
-    return changed
-
-
-def _decisive(data: bytes | None) -> list[JsonValue]:
-    try:
-        document = json.loads(data or b"")
-        return [document.get(key) for key in _DECISIVE]
-    except (ValueError, AttributeError):
-        return []
-
-
-def _equal(store: Any, name: str, expected: Any) -> bool:
-    try:
-        found = np.asarray(zarr.open_array(store, path=name, mode="r")[...])
-    except StoreUnreachableError:
-        raise
-    except (OSError, ValueError, RuntimeError, KeyError):
-        return False
-    return np.array_equal(found, expected, equal_nan=expected.dtype.kind == "f")

@@ -19,7 +19,7 @@ from pbdist.store.heads import (
     sealed_records,
     traces_of,
 )
-from pbdist.store.layout import SEALED_FORMATS, WITHIN, chunk_file, result_names
+from pbdist.store.layout import STORE_FORMATS, WITHIN, chunk_file, result_names
 from pbdist.store.open import PartHead, open_part
 from pbdist.store.place import Place
 from pbdist.store.search import cells_of_parts, points_missing
@@ -127,7 +127,7 @@ def _format(place: Place, study: StudySpec) -> int:
         if record is None
         else chunk_file(WITHIN, record[0]) in record[1]["files"]
     )
-    return SEALED_FORMATS[0] if study.sought is not None and not named else SEALED_FORMATS[-1]
+    return STORE_FORMATS[0] if study.sought is not None and not named else STORE_FORMATS[-1]
 
 
 def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
@@ -138,7 +138,7 @@ def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
         if record["study_digest"] == study.digest and (index or stop < count):
             return (start // index if index else stop), True
     lengths: Counter[int] = Counter()
-    for name in result_names(study, SEALED_FORMATS[0]):
+    for name in result_names(study, STORE_FORMATS[0]):
         try:
             metadata = json.loads(read_or_none(place, f"{name}/zarr.json") or b"")
             lengths[int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])] += 1

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, PbdistError, StoreMismatchError
+from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.store.documents import group_document, read_attributes, seal, unsealed
 from pbdist.store.heads import ATTRIBUTES_SEAL, read_or_none
-from pbdist.store.layout import BOUNDS, REFINEMENTS, SEALED_FORMATS, WITHIN
+from pbdist.store.layout import BOUNDS, REFINEMENTS, STORE_FORMATS, WITHIN
 from pbdist.store.lock import Held
 from pbdist.store.open import StoredStudy
 from pbdist.store.provenance import provenance
@@ -96,18 +96,11 @@ def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> N
 
     Raises
     ------
-    StoreMismatchError
-        The store is of format 1 or 2, which has no refinements.
     InvalidInputError
         Another process has taken the store over meanwhile.
     OSError
         It cannot be written.
     """
-    if stored.format < 3:
-        raise StoreMismatchError(
-            f"{stored.where}: expected a store of format 3 or later to add points to, got format {stored.format}: run"
-            " the study into a new store"
-        )
     if refinement.values.shape[2:] != (len(refinement.compositions), len(refinement.epsilon)):
         raise InvalidInputError(f"refinement: expected values at each point, got shape {refinement.values.shape}")
     if not held.confirmed():
@@ -130,7 +123,7 @@ def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
         if _content(stored, number, data) is None:
             damaged[_file(number)] = "missing" if data is None else "other content"
     known = set(map(_file, documents))
-    if documents or (stored.format > 2 and read_or_none(stored.place, _LIST_FILE) is not None):
+    if documents or read_or_none(stored.place, _LIST_FILE) is not None:
         known.add(_LIST_FILE)
         if _listed(stored) is None:
             damaged[_LIST_FILE] = "missing or other content"
@@ -142,8 +135,6 @@ def restore_refinements(stored: StoredStudy) -> None:
 
     For the one driver of a store. What was lost is computed again when it is asked for.
     """
-    if stored.format < 3:
-        return
     documents = _documents(stored)
     for number, data in documents.items():
         if _content(stored, number, data) is None:
@@ -171,8 +162,6 @@ def _documents(stored: StoredStudy, after: int = 0) -> dict[int, bytes | None]:
 
 def _last(stored: StoredStudy) -> int:
     """Return how many refinements there are, or should be."""
-    if stored.format < 3:
-        return 0
     matches = (_FILE.fullmatch(name) for name, _ in stored.place.names(REFINEMENTS))
     found = {int(match.group(1)) for match in matches if match}
     listed = _listed(stored)
@@ -215,7 +204,7 @@ def _document(stored: StoredStudy, number: int, refinement: Refinement | None) -
             name: [value.hex() for value in values.ravel().tolist()]
             for name, values in zip(BOUNDS, refinement.values, strict=True)
         }
-        if refinement.within is not None and stored.format > SEALED_FORMATS[0]:
+        if refinement.within is not None and stored.format > STORE_FORMATS[0]:
             content[WITHIN] = refinement.within.ravel().tolist()
     return group_document({_KEY: seal(content, ATTRIBUTES_SEAL)})
 

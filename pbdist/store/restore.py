@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
-from pbdist.store.documents import digest_of, read_attributes
+from pbdist.store.documents import digest_of
 from pbdist.store.folder import Folder
 from pbdist.store.heads import listed_parts, read_or_none
 from pbdist.store.layout import EXTENSIONS
@@ -17,7 +17,7 @@ from pbdist.store.read import changed_skeleton
 from pbdist.store.recover import drop
 from pbdist.store.refinements import restore_refinements
 from pbdist.store.search import cells_of_parts, computed_anew
-from pbdist.store.skeleton import listing_skeleton, new_skeleton, root_files, write_extensions
+from pbdist.store.skeleton import new_skeleton, root_files, write_extensions
 from pbdist.study import Plan, StudySpec
 
 __all__ = ["remove_strays", "restore_parts", "restore_skeleton", "unfinished_folders"]
@@ -92,7 +92,7 @@ def restore_skeleton(stored: StoredStudy, plan: Plan) -> None:
     OSError
         The files cannot be written.
     """
-    if changed_skeleton(stored) or stored.format < 3:
+    if changed_skeleton(stored):
         _restore(stored, plan.study)
 
 
@@ -118,9 +118,6 @@ def unfinished_folders(place: Place) -> Iterator[Path]:
 
 
 def _restore(stored: StoredStudy, study: StudySpec) -> None:
-    if stored.format < 3:
-        _restore_listing(stored, study)
-        return
     new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part, stored.format)
     root = stored.root
     if any(digest_of(fresh[name]) != root["files"].get(name, {}).get("sha256") for name in fresh):
@@ -128,14 +125,4 @@ def _restore(stored: StoredStudy, study: StudySpec) -> None:
         root = {**root, "files": new_root["files"]}
     for name, data in {**fresh, **root_files(root)}.items():
         if read_or_none(stored.place, name, len(data)) != data:
-            stored.place.write(name, data)
-
-
-def _restore_listing(stored: StoredStudy, study: StudySpec) -> None:
-    """As `_restore` in a store of format 1 or 2: its root was checked when it was opened."""
-    for name, data in listing_skeleton(study, stored.cells_per_batch).items():
-        found = read_or_none(stored.place, name)
-        # The text of a group's metadata varies with the version of zarr; a commit record is checked against its files.
-        is_group = read_attributes(data) == {} and read_attributes(found, exact=False) is not None
-        if found != data and not is_group:
             stored.place.write(name, data)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pbdist.store.arrays import array_files
 from pbdist.store.documents import digest_of, group_document, seal
 from pbdist.store.heads import ATTRIBUTES_SEAL, COPY
-from pbdist.store.layout import COMMITS, EXTENSIONS, STATES, STORE_FORMATS, batch_group, listing_format
+from pbdist.store.layout import COMMITS, EXTENSIONS, STATES, STORE_FORMATS
 from pbdist.store.place import Place
 from pbdist.store.provenance import provenance
 from pbdist.study import StudySpec
@@ -14,7 +14,6 @@ from pbdist.types import JsonValue
 __all__ = [
     "COPY_FILE",
     "ROOT_FILE",
-    "listing_skeleton",
     "new_skeleton",
     "root_files",
     "write_extensions",
@@ -68,12 +67,3 @@ def write_extensions(place: Place, parts: Mapping[str, str], left: int = 0) -> N
     """Write the list of the parts that extend a store: their paths, the digests of their studies, how many are left."""
     content = {"parts": dict(parts), "left": left}
     place.write(f"{EXTENSIONS}/zarr.json", group_document(seal(content, ATTRIBUTES_SEAL)))
-
-
-def listing_skeleton(study: StudySpec, cells_per_batch: int) -> dict[str, bytes]:
-    """Return the files of a store of format 1 or 2, its root apart; its commit records are there from the start."""
-    files = array_files(study, cells_per_batch, listing_format(study.method))
-    empty = group_document({})
-    groups = [COMMITS, *([STATES] if study.keep_states else [])]
-    groups += [batch_group(index) for index in range(-(-len(study.cells) // cells_per_batch))]
-    return {**files, **{f"{group}/zarr.json": empty for group in groups}}

@@ -113,7 +113,6 @@ class BatchWriter:
             if np.isnan(getattr(table, name)).any():
                 raise BatchError(f"{self._cells[position].describe()}: expected numbers in {name}, got nan")
         if self._head.settings.keep_states:
-            self._remove_old_states(self._start + position)
             for name, data in state_files(self._start + position, table):
                 self._write(name, data)
         for name in BOUNDS:
@@ -143,14 +142,12 @@ class BatchWriter:
         Raises
         ------
         BatchError
-            A cell is missing; or one has failed, and the store is of a format that has no place for that.
+            A cell is missing.
         OSError
             They cannot be written.
         """
         if self._next != len(self._cells):
             raise BatchError(f"expected {len(self._cells)} cells, got {self._next}")
-        if self._failed and self._head.format < 3:
-            raise BatchError("; ".join(dict.fromkeys(self._failed.values())))
         head = self._head
         values: dict[str, Any] = {name: np.stack(column) for name, column in self._columns.items()}
         for name, data in encode_chunk(head.settings, head.cells, head.cells_per_batch, self._index, values):
@@ -168,16 +165,10 @@ class BatchWriter:
         self._files[name] = {"bytes": len(data), "sha256": digest_of(data)}
         self._written += len(data)
 
-    def _remove_old_states(self, cell: int) -> None:
-        """Remove what another attempt has left, in the formats in which every file there must be in the record."""
-        if self._head.format < 3:
-            for name, _ in list(self._head.place.names(cell_group(cell))):
-                self._head.place.remove(name)
-
     def _sound_record(self) -> Mapping[str, JsonValue] | None:
         """Return the record of an earlier attempt in which cells failed, if what it names is unchanged."""
         head, index = self._head, self._index
-        record = commit_record(head, index) if head.format > 2 else None
+        record = commit_record(head, index)
         if not failures_of(record) or record is None or any(changed_files(head, index, record)):
             return None
         return record

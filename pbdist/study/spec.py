@@ -10,17 +10,13 @@ from functools import cached_property
 from typing import Self
 
 from pbdist.arguments import DEFAULT_FLOOR
-from pbdist.mechanisms import pair_from_canonical
 from pbdist.mechanisms.pair import Pair
 from pbdist.types import JsonValue
 
-__all__ = ["CANONICAL_FORMATS", "STUDY_FORMAT", "Cell", "KnownCells", "StudySpec", "Target", "exponential"]
+__all__ = ["STUDY_FORMAT", "Cell", "KnownCells", "StudySpec", "Target", "exponential"]
 
 #: The version of the study file's format.
 STUDY_FORMAT = 1
-#: The versions of the canonical form that lists the cells. The first one knows no method but privacy buckets, and says
-#: nothing of it.
-CANONICAL_FORMATS = (1, 2)
 #: The versions of the canonical form that has the number and the SHA-256 of the cells in their place. The first of them
 #: knows no floor but the default, and no direction but each, and says nothing of them.
 _HEAD_FORMATS = (3, 4)
@@ -126,20 +122,6 @@ class StudySpec:
     description: str | None = None
     targets: tuple[Target, ...] = ()
 
-    def canonical(self) -> dict[str, JsonValue]:
-        """Return everything that decides the result, as JSON takes it; floats of the grids in hexadecimal.
-
-        In the oldest format that can say it, so that a study of privacy buckets keeps the digest it always had.
-        """
-        return {
-            **({"format": 1} if self.method == "buckets" else {"format": 2, **self._precision()}),
-            "buckets": self.buckets,
-            "compositions": list(self.compositions),
-            "epsilon": [value.hex() for value in self.epsilon],
-            "keep_states": self.keep_states,
-            "cells": [cell.canonical() for cell in self.cells],
-        }
-
     def head(self) -> dict[str, JsonValue]:
         """Return everything that decides the result, as JSON takes it, of the cells their number and SHA-256 alone.
 
@@ -186,11 +168,6 @@ class StudySpec:
         """SHA-256 of the head: equal for two studies if and only if they compute the same."""
         return hashlib.sha256(_ENCODER.encode(self.head()).encode()).hexdigest()
 
-    @cached_property
-    def listed_digest(self) -> str:
-        """SHA-256 of the canonical form that lists the cells, which stores of formats 1 and 2 are known by."""
-        return hashlib.sha256(_ENCODER.encode(self.canonical()).encode()).hexdigest()
-
     @classmethod
     def from_head(cls, head: Mapping[str, JsonValue], cells: Sequence[Cell], *, name: str) -> Self:
         """Return the study of a head and its cells, without description and targets.
@@ -214,39 +191,6 @@ class StudySpec:
             keep_states=head["keep_states"],
             floor=DEFAULT_FLOOR if old else float.fromhex(head["floor"]),
             direction="each" if old else head["direction"],
-        )
-
-    @classmethod
-    def from_canonical(cls, form: Mapping[str, JsonValue], *, name: str) -> Self:
-        """Return the study of a canonical form, without description and targets.
-
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            `form` is not a canonical form of one of `CANONICAL_FORMATS`.
-        """
-        if form["format"] not in CANONICAL_FORMATS:
-            known = " or ".join(map(str, CANONICAL_FORMATS))
-            raise ValueError(f"expected study format {known}, got {form['format']!r}")
-        tight = form["format"] > 1
-        tolerance = form["tolerance"] if tight else None
-        cells = tuple(
-            Cell(
-                label=cell["label"],
-                pair=pair_from_canonical(cell["pair"]),
-                factor=None if cell["factor"] is None else float.fromhex(cell["factor"]),
-            )
-            for cell in form["cells"]
-        )
-        return cls(
-            name=name,
-            cells=cells,
-            method=form["method"] if tight else "buckets",
-            tolerance=None if tolerance is None else float.fromhex(tolerance),
-            buckets=form["buckets"],
-            compositions=tuple(form["compositions"]),
-            epsilon=tuple(float.fromhex(value) for value in form["epsilon"]),
-            keep_states=form["keep_states"],
         )
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import pbdist
 from pbdist.cli import main
-from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError
+from pbdist.errors import InvalidInputError, OffGridError, PrecisionError
 from pbdist.query import open_study, refine
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import check_store, hold, open_parts, read_refinements
@@ -24,7 +24,6 @@ from pbdist.study import load_study
 from pbdist.table import bounds_table
 from pbdist.verify.store import Verdict, verify_store
 from tests.store.s3_server import s3_server
-from tests.store.test_store import FORMAT_1
 from tests.studies import TIGHT, TINY, files_of, write_study
 
 #: Adds points one by one until it is killed, or as many as it is told.
@@ -248,20 +247,6 @@ def test_a_store_that_is_written_to_is_waited_for(store: Path, monkeypatch: pyte
     with hold(store), pytest.raises(InvalidInputError, match="expected a store at rest, got one that is written to"):
         study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
     study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
-
-
-def test_stores_of_old_formats_are_not_added_to(tmp_path: Path) -> None:
-    path = Path(shutil.copytree(FORMAT_1 / "old.zarr", tmp_path / "s.zarr"))
-    before, study = files_of(path), open_study(path)
-    cell = study.spec.cells[0]
-    most = study.spec.compositions[-1]
-    assert study.delta(cell.pair, compositions=most, epsilon=study.spec.epsilon[-1] / 3).upper > 0
-    with pytest.raises(
-        StoreMismatchError, match="expected a store of format 3 or later to add points to, got format 1"
-    ):
-        study.delta(cell.pair, compositions=most + 1, epsilon=0.0, refine=True)
-    assert files_of(path) == before
-    assert check_store(path).healthy
 
 
 @pytest.mark.cluster

@@ -17,7 +17,7 @@ from pbdist.sizing.api import size
 from pbdist.store import check_store
 from pbdist.study import load_study
 from tests.sizing.test_api import check_certificate, gaussian_delta
-from tests.store.test_store import FORMAT_1
+from tests.store.test_within import FORMAT_3
 from tests.strategies import examples
 from tests.studies import files_of, write_study
 
@@ -106,7 +106,7 @@ def test_family_that_the_store_does_not_have(store: Path) -> None:
 
 
 def test_store_of_an_old_format_is_asked_and_left_as_it_is(tmp_path: Path) -> None:
-    store = Path(shutil.copytree(FORMAT_1 / "old.zarr", tmp_path / "old.zarr"))
+    store = Path(shutil.copytree(FORMAT_3 / "old.zarr", tmp_path / "old.zarr"))
     before = files_of(store)
     sized = size(Laplace, compositions=3, epsilon=0.3, delta=1e-2, store=store)
     check_certificate(sized)

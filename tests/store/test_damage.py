@@ -12,7 +12,8 @@ from pbdist.store import check_store, create_or_open, extend, is_committed, open
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.study.extension import missing_parts, union_of
 from tests.store.memory_place import MemoryPlace
-from tests.store.test_store import FORMAT_1, write_batch
+from tests.store.test_store import write_batch
+from tests.store.test_within import FORMAT_3
 from tests.studies import write_study
 
 SMALL = """\
@@ -163,8 +164,8 @@ def test_a_damaged_result_is_named_and_its_batch_not_committed(whole: tuple[dict
     assert not is_committed(open_store(place), 0)
 
 
-def test_damage_to_a_store_of_format_1_is_found(tmp_path: Path) -> None:
-    path = Path(shutil.copytree(FORMAT_1 / "old.zarr", tmp_path / "s.zarr"))
+def test_damage_to_a_store_of_format_3_is_found(tmp_path: Path) -> None:
+    path = Path(shutil.copytree(FORMAT_3 / "old.zarr", tmp_path / "s.zarr"))
     check = check_store(path)
     assert check.healthy
     assert check.strays == ()

@@ -28,7 +28,7 @@ from pbdist.study.extension import missing_parts
 from pbdist.table import BoundsTable, bounds_table
 from tests.store.memory_place import MemoryPlace
 from tests.store.test_damage import LARGER, SMALL
-from tests.store.test_store import FORMAT_1, write_batch
+from tests.store.test_store import write_batch
 from tests.studies import files_of, write_study
 
 
@@ -102,12 +102,6 @@ def test_an_interrupted_extension_is_taken_up(small: StudySpec, tmp_path: Path) 
         left = missing_parts([part.study for part in parts], wanted)
         extend(parts, [plan_study(part, 2) for part in left])
         assert place.files == whole.files
-
-
-def test_a_store_of_format_1_is_not_extended(small: StudySpec) -> None:
-    parts = open_parts(FORMAT_1 / "old.zarr")
-    with pytest.raises(StoreMismatchError, match="expected a store of format 3 or later to extend, got format 1"):
-        extend(parts, [plan_study(small)])
 
 
 def test_a_failed_cell_is_recorded_and_only_it_is_computed_again(small: StudySpec, tmp_path: Path) -> None:

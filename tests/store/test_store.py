@@ -1,7 +1,6 @@
 """Creating, refusing, committing: without a run."""
 
 import json
-import shutil
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
@@ -10,17 +9,13 @@ import pytest
 import xarray as xr
 import zarr
 
-from pbdist.buckets import BucketState
 from pbdist.errors import (
     BatchError,
     NotAStoreError,
     PbdistError,
-    StoreDamagedError,
     StoreFormatError,
     StoreMismatchError,
 )
-from pbdist.query import open_study
-from pbdist.run import SerialExecutor, run_study
 from pbdist.store import (
     BatchWriter,
     StoredStudy,
@@ -36,8 +31,6 @@ from pbdist.study import Batch, Plan, load_study, plan_study
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.studies import TIGHT, TINY, files_of, write_study
-
-FORMAT_1 = Path(__file__).parent / "format-1"
 
 
 def plan_of(tmp_path: Path, text: str = TINY, cells_per_batch: int | None = None) -> Plan:
@@ -162,69 +155,20 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
     assert files_of(path) == before
     assert create_or_open(path, replace(plan, cells_per_batch=4)).cells_per_batch == plan.cells_per_batch
     assert files_of(path) == before
-    old = tmp_path / "old.zarr"
-    for attributes, error in (
-        ({"pbdist_format": 5}, StoreFormatError),
-        ({"pbdist_format": True}, StoreFormatError),
-        ({"pbdist_format": 2}, StoreDamagedError),
-        ({"pbdist_format": 1, "study_digest": "0" * 64}, StoreDamagedError),
-        ({"study": {"format": 1}}, StoreDamagedError),
-        ({"study": {"format": 9}}, StoreDamagedError),
-        ({"study": None}, StoreDamagedError),
-    ):
-        shutil.rmtree(old, ignore_errors=True)
-        path = Path(shutil.copytree(FORMAT_1 / "old.zarr", old))
-        change_root(path, **attributes)
-        changed = files_of(path)
-        with pytest.raises(error) as caught:
-            create_or_open(path, plan)
-        assert "\n" not in str(caught.value)
-        assert files_of(path) == changed
 
 
-@pytest.mark.parametrize(
-    ("number", "method", "maximum", "state"),
-    [
-        (1, "buckets", (0.14658110164616603, 0.1743820287295935), BucketState),
-        (2, "tight", (0.1469412183719437, 0.14712788137079547), None),
-    ],
-)
-def test_a_store_of_an_older_format_opens_is_queried_and_goes_on(
-    tmp_path: Path, number: int, method: str, maximum: tuple[float, float], state: type | None
-) -> None:
-    """The fixtures were written by ``pbdist run`` of their study.yaml, when that format was the newest.
-
-    But for ``direction: each``, which was no key then, and what was computed.
-    """
-    old = Path(__file__).parent / f"format-{number}"
-    plan = plan_study(load_study(old / "study.yaml"))
-    path = tmp_path / "s.zarr"
-    shutil.copytree(old / "old.zarr", path)
+@pytest.mark.parametrize("number", [1, 2, 5, True, None, "4"])
+def test_a_store_of_another_format_is_refused_and_left_as_it_is(tmp_path: Path, number: object) -> None:
+    """Formats 1 and 2 were never released."""
+    path = tmp_path / "other.zarr"
+    path.mkdir()
+    attributes = {"pbdist_format": number, "study_digest": "0" * 64}
+    (path / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}))
     before = files_of(path)
-    stored = open_store(path)
-    assert (stored.format, stored.study.method, stored.head.digest) == (number, method, plan.study.listed_digest)
-    assert all(is_committed(stored, index) for index in range(stored.batches))
-    bounds = open_study(path).lookup("Laplace", scale=2, compositions=3, epsilon=0.5)
-    assert bounds.maximum == maximum
-    if state is not None:
-        assert isinstance(read_state(stored, 0, Direction.A_TO_B, 3), state)
-    else:
-        # The tight method kept other states then.
-        with pytest.raises(StoreFormatError, match="tilted masses"):
-            read_state(stored, 0, Direction.A_TO_B, 3)
-    # The study of today has the digest of then, and nothing is left to compute.
-    run_study(plan.study, path, SerialExecutor(), lambda _: None)
+    for ask in (open_store, check_store, lambda where: create_or_open(where, plan_of(tmp_path))):
+        with pytest.raises(StoreFormatError, match="expected a store of format 3 or 4, got format"):
+            ask(path)
     assert files_of(path) == before
-    # What is missing is computed, and written as it would have been then.
-    (path / "delta_lower/c/0/0/0/0").unlink()
-    (path / "scale/zarr.json").write_text("{}")
-    run_study(plan.study, path, SerialExecutor(), lambda _: None)
-    found, expected = (
-        {name for name in names if state is not None or not name.startswith("states/cell")}
-        for names in (files_of(path), before)
-    )
-    assert found == expected
-    assert (check_store(path).healthy, open_store(path).format) == (True, number)
 
 
 def test_a_path_that_cannot_be_created(tmp_path: Path) -> None:

@@ -1,3 +1,5 @@
+import hashlib
+import json
 import math
 from pathlib import Path
 
@@ -127,22 +129,25 @@ def test_methods_and_their_precision(tmp_path: Path) -> None:
 
 def test_the_digest_of_a_bucket_study_is_what_it_always_was(tmp_path: Path) -> None:
     spec = study(tmp_path, M, f"{TAIL}method: buckets\nbuckets: 400\n")
-    assert spec.canonical() == {
-        "format": 1,
+    # Of one line for each cell: its canonical form as JSON with sorted keys.
+    cell = {"label": "Laplace", "pair": Laplace(2.0).canonical(), "factor": None}
+    text = json.dumps(cell, sort_keys=True, separators=(",", ":")) + "\n"
+    old = {
+        "format": 3,
+        "method": "buckets",
+        "tolerance": None,
         "buckets": 400,
         "compositions": [1, 2],
         "epsilon": ["0x0.0p+0", "0x1.0000000000000p-1"],
         "keep_states": False,
-        "cells": [{"label": "Laplace", "pair": Laplace(2.0).canonical(), "factor": None}],
+        "cells": 1,
+        "cells_sha256": hashlib.sha256(text.encode()).hexdigest(),
     }
-    tight = study(tmp_path, M, TAIL).canonical()
-    assert tight == {
-        **spec.canonical(),
-        "format": 2,
-        "method": "tight",
-        "tolerance": "0x1.0624dd2f1a9fcp-10",
-        "buckets": None,
-    }
+    assert spec.head() == old
+    tight = {**old, "method": "tight", "tolerance": "0x1.0624dd2f1a9fcp-10", "buckets": None}
+    assert study(tmp_path, M, f"{TAIL}direction: each\n").head() == tight
+    promise = {"format": 4, "floor": "0x1.16c262777579cp-133", "direction": "both"}
+    assert study(tmp_path, M, TAIL).head() == {**tight, **promise}
 
 
 def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
@@ -169,7 +174,7 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         assert old in TINY
         digests.add(load_study(write_study(tmp_path, TINY.replace(old, new))).digest)
     assert len(digests) == 10
-    assert StudySpec.from_canonical(one.canonical(), name="tiny").digest == one.digest
+    assert StudySpec.from_head(one.head(), one.cells, name="tiny").digest == one.digest
 
 
 @pytest.mark.parametrize(
