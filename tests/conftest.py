@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.slow_tests import LIST
+
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_as_in_a_terminal() -> Iterator[None]:
@@ -19,3 +21,11 @@ def signals_as_in_a_terminal() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what was measured to be slow."""
+    slow = set(LIST.read_text(encoding="utf-8").split())
+    for item in items:
+        if item.nodeid.partition("[")[0] in slow:
+            item.add_marker(pytest.mark.slow)

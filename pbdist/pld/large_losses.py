@@ -28,10 +28,14 @@ _BLUR, _PLACES = 0.1, 0.05
 #: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: large losses
 #: are the more alike the higher the cut is, usual ones the lower it is.
 _FRACTIONS = ((0, 0.93), (0, 0.85), (0, 0.65), (0, 0.45), (1, 0.3), (1, 0.5), (1, 0.65), (1, 0.8))
+_FRACTIONS_LEAST = min(fraction for _, fraction in _FRACTIONS)
 #: Where both parts matter.
 _MIDDLES = (0.65, 0.45)
-#: Tilts of usual losses, relative to 1 / cut.
-_USUAL_TILTS = np.geomspace(0.05, 100.0, 121)
+#: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one of outcomes that
+#: it moves by so many deviations times 1 + 1 / b².
+_TILTS, _LEAST_USUAL, _MOST_USUAL, _MOST_SHIFT = 121, 0.05, 100.0, 1000.0
+#: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut, or lie beyond such an outcome.
+_ENOUGH_TILTS, _FARTHEST = 2.0, 60.0
 #: Part of the tolerance that what is left out may take.
 _OF_OTHER = 0.02
 #: Nats by which a saddle point may tell too much, and by which all losses seem to have more δ than their parts where
@@ -46,6 +50,8 @@ _CLOSE_RATIO, _OWN_RATIO, _CLOSE_CUT, _CLOSE_SIZE = 0.3, 0.05, 40.0, 4000
 _BEYOND = 6.0
 #: Outcomes of one large loss that are looked at: step and reach, deviations.
 _STEP, _REACH = 0.05, 10.0
+#: More than what a difference is off by where floats are no full ones any more.
+_FAINT = 1e-299
 #: From here on the large losses' part of a transform is no small one.
 _LARGEST_PART = 0.9
 
@@ -72,7 +78,8 @@ class _Cut:
     def usual_tilts(self) -> Tilts:
         """Tilts of usual losses."""
         transform, _, count = self._rounds.sampled[0]
-        tilt = exactly(_USUAL_TILTS / self._loss)
+        most = min(_MOST_USUAL / self._loss, _MOST_SHIFT / transform.ratio)
+        tilt = exactly(np.geomspace(_LEAST_USUAL / self._loss, most, _TILTS))
         moments = count * transform.log_real(1.0 + tilt, self.usual)
         moments += 0.5 * self._rounds.variance * (tilt + tilt * tilt)
         return Tilts(tilt, moments, moments + self._rounds.log_moment_error(tilt))
@@ -101,6 +108,9 @@ class LossCuts:
         """Whether no one tilt of all losses does, as it tells far more than there seems to be; or `missed` already."""
         result, most = side.between_modes(epsilon), side.saddle(epsilon)[1] - (_APART_MISSED if missed else _APART)
         result &= most > -np.inf
+        transform = self._rounds.sampled[0][0]
+        result &= _FRACTIONS_LEAST * epsilon * _MOST_SHIFT > _ENOUGH_TILTS * transform.ratio
+        result[result] = [transform.outcome(each) < _FARTHEST for each in epsilon[result].tolist()]
         result[result] = self._log_single(side.number, epsilon[result]) < most[result]
         for place in np.flatnonzero(result).tolist():
             usual = self._part(1, side.number, float(epsilon[place]), _MIDDLES[0])
@@ -326,7 +336,8 @@ class _Differences(Powers):
         less, error = _one_less_power(ratio, np.abs(ratio) * np.expm1(np.minimum(doubts, 300.0)), number)
         size = np.maximum(np.abs(less), 1e-300)
         self._exponent += np.log(np.where(size > 1e-300, less, 1e-300))
-        self._doubt += np.log1p(error / size)
+        # What is that small was no full float, or is put in the place of one.
+        self._doubt += np.log1p((error + _FAINT * (1.0 + number)) / size)
         self._doubt[doubts > 300.0] = math.inf
         self._log_beyond = _log_most(line, part, number, float(self._t[-1])) - self._log_scale
         super()._scaled()
@@ -339,7 +350,7 @@ def _one_less_power(part: ComplexArray, off: FloatArray, number: int) -> tuple[C
     v = np.where(known, part, 0.0)
     size = np.abs(v)
     power = number * (0.5 * np.log1p(size**2 - 2.0 * v.real) + 1j * np.arctan2(-v.imag, 1.0 - v.real))
-    doubt = number * (off + 16.0 * _U * size) / (1.0 - _LARGEST_PART) + 8.0 * _U * np.abs(power)
+    doubt = number * (off + 32.0 * _U * size) / (1.0 - _LARGEST_PART) + 8.0 * _U * np.abs(power)
     # |1 - v| may exceed 1, where v has turned.
     real = np.minimum(power.real, 600.0)
     sine = np.sin(0.5 * power.imag)

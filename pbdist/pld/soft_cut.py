@@ -31,7 +31,7 @@ class SoftCut:
     Attributes
     ----------
     outcome : float
-        c, in deviations of the noise; above 0.
+        c, in deviations of the noise; from 0 to 60.
     blur : float
         b, at most 1/2.
     large : bool

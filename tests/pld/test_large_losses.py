@@ -166,3 +166,30 @@ def test_everyday_points_are_not_cut() -> None:
     tilts = Tilts.of(rounds, 3515, 1.0)
     needed = LossCuts(rounds, tilts).needed(Smoothed(rounds, 3515, tilts), np.array([0.5, 1.0, 2.0]))
     assert not needed.any()
+
+
+@pytest.mark.parametrize("tilt", [0.5, 2.0, 8.0])
+def test_large_losses_that_are_no_floats_are_not_said_to_be_there(tilt: float) -> None:
+    """V / P underflows: what is put in the place of its logarithm is part of the error."""
+    epsilon = np.array([0.5096607391173876])
+    rounds = rounds_for(2.0, 1e-12)
+    tilts = Tilts.of(rounds, 47, float(epsilon[0]))
+    part = LargeLosses(rounds, 47, tilts, LossCuts(rounds, tilts).cut(4.0 * float(epsilon[0])))
+    part.alone = True
+    assert part.chernoff(epsilon)[0] < -1700.0
+    period = part.period(epsilon, part.saddle(epsilon)[1], tilt, 1e-3)
+    lower, upper = part.at(tilt, 0.02 / tilt, period).bounds(epsilon)
+    assert lower[0] == -math.inf
+    assert upper[0] > -1700.0
+
+
+def test_tiny_epsilons_are_not_cut() -> None:
+    """Tilts that would see such a cut reach outcomes of millions of deviations."""
+    rounds = rounds_for(0.25, 1.441e-4)
+    for epsilon in (1e-6, 1e-5, 1e-4):
+        tilts = Tilts.of(rounds, 1, epsilon)
+        assert not LossCuts(rounds, tilts).needed(Smoothed(rounds, 1, tilts), np.array([epsilon])).any()
+    # So far away nothing is a float.
+    tilts = Tilts.of(rounds_for(50.0, 1e-4), 1, 8.0)
+    far = Smoothed(rounds_for(50.0, 1e-4), 1, tilts)
+    assert not LossCuts(rounds_for(50.0, 1e-4), tilts).needed(far, np.array([8.0])).any()
