@@ -1,6 +1,6 @@
 """Which tests are slow, by measurement: ``pytest --durations=0 --durations-min=0.05 | python -m tests.slow_tests``.
 
-A test function is slow where one of its cases takes more than a second, or all of them more than three. The list is
+A test function is slow where one of its cases takes more than 0.4 s, or all of them more than a second. The list is
 ``tests/slow.txt``; `tests/conftest.py` marks what is in it, and `pytest -m "not slow"` leaves that out.
 """
 
@@ -14,7 +14,7 @@ __all__ = ["LIST", "slow_functions"]
 
 LIST = Path(__file__).with_name("slow.txt")
 #: Seconds of one case, and of all cases of a function.
-_ONE, _ALL = 1.0, 3.0
+_ONE, _ALL = 0.4, 1.0
 #: Soundness from end to end is looked at in every run, whatever it takes.
 _ALWAYS = ("tests/test_exact_values.py",)
 _LINE = re.compile(r"\s*([0-9.]+)s (?:call|setup|teardown)\s+(tests/\S+?::[^\s\[]+)")
