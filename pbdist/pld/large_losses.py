@@ -7,6 +7,7 @@ other one is inverted by its own frequencies, with its own tilt. Section 15 of `
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -108,17 +109,22 @@ class LossCuts:
         """Whether no one tilt of all losses does, as it tells far more than there seems to be; or `missed` already."""
         result, most = side.between_modes(epsilon), side.saddle(epsilon)[1] - (_APART_MISSED if missed else _APART)
         result &= most > -np.inf
-        transform = self._rounds.sampled[0][0]
-        result &= _FRACTIONS_LEAST * epsilon * _MOST_SHIFT > _ENOUGH_TILTS * transform.ratio
-        result[result] = [transform.outcome(each) < _FARTHEST for each in epsilon[result].tolist()]
+        result[result] = [self.sees(each) for each in epsilon[result].tolist()]
         result[result] = self._log_single(side.number, epsilon[result]) < most[result]
         for place in np.flatnonzero(result).tolist():
             usual = self._part(1, side.number, float(epsilon[place]), _MIDDLES[0])
             result[place] = usual.about(epsilon[place : place + 1])[0] < most[place]
         return result
 
+    def sees(self, epsilon: float) -> bool:
+        """Whether cuts for an ε see tilts that matter, of outcomes that are not too far away."""
+        transform = self._rounds.sampled[0][0]
+        if _FRACTIONS_LEAST * epsilon * _MOST_SHIFT <= _ENOUGH_TILTS * transform.ratio:
+            return False
+        return transform.outcome(epsilon) < _FARTHEST
+
     def about(self, number: int, epsilon: float) -> float:
-        """Return about ln δ of both parts at one ε."""
+        """Return about ln δ of both parts at one ε that is seen."""
         points = np.array([epsilon])
         return max(float(part.about(points)[0]) for part in next(self.both(number, epsilon)))
 
@@ -160,7 +166,7 @@ class LossCuts:
         return self._cuts[outcome]
 
 
-class LossPart(Smoothed):
+class LossPart(Smoothed, ABC):
     """δ of one part of the losses, in one direction; the other one is left out and bounded.
 
     Parameters
@@ -177,26 +183,32 @@ class LossPart(Smoothed):
         self._all_tilts, self._cut = tilts, cut
         self._transform, _, self._count = rounds.sampled[0]
         self._inverted: SmoothedBounds | None = None
+        self._counterpart: LossPart | None = None
         #: Whether it is told alone, without what is left out.
         self.alone = False
         super().__init__(rounds, number, self._own_tilts())
 
     @property
+    @abstractmethod
     def soft_cut(self) -> SoftCut:
         """Which losses these are."""
-        raise NotImplementedError
 
-    def _own_tilts(self) -> Tilts:
-        raise NotImplementedError
+    @abstractmethod
+    def _own_tilts(self) -> Tilts: ...
 
+    @abstractmethod
     def about(self, epsilon: FloatArray) -> FloatArray:
         """Return about ln δ, rather less than more."""
-        raise NotImplementedError
 
-    @cached_property
+    @property
+    @abstractmethod
     def other(self) -> "LossPart":
         """The part that is left out."""
-        raise NotImplementedError
+
+    def _left_out_by(self, kind: "type[LossPart]") -> "LossPart":
+        if self._counterpart is None:
+            self._counterpart = kind(self.rounds, self.number, self._all_tilts, self._cut)
+        return self._counterpart
 
     def log_left_out(self, epsilon: FloatArray, ratio: float) -> FloatArray:
         """Bound ln δ of the other part, by Chernoff's bound or as `look_closely` found it."""
@@ -248,10 +260,10 @@ class LargeLosses(LossPart):
         one = log_single(self._transform, self.number * self._count, epsilon)
         return np.minimum(one, self.saddle(epsilon)[1])
 
-    @cached_property
+    @property
     def other(self) -> LossPart:
         """Usual losses alone."""
-        return UsualLosses(self.rounds, self.number, self._all_tilts, self._cut)
+        return self._left_out_by(UsualLosses)
 
     def log_fall(self, tilt: float, t: float) -> float:
         """By how much terms are less from frequency t on than at 0, but for Gaussian mechanisms; about."""
@@ -293,10 +305,10 @@ class UsualLosses(LossPart):
         """Return ln δ by the saddle point."""
         return self.saddle(epsilon)[1] - _DOUBT
 
-    @cached_property
+    @property
     def other(self) -> LossPart:
         """What has a large loss."""
-        return LargeLosses(self.rounds, self.number, self._all_tilts, self._cut)
+        return self._left_out_by(LargeLosses)
 
     def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
         """Return the transform on the line of a tilt."""

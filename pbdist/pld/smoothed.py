@@ -444,5 +444,7 @@ def _guessed_by_parts(side: Smoothed, wanted: float, end: float) -> float:
     low, high = 0.0, end
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
+        if not cuts.sees(middle):
+            break
         low, high = (middle, high) if cuts.about(side.number, middle) > wanted else (low, middle)
     return high

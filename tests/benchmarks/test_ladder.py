@@ -47,7 +47,7 @@ def test_ladder(benchmark):
 def test_peak_memory_of_the_ladder():
     program = (
         "import re, numpy as np\n"
-        "from pbdist.buckets import bounds_table\n"
+        "from pbdist.table import bounds_table\n"
         "from pbdist.mechanisms import Gaussian\n"
         f"pair, buckets = Gaussian({PAIR.scale!r}), {BUCKETS}\n"
         "bounds_table([(pair, 1)], compositions=2 ** np.arange(19), epsilon=[1.0, 4.0], buckets=buckets)\n"

@@ -7,11 +7,12 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.mechanisms import Gaussian, SubsampledGaussian
+from pbdist.mechanisms import Gaussian, Reversed, SubsampledGaussian
+from pbdist.pld.inversion import epsilon_table
 from pbdist.pld.large_losses import LargeLosses, LossCuts, LossPart, UsualLosses
 from pbdist.pld.question import Question
 from pbdist.pld.rounds import Rounds, rounds_of
-from pbdist.pld.smoothed import Smoothing
+from pbdist.pld.smoothed import Smoothing, guessed_epsilon
 from pbdist.pld.smoothing import Smoothed, Tilts
 from pbdist.pld.table import ladder_bounds
 from pbdist.types import Direction
@@ -159,6 +160,43 @@ def test_reversed_losses_are_not_cut() -> None:
     assert found is not None
     assert not LossCuts.serves(found)
     assert LossCuts.serves(rounds_for(1.0, 0.01))
+
+
+def test_a_reversed_pair_is_cut_in_its_other_direction() -> None:
+    """What is large under the mixture is so whichever input is called A."""
+    pair = SubsampledGaussian(1.198, 2.531e-4)
+    told = []
+    for each in (pair, Reversed(pair)):
+        question = Question({each: 1}, np.array([6294]), np.array([0.2221]), 1e-3, 0.0, True)
+        told.append(Smoothing(question).row(0))
+    np.testing.assert_array_equal(told[0][0][0], told[1][0][1])
+    np.testing.assert_array_equal(told[0][1][0], told[1][1][1])
+    assert told[1][1][1, 0] - told[1][0][1, 0] <= math.log1p(1e-3)
+
+
+@pytest.mark.parametrize(("rounds", "delta"), [(1000, 1e-10), (10_000, 1e-10), (1000, 1e-13)])
+def test_epsilon_by_parts_is_what_a_ladder_has(rounds: int, delta: float) -> None:
+    """δ at the lower ε is not below δ, and at the upper one not above."""
+    pair = SubsampledGaussian(1.0, 1e-4)
+    found = epsilon_table({pair: 1}, np.array([rounds]), np.array([delta]), tolerance=1e-3, together=True)
+    ends = np.array([found.lower[0, 0, 0], found.upper[0, 0, 0]])
+    assert 0.0 < ends[0] <= ends[1] <= 1.001 * ends[0]
+    known = ladder_bounds(Question({pair: 1}, np.array([rounds]), ends, 1e-3, 1e-3 * delta, True), [0])
+    assert known is not None
+    assert known.upper[:, 0, 0].max() >= delta
+    assert known.lower[:, 0, 1].max() <= delta
+
+
+def test_guesses_of_tiny_epsilons_stop_where_nothing_is_seen() -> None:
+    rounds = rounds_for(0.5, 1e-6)
+    cuts = LossCuts(rounds, Tilts.of(rounds, 1, 1.0))
+    assert cuts.sees(0.1)
+    assert not cuts.sees(1e-6)
+    question = Question({SubsampledGaussian(0.5, 1e-6): 1}, np.array([1]), np.array([1.0]), 1e-3, 1e-60, True)
+    for delta in (1e-12, 5e-7, 9.9e-7):
+        guess = guessed_epsilon(question, delta, 600.0, tuple(Direction))
+        assert guess is not None
+        assert guess[0] > 0.0
 
 
 def test_everyday_points_are_not_cut() -> None:
