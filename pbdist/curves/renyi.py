@@ -4,7 +4,7 @@ D_α(A‖B) = ln(Σ P_A^α P_B^(1-α)) / (α - 1), and the Kullback-Leibler dive
 Of independent pairs it is the sum: r compositions have r times that of one. It is infinite where A shows what B cannot.
 
 Gaussian noise, continuous or discrete, has a closed form: `pbdist.curves.renyi_closed_form`. Of any other pair, the
-loss cells of `pbdist.curves.renyi_cells` bound F = Σ P_B φ(P_A / P_B); for α > 1 the sum in the logarithm is 1 + F,
+bins of `pbdist.curves.renyi_bins` bound F = Σ P_B φ(P_A / P_B); for α > 1 the sum in the logarithm is 1 + F,
 for α = 1 F is the divergence, where masses sum to 1; a histogram's totals T_A, T_B add T_B - 1 + α (T_A - T_B), and
 T_A - T_B for α = 1.
 Above the last edge a moment in closed form bounds what is left (`ElementaryPair.log_tail_moment`).
@@ -20,7 +20,7 @@ from pbdist.arguments import checked_components, checked_compositions, checked_p
 from pbdist.curves.renyi_closed_form import closed_form_bounds
 from pbdist.curves.renyi_faint import always_reveals
 from pbdist.curves.renyi_terms import Interval, RenyiTerms
-from pbdist.curves.renyi_window import MOST_CELLS, ROUGH_EDGES
+from pbdist.curves.renyi_window import MOST_BINS, ROUGH_EDGES
 from pbdist.curves.tradeoff_table import CurveTable
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
@@ -125,7 +125,7 @@ def divergence_bounds(
     closest, idle = math.inf, 0
     for _ in range(_MOST_ROUNDS):
         edges = window.edges(guess, alpha, tolerance)
-        if edges.size > MOST_CELLS:
+        if edges.size > MOST_BINS:
             break
         terms = RenyiTerms(pair, alpha, direction, edges)
         found = terms.bounds()

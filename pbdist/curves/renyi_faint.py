@@ -1,6 +1,6 @@
 """What counts too rare for a float64 add to a Rényi divergence, for whole-numbered noise that never ends.
 
-Counts far from the mean have masses next to nothing but no bounded loss, so that the cells alone say no more than
+Counts far from the mean have masses next to nothing but no bounded loss, so that the bins alone say no more than
 infinity. In one direction of a pair let "positive" counts be those of positive loss. Masses here are looked at one by
 one wherever both are above 1e-280; what is left on the positive side is at a distance from the mean of P_B's noise that
 has a mass below that, and the moment Σ P_A e^(t L) over all counts so far out has a closed form. (Discrete Gaussian

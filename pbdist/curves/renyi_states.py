@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi_cells import LogMasses, Order, a_term, b_term, log_unit_of, share_at_end, terms_below
+from pbdist.curves.renyi_bins import LogMasses, Order, a_term, b_term, log_unit_of, share_at_end, terms_below
 from pbdist.curves.tradeoff import Wholes, opposite
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import PairState
@@ -33,7 +33,7 @@ def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArr
     Notes
     -----
     *Below.* The bucket of an event is a function of it: the divergence is at least that of any bounds on the bucket
-    masses in the form of `pbdist.curves.renyi_cells`, the bucket ∞ included. With F the sum of the terms,
+    masses in the form of `pbdist.curves.renyi_bins`, the bucket ∞ included. With F the sum of the terms,
     Σ P_A^α P_B^(1-α) = F + α T_A - (α - 1) T_B, and the Kullback-Leibler divergence is F + T_A - T_B, with lower values
     for T_A and upper ones for T_B.
 

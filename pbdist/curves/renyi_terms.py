@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.curves.renyi_cells import (
+from pbdist.curves.renyi_bins import (
     LogMasses,
     Order,
-    cell_terms_above,
+    bin_terms_above,
     log_unit_of,
     point_terms_above,
     terms_below,
@@ -32,7 +32,7 @@ class Interval:
 
 
 class RenyiTerms:
-    """The contributions of cells, of single events and of the ends, as `LossWindow` needs to know them.
+    """The contributions of bins, of single events and of the ends, as `LossWindow` needs to know them.
 
     Attributes
     ----------
@@ -41,26 +41,26 @@ class RenyiTerms:
     whole
         What they are relative to: the sum, or its multiple by as much as a logarithm far above 1 forgives.
     points_only
-        Whether no event is spread over cells, so that none of them need be finer.
+        Whether no event is spread over bins, so that none of them need be finer.
     unknown
         Whether the upper bound is infinite for what no window mends.
     """
 
     def __init__(self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray) -> None:
         scaled = pair.scaled_loss_masses(edges, direction)
-        cells, points = _log_masses(scaled)
+        bins, points = _log_masses(scaled)
         masses = scaled.masses
         self._pair, self._direction, self._edges = pair, direction, edges
-        self.points_only = not (np.any(masses.cells_a.upper > 0.0) or np.any(masses.cells_b.upper > 0.0))
-        self._nothing_above = not np.any(masses.cells_a.upper[1:] > 0.0)
+        self.points_only = not (np.any(masses.bins_a.upper > 0.0) or np.any(masses.bins_b.upper > 0.0))
+        self._nothing_above = not np.any(masses.bins_a.upper[1:] > 0.0)
         tail: float = -math.inf
-        if float(masses.cells_a.upper[-1]) > 0.0:
+        if float(masses.bins_a.upper[-1]) > 0.0:
             tail = _log_tail(pair, alpha, float(edges[-1]), masses.loss_error, direction)
-        self.order = Order(alpha, log_unit_of(alpha, cells, points))
+        self.order = Order(alpha, log_unit_of(alpha, bins, points))
         error = masses.loss_error
         low = np.concatenate(([-np.inf], edges[:-1])) - error
-        upper_cells = cell_terms_above(self.order, cells.at(slice(0, -1)), low, edges + error)
-        lower_cells = terms_below(self.order, cells)
+        upper_bins = bin_terms_above(self.order, bins.at(slice(0, -1)), low, edges + error)
+        lower_bins = terms_below(self.order, bins)
         lower_points = terms_below(self.order, points)
         only_a, only_b = float(masses.only_a.upper[0]), masses.only_b
         faint = _faint_terms(pair, self.order, scaled, direction)
@@ -74,16 +74,16 @@ class RenyiTerms:
             self.unknown, only_a = False, 0.0
         tail_term: float = _exponential(tail - self.order.log_unit)
         lonely = [float(only_b.lower[0]) * self.order.at_nothing, float(only_b.upper[0]) * self.order.at_nothing]
-        slack = (cells.a_upper.size + points.a_upper.size + 64.0) * UNIT_ROUNDOFF
-        self.lower: float = (math.fsum((np.sum(lower_cells), np.sum(lower_points), lonely[0]))) * (1.0 - slack)
+        slack = (bins.a_upper.size + points.a_upper.size + 64.0) * UNIT_ROUNDOFF
+        self.lower: float = (math.fsum((np.sum(lower_bins), np.sum(lower_points), lonely[0]))) * (1.0 - slack)
         self.upper: float = (
-            math.fsum((np.sum(upper_cells), np.sum(upper_points), lonely[1], tail_term)) * (1.0 + slack) + 1e-280
+            math.fsum((np.sum(upper_bins), np.sum(upper_points), lonely[1], tail_term)) * (1.0 + slack) + 1e-280
         )
         if only_a > 0.0:
             self.upper = math.inf
-        self._upper_cells = upper_cells
-        self.above_gap = tail_term - float(lower_cells[-1])
-        self.below_gap = float(upper_cells[0] - lower_cells[0])
+        self._upper_bins = upper_bins
+        self.above_gap = tail_term - float(lower_bins[-1])
+        self.below_gap = float(upper_bins[0] - lower_bins[0])
         self.inner_gap = self.upper - self.lower - self.above_gap - self.below_gap
         self.excess = _excess_of(pair, alpha, direction)
         # The logarithm of a sum far above 1 forgives more.
@@ -93,7 +93,7 @@ class RenyiTerms:
     def window(self, share: float) -> LossWindow:
         """Return a window outside which the upper bounds are at most that share of the whole."""
         enough = share * self.whole
-        first = int(np.argmax(np.append(np.cumsum(self._upper_cells), np.inf) > enough))
+        first = int(np.argmax(np.append(np.cumsum(self._upper_bins), np.inf) > enough))
         sides = -float(self._edges[max(first - 1, 0)]), self._reach(math.log(enough) + self.order.log_unit)
         return LossWindow(*(max(side, SMALLEST_EDGE) for side in sides))
 
@@ -143,15 +143,15 @@ def _faint_terms(pair: ElementaryPair, order: Order, scaled: ScaledLossMasses, d
 
 def _log_masses(scaled: ScaledLossMasses) -> tuple[LogMasses, LogMasses]:
     masses = scaled.masses
-    cells = LogMasses.of(
-        (masses.cells_a.lower, masses.cells_a.upper, masses.cells_b.lower, masses.cells_b.upper),
+    bins = LogMasses.of(
+        (masses.bins_a.lower, masses.bins_a.upper, masses.bins_b.lower, masses.bins_b.upper),
         (scaled.log_scale_a, scaled.log_scale_b),
     )
     points = LogMasses.of(
         (masses.atoms_a.lower, masses.atoms_a.upper, masses.atoms_b.lower, masses.atoms_b.upper),
         (scaled.atoms_log_scale_a, scaled.atoms_log_scale_b),
     )
-    return cells, points
+    return bins, points
 
 
 def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float, direction: Direction) -> float:

@@ -23,8 +23,8 @@ __all__ = ["AdditiveNoise"]
 class AdditiveNoise(ElementaryPair):
     """Noise of a symmetric unimodal density added to the true answer: A is centred at 0, B at the sensitivity.
 
-    The loss falls along the outcome x, so that a loss cell is an interval of x: its masses are integrals over the same
-    float64 end points for A and for B. That the end points are rounded only moves the edges of the cells, by
+    The loss falls along the outcome x, so that a bin is an interval of x: its masses are integrals over the same
+    float64 end points for A and for B. That the end points are rounded only moves the edges of the bins, by
     at most the ``loss_error`` that comes with the masses.
     """
 
@@ -124,7 +124,7 @@ class AdditiveNoise(ElementaryPair):
         ends = np.concatenate(([np.inf], self._location(edges), [-np.inf]))
         if math.isfinite(low) or math.isfinite(high):
             np.clip(ends, low, high, out=ends)
-        cells, log_scale = self._mass(ends[1:], ends[:-1], means, scaled=scaled)
+        bins, log_scale = self._mass(ends[1:], ends[:-1], means, scaled=scaled)
 
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
@@ -136,8 +136,8 @@ class AdditiveNoise(ElementaryPair):
         largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
         largest_found = float(np.max(np.abs(self._loss(np.array([low, high])))))
         masses = LossMasses(
-            cells_a=cells.row(0),
-            cells_b=cells.row(1),
+            bins_a=bins.row(0),
+            bins_b=bins.row(1),
             atom_loss=atom_loss,
             atoms_a=atoms.row(0),
             atoms_b=atoms.row(1),

@@ -78,8 +78,8 @@ class RandomizedResponse(ElementaryPair):
         empty = MassBounds.zeros(edges.size + 1)
         return ScaledLossMasses(
             masses=LossMasses(
-                cells_a=empty,
-                cells_b=empty,
+                bins_a=empty,
+                bins_b=empty,
                 atom_loss=np.array([log_p, -log_p]),
                 atoms_a=masses,
                 atoms_b=masses.reversed(),
@@ -149,8 +149,8 @@ class ApproximateDP(ElementaryPair):
         """The same, with e^-ε as the factor of the fainter atoms where it is small."""
         if math.exp(-self.epsilon) >= _FAINT_MASS:
             return super()._scaled_masses(edges)
-        cells, log_scale = np.zeros(edges.size + 1), np.array([0.0, -self.epsilon])
-        return ScaledLossMasses(self._masses(edges, 1.0), cells, cells, log_scale, log_scale[::-1].copy())
+        bins, log_scale = np.zeros(edges.size + 1), np.array([0.0, -self.epsilon])
+        return ScaledLossMasses(self._masses(edges, 1.0), bins, bins, log_scale, log_scale[::-1].copy())
 
     def _masses(self, edges: FloatArray, numerator: float) -> LossMasses:
         """Masses with e^-ε in the numerator of the fainter atoms as given."""
@@ -163,8 +163,8 @@ class ApproximateDP(ElementaryPair):
         common = self.delta < 1.0
         empty = MassBounds.zeros(edges.size + 1)
         return LossMasses(
-            cells_a=empty,
-            cells_b=empty,
+            bins_a=empty,
+            bins_b=empty,
             atom_loss=np.array([self.epsilon, -self.epsilon]),
             atoms_a=MassBounds.around(masses, error, occupied=common),
             atoms_b=MassBounds.around(masses[::-1], error, occupied=common),
@@ -262,8 +262,8 @@ class Histogram(ElementaryPair):
         both = (a > 0.0) & (b > 0.0)
         atoms_a, log_a = _told_apart(masses.atoms_a, a[both], self.p, both)
         atoms_b, log_b = _told_apart(masses.atoms_b, b[both], self.q, both)
-        cells = np.zeros(edges.size + 1)
-        return ScaledLossMasses(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), cells, cells, log_a, log_b)
+        bins = np.zeros(edges.size + 1)
+        return ScaledLossMasses(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), bins, bins, log_a, log_b)
 
 
 def _told_apart(

@@ -86,8 +86,8 @@ class DiscreteLaplace(ElementaryPair):
         log_scale = np.where(deep, -exponent, 0.0)
         with np.errstate(under="ignore"):
             masses = self._atoms(edges, np.exp(np.where(deep, 0.0, -exponent)), exponent)
-        cells = np.zeros(edges.size + 1)
-        return ScaledLossMasses(masses, cells, cells, log_scale, log_scale[::-1].copy())
+        bins = np.zeros(edges.size + 1)
+        return ScaledLossMasses(masses, bins, bins, log_scale, log_scale[::-1].copy())
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
@@ -113,8 +113,8 @@ class DiscreteLaplace(ElementaryPair):
         loss = (self.sensitivity - 2.0 * np.arange(self.sensitivity + 1, dtype=np.float64)) / self.scale
         empty = MassBounds.zeros(edges.size + 1)
         return LossMasses(
-            cells_a=empty,
-            cells_b=empty,
+            bins_a=empty,
+            bins_b=empty,
             atom_loss=loss,
             atoms_a=atoms,
             atoms_b=atoms.reversed(),
@@ -171,7 +171,7 @@ class DiscreteGaussian(ElementaryPair):
         return kept_masses(self, edges)
 
     def atoms(self) -> LossMasses:
-        """The same, with a single empty cell."""
+        """The same, with a single empty bin."""
         s, reach = self.sensitivity, self._reach()
         k = np.arange(-reach - s, reach + s + 1, dtype=np.float64)
         square, variance = k * k, self.scale * self.scale

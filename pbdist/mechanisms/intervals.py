@@ -1,4 +1,4 @@
-"""Masses of intervals under Laplace and Gaussian noise, accurate into the far tails and for the narrowest cells.
+"""Masses of intervals under Laplace and Gaussian noise, accurate into the far tails and for the narrowest bins.
 
 A difference of two distribution functions loses all digits where the interval is narrow; here a narrow interval is
 integrated from its own width, which is exact or one rounding away, so that the relative error stays at some units of

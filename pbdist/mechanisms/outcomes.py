@@ -34,14 +34,14 @@ class PairOfOutcomes(Protocol):
         """How many outcomes are looked at one by one."""
 
     def atoms(self) -> LossMasses:
-        """Masses of the atoms and of the infinite losses, with a single empty cell."""
+        """Masses of the atoms and of the infinite losses, with a single empty bin."""
 
 
 def kept_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
-    """Return a pair's masses with empty cells between `edges`; those of the last pair asked for are not made again."""
+    """Return a pair's masses with empty bins between `edges`; those of the last pair asked for are not made again."""
     masses = _kept(pair) if pair.outcomes <= _MOST_KEPT else pair.atoms()
     empty = MassBounds.zeros(edges.size + 1)
-    return replace(masses, cells_a=empty, cells_b=empty)
+    return replace(masses, bins_a=empty, bins_b=empty)
 
 
 @lru_cache(maxsize=1)
@@ -122,8 +122,8 @@ def masses_of_outcomes(
         rounding = np.where(known, error, rounding)
     empty = MassBounds.zeros(edges.size + 1)
     return LossMasses(
-        cells_a=empty,
-        cells_b=empty,
+        bins_a=empty,
+        bins_b=empty,
         atom_loss=np.concatenate((loss, faint_loss)),
         atoms_a=MassBounds.around(a, error_a).joined(faint_a),
         atoms_b=MassBounds.around(b, error_b).joined(faint_b),

@@ -1,4 +1,4 @@
-"""What a mechanism is to pbdist: a worst-case pair of distributions, and its exact masses on given loss cells."""
+"""What a mechanism is to pbdist: a worst-case pair of distributions, and its exact masses on given bins."""
 
 import math
 from abc import ABC, abstractmethod
@@ -50,7 +50,7 @@ class Pair(ABC):
 
 
 class ElementaryPair(Pair):
-    """A pair whose masses on loss cells have a closed form."""
+    """A pair whose masses on bins have a closed form."""
 
     @property
     def factors(self) -> tuple["ElementaryPair", ...]:
@@ -79,7 +79,7 @@ class ElementaryPair(Pair):
 
     @property
     def outcomes(self) -> int:
-        """How many outcomes are looked at one by one, whatever the loss cells; 0 where none are."""
+        """How many outcomes are looked at one by one, whatever the bins; 0 where none are."""
         return 0
 
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
@@ -94,13 +94,13 @@ class ElementaryPair(Pair):
         -------
         (ndarray, ndarray) or None
             Losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand; None where
-            there is nothing quicker than the masses of many cells.
+            there is nothing quicker than the masses of many bins.
         """
         return None
 
     @abstractmethod
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of A and B on the loss cells between `edges`.
+        """Masses of A and B on the bins between `edges`.
 
         Parameters
         ----------
@@ -114,10 +114,10 @@ class ElementaryPair(Pair):
         """
 
     def keeps_order(self, edges: FloatArray) -> bool:  # noqa: ARG002
-        """Whether the masses of the cells between `edges` may be asked for part by part.
+        """Whether the masses of the bins between `edges` may be asked for part by part.
 
-        Then one part's last cell ends where the first cell of the next one begins, bit by bit, and no cell reaches into
-        another. Checked, not assumed, where a cell's end points are not plain sums and products of its edges.
+        Then one part's last bin ends where the first bin of the next one begins, bit by bit, and no bin reaches into
+        another. Checked, not assumed, where a bin's end points are not plain sums and products of its edges.
         """
         return True
 

@@ -79,7 +79,7 @@ class Poisson(ElementaryPair):
         return kept_masses(self, edges)
 
     def atoms(self) -> LossMasses:
-        """The same, with a single empty cell."""
+        """The same, with a single empty bin."""
         s = self.sensitivity
         first, last = self._noise_range()
         # The noise under B is less by the sensitivity.

@@ -94,7 +94,7 @@ class Reversed(ElementaryPair):
         return self.pair.scaled_loss_masses(edges, _OTHER[direction])
 
     def keeps_order(self, edges: FloatArray) -> bool:
-        """Whether the pair does, asked for the same cells from the other side."""
+        """Whether the pair does, asked for the same bins from the other side."""
         return self.pair.keeps_order(np.ascontiguousarray(-edges[::-1]))
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:

@@ -78,7 +78,7 @@ class SubsampledGaussian(ElementaryPair):
         return loss, log_a
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""
+        """Masses of the bins, each an interval of x, along which the loss rises from ln(1 - q)."""
         return self._masses(edges, gaussian_interval).masses
 
     def keeps_order(self, edges: FloatArray) -> bool:
@@ -92,10 +92,10 @@ class SubsampledGaussian(ElementaryPair):
 
     def _masses(self, edges: FloatArray, interval: Callable[..., tuple[FloatArray, ...]]) -> ScaledLossMasses:
         ends = np.concatenate(([-np.inf], self._location(edges), [np.inf]))
-        # Rounding must not let neighbouring cells overlap.
+        # Rounding must not let neighbouring bins overlap.
         if np.any(ends[1:] < ends[:-1]):
             np.maximum.accumulate(ends, out=ends)
-        # Edges below every loss lie at -inf; the cells between them are empty.
+        # Edges below every loss lie at -inf; the bins between them are empty.
         first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
         parts = interval(lower, upper, self.scale, np.array([[0.0], [self.sensitivity]]))
@@ -103,8 +103,8 @@ class SubsampledGaussian(ElementaryPair):
         mixture, mixture_error, mixture_scale = self._mixture(parts[0], parts[1], log_scale)
         present = True if np.all(lower < upper) else lower < upper
         masses = LossMasses(
-            cells_a=MassBounds.around(mixture, mixture_error, occupied=present).preceded_by_empty(first),
-            cells_b=MassBounds.around(parts[0][0], parts[1][0], occupied=present).preceded_by_empty(first),
+            bins_a=MassBounds.around(mixture, mixture_error, occupied=present).preceded_by_empty(first),
+            bins_b=MassBounds.around(parts[0][0], parts[1][0], occupied=present).preceded_by_empty(first),
             atom_loss=np.zeros(0),
             atoms_a=MassBounds.zeros(0),
             atoms_b=MassBounds.zeros(0),

@@ -1,13 +1,13 @@
-r"""What loss cells say about a Rényi divergence: bounds on Σ P_B φ(P_A / P_B), cell by cell.
+r"""What bins say about a Rényi divergence: bounds on Σ P_B φ(P_A / P_B), bin by bin.
 
 For α > 1 let φ(x) = x^α - 1 - α (x - 1), for α = 1 (Kullback-Leibler) φ(x) = x ln x - x + 1: convex, at least 0, and 0
-at x = 1 only. A cell of P_A mass a and P_B mass b contributes f = Σ b φ(a / b) over its events, so that what cancels
+at x = 1 only. A bin of P_A mass a and P_B mass b contributes f = Σ b φ(a / b) over its events, so that what cancels
 in Σ a^α b^(1-α) - 1 cancels exactly, and the contributions are sums of numbers that are not negative.
 
-*Below.* (a, b) -> b φ(a / b) is convex and homogeneous, so that the f of a cell is at least that of its masses (data
+*Below.* (a, b) -> b φ(a / b) is convex and homogeneous, so that the f of a bin is at least that of its masses (data
 processing). It rises with a and falls with b where a > b, and conversely where a < b.
 
-*Above.* With the losses of a cell in [l, m], x = e^L lies in [e^l, e^m], and over all P_B-distributions of x with the
+*Above.* With the losses of a bin in [l, m], x = e^L lies in [e^l, e^m], and over all P_B-distributions of x with the
 mean a / b the mean of φ is largest when x takes its two ends only. At the upper end the P_A mass is then
 A = (a - b e^l) / (1 - e^(l-m)) <= a, and f = a ψ(l) + A (ψ(m) - ψ(l)), ψ(L) = e^-L φ(e^L); at the lower end the P_B
 mass is B = (b - a e^-m) / (1 - e^(l-m)) <= b, and f = b φ(e^m) + B (φ(e^l) - φ(e^m)). The first form is used where
@@ -30,7 +30,7 @@ __all__ = [
     "Order",
     "a_term",
     "b_term",
-    "cell_terms_above",
+    "bin_terms_above",
     "log_unit_of",
     "point_terms_above",
     "share_at_end",
@@ -141,7 +141,7 @@ def log_unit_of(alpha: float, *masses: LogMasses) -> float:
 
 
 def terms_below(order: Order, masses: LogMasses) -> FloatArray:
-    """Lower bounds on the contribution of each cell or event."""
+    """Lower bounds on the contribution of each bin or event."""
     terms = np.zeros(masses.a_lower.shape)
     above = (masses.a_lower > masses.b_upper) & (masses.b_upper > -math.inf)
     loss = masses.a_lower[above] - masses.b_upper[above]
@@ -159,8 +159,8 @@ def terms_below(order: Order, masses: LogMasses) -> FloatArray:
     return np.maximum(terms, 0.0)
 
 
-def cell_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Upper bounds on the contribution of cells whose losses lie in [low, high]; high finite, low perhaps not."""
+def bin_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Upper bounds on the contribution of bins whose losses lie in [low, high]; high finite, low perhaps not."""
     terms = np.empty(low.shape)
     positive = low + high > 0.0
     with np.errstate(over="ignore", under="ignore"):
