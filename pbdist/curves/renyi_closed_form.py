@@ -47,8 +47,7 @@ of less than 1.1, ln(1 + X) by less than 1. All is within 64u (2 + E) and 64u (2
 import math
 from fractions import Fraction
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, DiscreteGaussian, ElementaryPair, Gaussian
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import UNIT_ROUNDOFF, DiscreteGaussian, ElementaryPair, Gaussian, Reversed
 
 __all__ = ["closed_form_bounds"]
 

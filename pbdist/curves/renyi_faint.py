@@ -22,8 +22,7 @@ import math
 import numpy as np
 
 from pbdist.curves.tradeoff import opposite
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, NoisyCount, Poisson
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, NoisyCount, Poisson, Reversed
 from pbdist.types import Direction
 
 __all__ = ["always_reveals", "log_faint_moment"]

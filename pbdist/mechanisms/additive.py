@@ -1,4 +1,4 @@
-"""Noise added to a query: the pair N(0), N(sensitivity), for any symmetric unimodal noise N."""
+"""Laplace and Gaussian noise added to a query: the pair N(0), N(sensitivity) for a symmetric unimodal noise N."""
 
 import math
 from abc import abstractmethod
@@ -10,13 +10,18 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.intervals import (
+    gaussian_interval,
+    laplace_interval,
+    scaled_gaussian_interval,
+    scaled_laplace_interval,
+)
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import rounded_up
+from pbdist.mechanisms.tails import log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["AdditiveNoise"]
+__all__ = ["AdditiveNoise", "Gaussian", "Laplace"]
 
 
 @dataclass(frozen=True)
@@ -191,6 +196,125 @@ class AdditiveNoise(ElementaryPair):
         masses, _ = self._mass(lower, np.maximum(lower, upper), np.array([0.0, 0.0, s, s, s]))
         only_a = MassBounds(masses.lower[0:1], masses.upper[1:2])
         return left, high, only_a, MassBounds(masses.lower[2:3], masses.upper[3:4] + masses.upper[4:5])
+
+
+@dataclass(frozen=True)
+class Laplace(AdditiveNoise):
+    """Laplace noise: A = Lap(0, scale), B = Lap(sensitivity, scale).
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, above 0; its standard deviation is √2 times as large.
+    sensitivity : float, optional
+        How far one individual moves the answer, above 0.
+    truncate : (float, float), optional
+        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
+        section 5.1).
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    def interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
+        return laplace_interval(lower, upper, self.scale, mean)
+
+    def scaled_interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        return scaled_laplace_interval(lower, upper, self.scale, mean)
+
+    def _loss(self, x: FloatArray) -> FloatArray:
+        s = self.sensitivity
+        clipped = np.clip(x, 0.0, s)
+        return (s - 2.0 * clipped) / self.scale
+
+    def _location(self, loss: FloatArray) -> FloatArray:
+        return 0.5 * (self.sensitivity - self.scale * loss)
+
+    def _location_error(self, largest_loss: float) -> float:
+        # scale · loss and the difference each round once; the slope is 2 / scale.
+        return (2.1 * largest_loss + 1.1 * self.sensitivity / self.scale) * UNIT_ROUNDOFF
+
+    def _falling_range(self) -> tuple[float, float]:
+        return 0.0, self.sensitivity
+
+
+@dataclass(frozen=True)
+class Gaussian(AdditiveNoise):
+    """Gaussian noise: A = N(0, scale²), B = N(sensitivity, scale²).
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the noise, above 0.
+    sensitivity : float, optional
+        How far one individual moves the answer, above 0.
+    truncate : (float, float), optional
+        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
+        section 5.2).
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+        """Equally spaced losses with the density of N(v/2, v), v = (sensitivity / scale)²; none with truncation."""
+        ratio = self.sensitivity / self.scale
+        variance = ratio * ratio
+        losses = picture_values(-0.5 * variance - target, 0.5 * variance + target, ratio)
+        if self.truncate is not None or losses is None:
+            return None
+        return losses, -((losses - 0.5 * variance) ** 2) / (2.0 * variance)
+
+    def interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
+        return gaussian_interval(lower, upper, self.scale, mean)
+
+    def scaled_interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        return scaled_gaussian_interval(lower, upper, self.scale, mean)
+
+    def _loss(self, x: FloatArray) -> FloatArray:
+        s = self.sensitivity
+        return (s / self.scale) * ((s - 2.0 * x) / self.scale) * 0.5
+
+    def _location(self, loss: FloatArray) -> FloatArray:
+        s = self.sensitivity
+        return 0.5 * s - self.scale * (self.scale / s) * loss
+
+    def _location_error(self, largest_loss: float) -> float:
+        # The product has three roundings, the difference one; the slope is s / scale².
+        return (4.1 * largest_loss + 0.6 * (self.sensitivity / self.scale) ** 2) * UNIT_ROUNDOFF
+
+    def _falling_range(self) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞].
+
+        Untruncated, L ~ N(v/2, v) under A for v = (sensitivity / scale)², in both directions. Truncated, P_A is at most
+        that divided by what is kept, and the losses are bounded.
+        """
+        ratio = self.sensitivity / self.scale
+        value = log_moment_of_tail(tilt, 0.5 * ratio * ratio, ratio, loss)
+        if self.truncate is None:
+            return value
+        kept, kept_error = self._kept
+        within = value - math.log(kept) + 2.0 * kept_error + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(kept)))
+        return min(rounded_up(within), super().log_tail_moment(tilt, loss, direction))
 
 
 def _enclosed_sum(x: float, y: float) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["gaussian_interval", "laplace_interval", "scaled_gaussian_interval", "scaled_laplace_interval"]

@@ -9,12 +9,10 @@ from scipy import special
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.additive import AdditiveNoise
-from pbdist.mechanisms.laplace import Laplace
-from pbdist.mechanisms.masses import LossMasses
+from pbdist.mechanisms.additive import AdditiveNoise, Laplace
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
 __all__ = ["READINGS", "NoisyCount"]

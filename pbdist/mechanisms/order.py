@@ -38,13 +38,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pbdist.mechanisms.discrete import ApproximateDP, RandomizedResponse
-from pbdist.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
-from pbdist.mechanisms.gaussian import Gaussian
-from pbdist.mechanisms.laplace import Laplace
-from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.additive import Gaussian, Laplace
+from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
+from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
+from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
-from pbdist.mechanisms.reversed import Reversed
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 
 __all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]

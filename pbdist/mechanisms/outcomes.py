@@ -7,8 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pbdist.mechanisms.masses import LossMasses
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["MOST_OUTCOMES", "kept_masses", "masses_of_outcomes"]

@@ -9,10 +9,9 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import log_moment_of_lines, picture_points, rounded_up, steepest_tilt
+from pbdist.mechanisms.tails import log_moment_of_lines, picture_values, steepest_tilt
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SubsampledGaussian"]
@@ -65,7 +64,7 @@ class SubsampledGaussian(ElementaryPair):
         ratio = self.sensitivity / self.scale
         variance = ratio * ratio
         low, high = self._gain(np.array([-target, target])).tolist()
-        points = picture_points(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio)
+        points = picture_values(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio)
         if points is None:
             return None
         loss = np.logaddexp(-self._deepest, math.log(self.rate) + points)

@@ -6,21 +6,16 @@ import numpy as np
 from scipy import special
 
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up
 from pbdist.types import FloatArray
 
-__all__ = ["log_moment_of_lines", "log_moment_of_tail", "picture_points", "rounded_up", "steepest_tilt"]
+__all__ = ["log_moment_of_lines", "log_moment_of_tail", "picture_values", "steepest_tilt"]
 
 #: How many deviations a picture of a Gaussian variable reaches beyond its means, and points a deviation and at most.
 _BEYOND, _RESOLUTION, _MOST_POINTS = 12.0, 6.0, 2000
 
 
-def rounded_up(value: float) -> float:
-    """Return an upper bound of a number computed with a few roundings; an infinite one stays as it is."""
-    return value + 8.0 * UNIT_ROUNDOFF * abs(value) if math.isfinite(value) else value
-
-
-def picture_points(low: float, high: float, deviation: float) -> FloatArray | None:
+def picture_values(low: float, high: float, deviation: float) -> FloatArray | None:
     """Points at which to look at a Gaussian variable of any mean from `low` to `high`; None if they were too many."""
     first, last = low - _BEYOND * deviation, high + _BEYOND * deviation
     count = (last - first) / deviation * _RESOLUTION

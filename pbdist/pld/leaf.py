@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ScaledLossMasses
-from pbdist.mechanisms.rounding import MassBounds
+from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, ScaledLossMasses
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.splitting import SMALLEST, Cells, known_enough, split_cells, tilted_cells
 from pbdist.pld.state import Masses, PairState

@@ -26,7 +26,7 @@ from pbdist import (
 from pbdist.curves.renyi import divergence_bounds, renyi_table
 from pbdist.curves.renyi_bins import LogMasses, Order, bin_terms_above, terms_below
 from pbdist.curves.renyi_states import state_renyi_bounds
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import Reversed
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.curve_truth import divergence, finite_divergence

@@ -25,7 +25,7 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.mechanisms import SMALLEST_MASS, pair_from_canonical
-from pbdist.mechanisms.discrete_noise import discrete_gaussian_total
+from pbdist.mechanisms.integer_noise import discrete_gaussian_total
 from pbdist.mechanisms.poisson import poisson_masses
 from pbdist.types import Direction
 from pbdist.verify.exact_power import flint_module

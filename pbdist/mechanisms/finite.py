@@ -12,11 +12,9 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
