@@ -206,7 +206,7 @@ def curve_dataset(
         values = {side: array[..., 0] for side, array in values.items()}
     else:
         dims = (*dims, axis)
-        coords[axis] = (axis, table.points, {"long_name": _AXES[axis], "units": "1"})
+        coords[axis] = (axis, table.axis, {"long_name": _AXES[axis], "units": "1"})
     if direction == "both":
         dims = dims[1:]
         values = {side: worse(array, axis=0) for side, array in values.items()}

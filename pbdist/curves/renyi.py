@@ -17,10 +17,8 @@ from typing import Any
 import numpy as np
 
 from pbdist.arguments import checked_components, checked_compositions, checked_precision
-from pbdist.curves.renyi_closed_form import closed_form_bounds
-from pbdist.curves.renyi_faint import always_reveals
-from pbdist.curves.renyi_terms import Interval, RenyiTerms
-from pbdist.curves.renyi_window import MOST_BINS, ROUGH_EDGES
+from pbdist.curves.renyi_closed_form import always_reveals, closed_form_bounds
+from pbdist.curves.renyi_terms import MOST_BINS, ROUGH_EDGES, Interval, RenyiTerms
 from pbdist.curves.tradeoff_table import CurveTable
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
@@ -134,7 +132,7 @@ def divergence_bounds(
             return best.lower, best.upper
         gap = best.upper / best.lower - 1.0 if best.lower > 0.0 else math.inf
         closest, idle = (gap, 0) if gap < 0.9 * closest else (closest, idle + (gap < math.inf))
-        if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE or terms.points_only:
+        if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE or terms.events_only:
             break
         enough = tolerance * terms.whole
         window = window.adapted(

@@ -1,20 +1,7 @@
-r"""What bins say about a Rényi divergence: bounds on Σ P_B φ(P_A / P_B), bin by bin.
+"""What bins say about a Rényi divergence: bounds on F = Σ P_B φ(P_A / P_B), bin by bin: Theorem 12 of docs/theory.md.
 
-For α > 1 let φ(x) = x^α - 1 - α (x - 1), for α = 1 (Kullback-Leibler) φ(x) = x ln x - x + 1: convex, at least 0, and 0
-at x = 1 only. A bin of P_A mass a and P_B mass b contributes f = Σ b φ(a / b) over its events, so that what cancels
-in Σ a^α b^(1-α) - 1 cancels exactly, and the contributions are sums of numbers that are not negative.
-
-*Below.* (a, b) -> b φ(a / b) is convex and homogeneous, so that the f of a bin is at least that of its masses (data
-processing). It rises with a and falls with b where a > b, and conversely where a < b.
-
-*Above.* With the losses of a bin in [l, m], x = e^L lies in [e^l, e^m], and over all P_B-distributions of x with the
-mean a / b the mean of φ is largest when x takes its two ends only. At the upper end the P_A mass is then
-A = (a - b e^l) / (1 - e^(l-m)) <= a, and f = a ψ(l) + A (ψ(m) - ψ(l)), ψ(L) = e^-L φ(e^L); at the lower end the P_B
-mass is B = (b - a e^-m) / (1 - e^(l-m)) <= b, and f = b φ(e^m) + B (φ(e^l) - φ(e^m)). The first form is used where
-losses are positive: it rises with a and falls with b where ψ(m) >= ψ(l), and is at most a ψ(l) elsewhere; the second
-one where losses are negative. A computed loss off by η moves l down and m up by η.
-
-Everything positive is kept as a multiple of e^κ, so that no moment overflows: ψ(L) = e^((α-1) L) χ(L), χ from 0 to 1.
+φ(x) = x^α - 1 - α (x - 1), for α = 1 (Kullback-Leibler) φ(x) = x ln x - x + 1; ψ(L) = e^-L φ(e^L). Terms are kept as
+multiples of e^κ, so that no moment overflows: ψ(L) = e^((α-1) L) χ(L), χ from 0 to 1.
 """
 
 import math
@@ -31,8 +18,8 @@ __all__ = [
     "a_term",
     "b_term",
     "bin_terms_above",
+    "event_terms_above",
     "log_unit_of",
-    "point_terms_above",
     "share_at_end",
     "terms_below",
 ]
@@ -169,7 +156,7 @@ def bin_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: Floa
     return terms
 
 
-def point_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_error: float) -> FloatArray:
+def event_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_error: float) -> FloatArray:
     """Upper bounds on the contribution of single events, of losses known to within `loss_error` or infinite.
 
     By the loss, and by the masses alone: b φ(a / b) is convex, so that it is largest in a corner of what a and b may

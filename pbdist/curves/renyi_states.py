@@ -7,7 +7,7 @@ import numpy as np
 
 from pbdist.buckets.state import BucketState
 from pbdist.curves.renyi_bins import LogMasses, Order, a_term, b_term, log_unit_of, share_at_end, terms_below
-from pbdist.curves.tradeoff import Wholes, opposite
+from pbdist.curves.tradeoff import Wholes
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import PairState
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
@@ -122,7 +122,7 @@ def pair_state_renyi_bounds(
     """
     own, other = _events(state, direction)
     above = LogMasses(own, np.full_like(own, np.inf), np.full_like(own, -np.inf), other)
-    own, other = _events(state, opposite(direction))
+    own, other = _events(state, direction.opposite)
     below = LogMasses(np.full_like(own, -np.inf), other, own, np.full_like(own, np.inf))
     bounds = []
     for alpha in orders.tolist():
@@ -154,7 +154,7 @@ def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatAr
 
 
 def _from_below(order: Order, terms: float, direction: Direction, wholes: Mapping[Direction, Wholes]) -> float:
-    own, other = wholes[direction], wholes[opposite(direction)]
+    own, other = wholes[direction], wholes[direction.opposite]
     a, b = own.total_lower - 1.0, other.total_upper - 1.0
     if order.alpha == 1.0:
         return _down(terms + (a - b) - 4.0 * _U * (abs(a) + abs(b)))
@@ -184,7 +184,7 @@ def _from_above(order: Order, state: PairState, direction: Direction, wholes: Ma
     terms = terms * (1.0 + count * _U) + float(lost[0]) + order.alpha * LOST_TO_UNDERFLOW
     if not terms < math.inf:
         return math.inf
-    first, second = wholes[direction], wholes[opposite(direction)]
+    first, second = wholes[direction], wholes[direction.opposite]
     a, b, eta = first.total_upper - 1.0, second.total_lower - 1.0, state.shift * (1.0 + 8.0 * _U)
     growth = math.expm1(eta) * (1.0 + 8.0 * _U)
     alpha, tilt = order.alpha, order.tilt

@@ -10,17 +10,77 @@ from pbdist.curves.renyi_bins import (
     LogMasses,
     Order,
     bin_terms_above,
+    event_terms_above,
     log_unit_of,
-    point_terms_above,
     terms_below,
 )
-from pbdist.curves.renyi_faint import log_faint_moment
-from pbdist.curves.renyi_window import SMALLEST_EDGE, LossWindow
-from pbdist.curves.tradeoff import mass_excess, opposite
+from pbdist.curves.renyi_closed_form import log_faint_moment
+from pbdist.curves.tradeoff import mass_excess
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, ScaledLossMasses
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["Interval", "RenyiTerms"]
+__all__ = ["MOST_BINS", "ROUGH_EDGES", "Interval", "LossWindow", "RenyiTerms"]
+
+#: Bins of one look at a pair.
+MOST_BINS = 1_000_000
+#: The smallest edge of a first look.
+_SMALLEST_EDGE = 1e-13
+
+_ROUGH_SIDE: FloatArray = np.geomspace(_SMALLEST_EDGE, 1e10, 1600)
+#: Where a first look is taken: edges a thirtieth apart.
+ROUGH_EDGES: FloatArray = np.concatenate((-_ROUGH_SIDE[::-1], [0.0], _ROUGH_SIDE))
+
+
+@dataclass(frozen=True)
+class LossWindow:
+    """Where the bins lie, and how much finer than planned they are.
+
+    Attributes
+    ----------
+    low, high
+        The outermost edges are -low and high, nats.
+    finer
+        Divides every width.
+    """
+
+    low: float
+    high: float
+    finer: float = 1.0
+
+    def edges(self, guess: float, alpha: float, tolerance: float) -> FloatArray:
+        """Return edges, 0 among them, for a divergence of about `guess`.
+
+        Near 0 the bins are as wide as what a loss of that divergence varies by allows; further out their width grows
+        with the loss, as long as e^(α L) does not vary within a bin, or varies little against e^(α guess).
+        """
+        core = math.sqrt(tolerance * guess / alpha) / self.finer
+        widest = max(core, math.sqrt(tolerance) / alpha / self.finer)
+        growth = math.sqrt(1.5 * tolerance) / self.finer
+        sides = [_side(reach, core, widest, growth) for reach in (self.low, self.high)]
+        return np.concatenate((-sides[0][::-1], [0.0], sides[1]))
+
+    def adapted(self, *, longer: bool, deeper: bool, dense: bool) -> "LossWindow":
+        """Return the next window: longer above or below where an end is what is missing, finer where bins are."""
+        high, low = (side * (1.4 if more else 1.0) for side, more in ((self.high, longer), (self.low, deeper)))
+        return LossWindow(low, high, self.finer * (1.0 if (longer or deeper) and not dense else 1.5))
+
+
+def _side(reach: float, core: float, widest: float, growth: float) -> FloatArray:
+    """Return increasing edges from near 0 to `reach`, with the widths of `LossWindow.edges`."""
+    parts, last = [], 0.0
+    for step, end in ((core, core / growth), (None, widest / growth), (widest, reach)):
+        stop = min(end, reach)
+        if stop <= last:
+            continue
+        if step is None:
+            count = min(math.ceil(math.log(stop / last) / math.log1p(growth)), MOST_BINS)
+            part = last * np.exp(np.linspace(0.0, math.log(stop / last), count + 1)[1:])
+        else:
+            count = math.ceil(min((stop - last) / step, MOST_BINS))
+            part = np.linspace(last, stop, count + 1)[1:]
+        parts.append(part)
+        last = float(part[-1])
+    return np.unique(np.concatenate(parts))
 
 
 @dataclass(frozen=True)
@@ -40,7 +100,7 @@ class RenyiTerms:
         What upper and lower bounds differ by above the last edge, below the first one, and in between.
     whole
         What they are relative to: the sum, or its multiple by as much as a logarithm far above 1 forgives.
-    points_only
+    events_only
         Whether no event is spread over bins, so that none of them need be finer.
     unknown
         Whether the upper bound is infinite for what no window mends.
@@ -48,36 +108,36 @@ class RenyiTerms:
 
     def __init__(self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray) -> None:
         scaled = pair.scaled_loss_masses(edges, direction)
-        bins, points = _log_masses(scaled)
+        bins, events = _log_masses(scaled)
         masses = scaled.masses
         self._pair, self._direction, self._edges = pair, direction, edges
-        self.points_only = not (np.any(masses.bins_a.upper > 0.0) or np.any(masses.bins_b.upper > 0.0))
+        self.events_only = not (np.any(masses.bins_a.upper > 0.0) or np.any(masses.bins_b.upper > 0.0))
         self._nothing_above = not np.any(masses.bins_a.upper[1:] > 0.0)
         tail: float = -math.inf
         if float(masses.bins_a.upper[-1]) > 0.0:
             tail = _log_tail(pair, alpha, float(edges[-1]), masses.loss_error, direction)
-        self.order = Order(alpha, log_unit_of(alpha, bins, points))
+        self.order = Order(alpha, log_unit_of(alpha, bins, events))
         error = masses.loss_error
         low = np.concatenate(([-np.inf], edges[:-1])) - error
         upper_bins = bin_terms_above(self.order, bins.at(slice(0, -1)), low, edges + error)
         lower_bins = terms_below(self.order, bins)
-        lower_points = terms_below(self.order, points)
+        lower_events = terms_below(self.order, events)
         only_a, only_b = float(masses.only_a.upper[0]), masses.only_b
         faint = _faint_terms(pair, self.order, scaled, direction)
         if faint is None:
-            upper_points = point_terms_above(self.order, points, masses.atom_loss, error)
-            self.unknown = only_a > 0.0 or bool(np.any(np.isinf(upper_points)))
+            upper_events = event_terms_above(self.order, events, masses.atom_loss, error)
+            self.unknown = only_a > 0.0 or bool(np.any(np.isinf(upper_events)))
         else:
             known = np.isfinite(masses.atom_loss)
-            upper_points = point_terms_above(self.order, points.at(known), masses.atom_loss[known], error)
-            upper_points = np.append(upper_points, faint)
+            upper_events = event_terms_above(self.order, events.at(known), masses.atom_loss[known], error)
+            upper_events = np.append(upper_events, faint)
             self.unknown, only_a = False, 0.0
         tail_term: float = _exponential(tail - self.order.log_unit)
         lonely = [float(only_b.lower[0]) * self.order.at_nothing, float(only_b.upper[0]) * self.order.at_nothing]
-        slack = (bins.a_upper.size + points.a_upper.size + 64.0) * UNIT_ROUNDOFF
-        self.lower: float = (math.fsum((np.sum(lower_bins), np.sum(lower_points), lonely[0]))) * (1.0 - slack)
+        slack = (bins.a_upper.size + events.a_upper.size + 64.0) * UNIT_ROUNDOFF
+        self.lower: float = (math.fsum((np.sum(lower_bins), np.sum(lower_events), lonely[0]))) * (1.0 - slack)
         self.upper: float = (
-            math.fsum((np.sum(upper_bins), np.sum(upper_points), lonely[1], tail_term)) * (1.0 + slack) + 1e-280
+            math.fsum((np.sum(upper_bins), np.sum(upper_events), lonely[1], tail_term)) * (1.0 + slack) + 1e-280
         )
         if only_a > 0.0:
             self.upper = math.inf
@@ -95,7 +155,7 @@ class RenyiTerms:
         enough = share * self.whole
         first = int(np.argmax(np.append(np.cumsum(self._upper_bins), np.inf) > enough))
         sides = -float(self._edges[max(first - 1, 0)]), self._reach(math.log(enough) + self.order.log_unit)
-        return LossWindow(*(max(side, SMALLEST_EDGE) for side in sides))
+        return LossWindow(*(max(side, _SMALLEST_EDGE) for side in sides))
 
     def _reach(self, log_enough: float) -> float:
         """Return the first edge above which no more lies."""
@@ -147,11 +207,11 @@ def _log_masses(scaled: ScaledLossMasses) -> tuple[LogMasses, LogMasses]:
         (masses.bins_a.lower, masses.bins_a.upper, masses.bins_b.lower, masses.bins_b.upper),
         (scaled.log_scale_a, scaled.log_scale_b),
     )
-    points = LogMasses.of(
+    events = LogMasses.of(
         (masses.atoms_a.lower, masses.atoms_a.upper, masses.atoms_b.lower, masses.atoms_b.upper),
         (scaled.atoms_log_scale_a, scaled.atoms_log_scale_b),
     )
-    return bins, points
+    return bins, events
 
 
 def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float, direction: Direction) -> float:
@@ -173,7 +233,7 @@ def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float
 
 def _excess_of(pair: ElementaryPair, alpha: float, direction: Direction) -> tuple[float, float]:
     """Bounds on what totals beside 1 add, both 0 where they are 1."""
-    a, b = (mass_excess(pair, side) for side in (direction, opposite(direction)))
+    a, b = (mass_excess(pair, side) for side in (direction, direction.opposite))
     exact = a - b if alpha == 1.0 else b + Fraction(alpha) * (a - b)
     value = float(exact)
     return value - 4.0 * UNIT_ROUNDOFF * abs(value), value + 4.0 * UNIT_ROUNDOFF * abs(value)

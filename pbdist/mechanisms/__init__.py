@@ -1,4 +1,4 @@
-"""What is released: frozen, validated descriptions of worst-case pairs, and their exact masses on bins."""
+"""Mechanisms: frozen, validated descriptions of worst-case pairs, and their certified masses on bins."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -29,8 +29,8 @@ class AdditiveNoise(ElementaryPair):
     """Noise of a symmetric unimodal density added to the true answer: A is centred at 0, B at the sensitivity.
 
     The loss falls along the outcome x, so that a bin is an interval of x: its masses are integrals over the same
-    float64 end points for A and for B. That the end points are rounded only moves the edges of the bins, by
-    at most the ``loss_error`` that comes with the masses.
+    float64 end points for A and for B. Rounded end points only move the edges of the bins, by at most the
+    ``loss_error`` that comes with the masses.
     """
 
     scale: float
@@ -49,7 +49,7 @@ class AdditiveNoise(ElementaryPair):
             )
 
     def _keeps_much(self, low: float, high: float) -> bool:
-        """Whether truncation keeps enough: half of the noise and more where it keeps what is within its scale."""
+        """Whether truncation keeps enough; it keeps half of the noise or more where it keeps one scale either side."""
         if low <= -self.scale and self.scale <= high:
             return True
         return self._interval(low, high)[0] >= validation.SMALLEST_KEPT
@@ -69,7 +69,7 @@ class AdditiveNoise(ElementaryPair):
     def scaled_interval(
         self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        """Mass, its relative error, and the logarithm of the factor by which the mass is to be multiplied."""
 
     @abstractmethod
     def _loss(self, x: FloatArray) -> FloatArray:
@@ -77,18 +77,19 @@ class AdditiveNoise(ElementaryPair):
 
     @abstractmethod
     def _location(self, loss: FloatArray) -> FloatArray:
-        """Return the x at which the strictly falling part of the loss has the given value; never rising, as computed.
+        """Return the x at which the strictly falling part of the loss has the given value.
 
-        A constant minus a constant times the loss is such: each rounding keeps the order.
+        The computed values never rise with the loss: a constant minus a constant times the loss, as each rounding keeps
+        the order.
         """
 
     @abstractmethod
     def _location_error(self, largest_loss: float) -> float:
-        """Bound on how far, in nats, the loss at the computed location of a loss up to that size is from that loss."""
+        """Bound, in nats, on the difference between a loss up to that size and the loss at its computed location."""
 
     @abstractmethod
     def _falling_range(self) -> tuple[float, float]:
-        """Return the interval of x outside which the loss is constant, the constant parts being atoms."""
+        """Return the interval of x outside which the loss is constant; the constant parts are atoms."""
 
     def _interval(self, lower: float, upper: float, mean: float = 0.0) -> tuple[float, float]:
         mass, error = self.interval(np.array([lower]), np.array([upper]), mean)
@@ -116,7 +117,7 @@ class AdditiveNoise(ElementaryPair):
         return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied), log_scale
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the spread events, of the atoms at the constant losses, and of what truncation tears apart."""
+        """Masses of the spread events, of the atoms at the constant losses, and of events of one distribution only."""
         return self._masses(edges, scaled=False).masses
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
@@ -170,16 +171,13 @@ class AdditiveNoise(ElementaryPair):
         return rounded_up(loss if forwards else -loss)
 
     def _common_support(self) -> tuple[float, float, MassBounds, MassBounds]:
-        """Return where both distributions live, and the masses that only A, or only B, has.
+        """Return the common support, and the masses that only A, or only B, has.
 
-        With s the sensitivity, A lives on [low, high], B on [s + low, s + high], both on [s + low, high].
+        With s the sensitivity, A has the support [low, high], B [s + low, s + high], both [s + low, high].
 
-        Notes
-        -----
         Whether they meet at all is decided exactly. If not, each has its whole mass, 1, for itself alone. If they do,
-        s + low may still fall between two floats. The common support is then taken one float inside, which may leave
-        nothing of it, and the sliver between counts as A's own and as B's own in the upper values and as nobody's in
-        the lower ones.
+        s + low may still lie between two floats. The common support then begins one float further inside, and may be
+        empty; the sliver between counts as A's own and as B's own in the upper values, as nobody's in the lower ones.
         """
         if self.truncate is None:
             return -np.inf, np.inf, MassBounds.zeros(1), MassBounds.zeros(1)
@@ -190,7 +188,7 @@ class AdditiveNoise(ElementaryPair):
         inside, left = _enclosed_sum(s, low)
         left = min(left, high)
         inner_end, outer_end = _enclosed_sum(s, high)
-        # Of A: the least and the most that only A has. Of B: the same, and the sliver.
+        # Bounds on what only A has; bounds on what only B has; the sliver.
         lower = np.array([low, low, high, high, inside])
         upper = np.array([inside, left, inner_end, outer_end, left])
         masses, _ = self._mass(lower, np.maximum(lower, upper), np.array([0.0, 0.0, s, s, s]))

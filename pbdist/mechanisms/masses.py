@@ -8,16 +8,27 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["SMALLEST_MASS", "UNIT_ROUNDOFF", "LossMasses", "MassBounds", "ScaledLossMasses", "rounded_up"]
+__all__ = [
+    "SMALLEST_FLOAT",
+    "SMALLEST_MASS",
+    "UNIT_ROUNDOFF",
+    "LossMasses",
+    "MassBounds",
+    "ScaledLossMasses",
+    "rounded_up",
+]
 
 #: Largest relative error of one correctly rounded float64 operation.
 UNIT_ROUNDOFF = 2.0**-53
+
+#: The mass given to what is possible but underflows.
+SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
 #: Below this a float64 product may lose its relative accuracy to underflow, so a mass is only known to lie between 0
 #: and this value.
 SMALLEST_MASS = 1e-290
 
-#: Relative errors from here on are refused: nothing is left of the mass.
+#: Relative errors from here on are refused.
 _LARGEST_ERROR = 0.25
 
 
@@ -197,5 +208,5 @@ class ScaledLossMasses:
 
 
 def rounded_up(value: float) -> float:
-    """Return an upper bound of a number computed with a few roundings; an infinite one stays as it is."""
+    """Return an upper bound of a number computed with a few roundings; an infinite one is returned unchanged."""
     return value + 8.0 * UNIT_ROUNDOFF * abs(value) if math.isfinite(value) else value

@@ -60,7 +60,7 @@ class ElementaryPair(Pair):
 
     @property
     def identical(self) -> bool:
-        """False: noise tells neighbouring inputs apart, but for the mechanisms that say otherwise."""
+        """False, but for the mechanisms that override it."""
         return False
 
     @property
@@ -80,7 +80,7 @@ class ElementaryPair(Pair):
 
     @property
     def outcomes(self) -> int:
-        """How many outcomes are looked at one by one, whatever the bins; 0 where none are."""
+        """How many outcomes are atoms of their own, whatever the bins; 0 where none are."""
         return 0
 
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
@@ -95,7 +95,7 @@ class ElementaryPair(Pair):
         -------
         (ndarray, ndarray) or None
             Losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand; None where
-            there is nothing quicker than the masses of many bins.
+            the masses of many bins are as quick.
         """
         return None
 
@@ -117,8 +117,8 @@ class ElementaryPair(Pair):
     def keeps_order(self, edges: FloatArray) -> bool:  # noqa: ARG002
         """Whether the masses of the bins between `edges` may be asked for part by part.
 
-        Then one part's last bin ends where the first bin of the next one begins, bit by bit, and no bin reaches into
-        another. Checked, not assumed, where a bin's end points are not plain sums and products of its edges.
+        If so, the last bin of a part ends exactly where the first bin of the next part begins, and no two bins overlap.
+        It is checked where a bin's end points are not plain sums and products of its edges.
         """
         return True
 
@@ -129,7 +129,7 @@ class ElementaryPair(Pair):
         return self.loss_masses(np.ascontiguousarray(-edges[::-1])).swapped()
 
     def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
-        """Masses for one direction, those below what float64 holds included where the mechanism knows them.
+        """Masses for one direction, also those too small for a float64 where the mechanism knows them.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class ElementaryPair(Pair):
         return math.inf
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """Masses of (A, B) as `scaled_loss_masses` returns them; without factors where no mechanism knows better."""
+        """Masses of (A, B) as `scaled_loss_masses` returns them; without factors unless overridden."""
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
 
 
@@ -175,8 +175,8 @@ class ElementaryPair(Pair):
 class Product(Pair):
     """Independent pairs observed together in every round, such as Vuvuzela's single and paired requests.
 
-    The neighbouring inputs differ in all of them at once: A = A1 × A2 × .., B = B1 × B2 × ... Its loss is the sum of
-    theirs, so that it is composed like any other sequence (Meiser & Mohammadi 2018, Corollary 1).
+    The neighbouring inputs differ in all of them at once: A = A1 × A2 × .., B = B1 × B2 × ... The losses add up, as
+    those of a sequence of rounds do (Meiser & Mohammadi 2018, Corollary 1).
 
     Parameters
     ----------
@@ -253,19 +253,19 @@ class Reversed(ElementaryPair):
 
     @property
     def total_mass(self) -> tuple[float, float]:
-        """Those of the pair, exchanged."""
+        """Totals of the pair, exchanged."""
         mass_a, mass_b = self.pair.total_mass
         return mass_b, mass_a
 
     @property
     def mass_excess(self) -> tuple[Fraction, Fraction]:
-        """Those of the pair, exchanged."""
+        """Excesses of the pair, exchanged."""
         excess_a, excess_b = self.pair.mass_excess
         return excess_b, excess_a
 
     @property
     def outcomes(self) -> int:
-        """Those of the pair."""
+        """As many as the pair has."""
         return self.pair.outcomes
 
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
@@ -281,15 +281,15 @@ class Reversed(ElementaryPair):
         return self.pair.directed_loss_masses(edges, Direction.B_TO_A)
 
     def directed_loss_masses(self, edges: FloatArray, direction: Direction) -> LossMasses:
-        """Those of the pair in the other direction."""
+        """Masses of the pair in the other direction."""
         return self.pair.directed_loss_masses(edges, direction.opposite)
 
     def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
-        """Those of the pair in the other direction."""
+        """Masses of the pair in the other direction."""
         return self.pair.scaled_loss_masses(edges, direction.opposite)
 
     def keeps_order(self, edges: FloatArray) -> bool:
-        """Whether the pair does, asked for the same bins from the other side."""
+        """Whether the pair does for the negated edges."""
         return self.pair.keeps_order(np.ascontiguousarray(-edges[::-1]))
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
