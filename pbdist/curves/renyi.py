@@ -3,11 +3,9 @@ r"""Rényi divergences of a mechanism, from both sides.
 D_α(A‖B) = ln(Σ P_A^α P_B^(1-α)) / (α - 1), and the Kullback-Leibler divergence Σ P_A ln(P_A / P_B) for α = 1, in nats.
 Of independent pairs it is the sum: r compositions have r times that of one. It is infinite where A shows what B cannot.
 
-Gaussian noise, continuous or discrete, has a closed form: `pbdist.curves.renyi_closed_form`. Of any other pair, the
-bins of `pbdist.curves.renyi_bins` bound F = Σ P_B φ(P_A / P_B); for α > 1 the sum in the logarithm is 1 + F,
-for α = 1 F is the divergence, where masses sum to 1; a histogram's totals T_A, T_B add T_B - 1 + α (T_A - T_B), and
-T_A - T_B for α = 1.
-Above the last edge a moment in closed form bounds what is left (`ElementaryPair.log_tail_moment`).
+Gaussian noise, continuous or discrete, has a closed form (`renyi_closed_form`). For any other pair, bins bound
+F = Σ P_B φ(P_A / P_B), with a moment in closed form above the last edge (`renyi_terms`). Section 10 of docs/theory.md
+has the bounds, and what a histogram's totals add.
 """
 
 import math
@@ -28,10 +26,11 @@ __all__ = ["LARGEST_ORDER", "checked_orders", "divergence_bounds", "renyi_table"
 
 #: Orders beyond this are refused.
 LARGEST_ORDER = 1e6
-#: A divergence of at most this is not told from 0.
+#: A divergence of at most this may be 0.
 _NEGLIGIBLE = 1e-24
-_MOST_ROUNDS = 60
-#: Rounds in a row that may go without bringing the bounds a tenth closer.
+#: At most so many grids are tried.
+_MOST_GRIDS = 60
+#: So many grids in a row may fail to bring the bounds a tenth closer.
 _PATIENCE = 6
 
 
@@ -106,7 +105,7 @@ def divergence_bounds(
     Raises
     ------
     PrecisionError
-        If upper / lower - 1 cannot be brought to the tolerance; names order and direction, and says what is known.
+        If upper / lower - 1 cannot be brought to the tolerance; it names order, direction and the bounds reached.
     """
     known = closed_form_bounds(pair, alpha)
     if known is not None:
@@ -121,7 +120,7 @@ def divergence_bounds(
     guess = max(best.lower, 1e-28)
     window = rough.window(0.05 * tolerance)
     closest, idle = math.inf, 0
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MOST_GRIDS):
         edges = window.edges(guess, alpha, tolerance)
         if edges.size > MOST_BINS:
             break

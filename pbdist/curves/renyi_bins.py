@@ -1,4 +1,4 @@
-"""What bins say about a Rényi divergence: bounds on F = Σ P_B φ(P_A / P_B), bin by bin: Theorem 12 of docs/theory.md.
+"""Bounds on F = Σ P_B φ(P_A / P_B) of a Rényi divergence, bin by bin: Theorem 12 of docs/theory.md.
 
 φ(x) = x^α - 1 - α (x - 1), for α = 1 (Kullback-Leibler) φ(x) = x ln x - x + 1; ψ(L) = e^-L φ(e^L). Terms are kept as
 multiples of e^κ, so that no moment overflows: ψ(L) = e^((α-1) L) χ(L), χ from 0 to 1.
@@ -18,10 +18,12 @@ __all__ = [
     "a_term",
     "b_term",
     "bin_terms_above",
+    "down",
     "event_terms_above",
     "log_unit_of",
     "share_at_end",
     "terms_below",
+    "up",
 ]
 
 _U = UNIT_ROUNDOFF
@@ -51,7 +53,7 @@ class Order:
 
     @property
     def at_nothing(self) -> float:
-        """φ(0): what an event that A lacks contributes for each unit of P_B mass, in the unit of the terms."""
+        """φ(0): the contribution of events that A lacks, for each unit of P_B mass, in the unit of the terms."""
         return (self.tilt if self.alpha > 1.0 else 1.0) * math.exp(-self.log_unit)
 
     def share(self, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -102,12 +104,12 @@ class LogMasses:
     ) -> "LogMasses":
         """Take logarithms of (a_lower, a_upper, b_lower, b_upper), with those of the factors of a and of b."""
         logs = []
-        for position, values in enumerate(masses):
+        for index, values in enumerate(masses):
             with np.errstate(divide="ignore"):
                 log = np.log(values)
-            scale = log_scale[position // 2]
+            scale = log_scale[index // 2]
             slack = 4.0 * _U * (1.0 + np.where(values > 0.0, np.abs(log), 0.0) + np.abs(scale))
-            logs.append(log + scale + (slack if position % 2 else -slack))
+            logs.append(log + scale + (slack if index % 2 else -slack))
         return cls(*logs)
 
     def at(self, chosen: BoolArray | slice) -> "LogMasses":
@@ -159,8 +161,8 @@ def bin_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: Floa
 def event_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_error: float) -> FloatArray:
     """Upper bounds on the contribution of single events, of losses known to within `loss_error` or infinite.
 
-    By the loss, and by the masses alone: b φ(a / b) is convex, so that it is largest in a corner of what a and b may
-    be. Infinite where the loss is, and b may be 0.
+    The smaller of two bounds: by the loss, and by the masses alone (b φ(a / b) is convex, hence largest in a corner of
+    the ranges of a and b). Infinite where the loss is and b may be 0.
     """
     size = np.where(np.isfinite(loss), np.abs(loss), 0.0) + loss_error
     by_a, by_b = a_term(order, masses.a_upper, size), b_term(order, masses.b_upper, size)
@@ -191,7 +193,7 @@ def b_term(order: Order, log_mass: FloatArray, depth: FloatArray) -> FloatArray:
 
 
 def _by_a(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Use the form with ψ.
+    """The first form of Theorem 12.
 
     At a ``low`` just below 0, e^|l| α (α-1) and e^-|l| α (α-1) bound ψ'' on either side of 0, so that ψ(l) is at
     most e^(2|l|) ψ(|l|). f is a mean of ψ(l) and ψ(high), in which it is monotone.
@@ -209,7 +211,7 @@ def _by_a(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) ->
 
 
 def _by_b(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Use the form with φ; at a ``high`` just above 0, φ(e^h) is at most e^(2 α h) φ(e^-h), as in `_by_a`."""
+    """The second form of Theorem 12; at a ``high`` just above 0, φ(e^h) is at most e^(2 α h) φ(e^-h), as in `_by_a`."""
     small, small_error = order.below_one(np.abs(high))
     small = (small + small_error) * np.exp(2.0 * order.alpha * np.maximum(high, 0.0)) * (1.0 + 8.0 * _U)
     large, large_error = order.below_one(-low)
@@ -238,3 +240,13 @@ def _exp(logs: FloatArray, side: float) -> FloatArray:
     if side > 0.0:
         return np.where(logs > -math.inf, np.maximum(value, 1e-300), 0.0)
     return np.where(value > 2e-300, value, 0.0)
+
+
+def down(value: float) -> float:
+    """Return a lower bound of a number computed with a few roundings."""
+    return value - 16.0 * _U * abs(value)
+
+
+def up(value: float) -> float:
+    """Return an upper bound of a number computed with a few roundings."""
+    return value + 16.0 * _U * abs(value)

@@ -24,14 +24,14 @@ __all__ = ["always_reveals", "closed_form_bounds", "log_faint_moment"]
 #: Up to this scale the theta series itself is the shorter one, above it its dual.
 _LARGE_SCALE = 0.5
 _THETA_TERMS = 8
-#: More than what an underflow hides.
+#: Underflows lose less than this.
 _HIDDEN = 1e-300
 
 
 def closed_form_bounds(pair: ElementaryPair, alpha: float) -> tuple[float, float] | None:
-    """Return lower and upper bound on the divergence of order α >= 1, of either direction; None without closed form.
+    """Return lower and upper bound on the divergence of order α >= 1, in either direction; None without closed form.
 
-    Both are rounded outwards by one float, and apart by the rounding of a theta function where (α - 1) s is not whole.
+    Both are rounded outwards by one float, and by the error of a theta function where (α - 1) s is not whole.
     """
     if isinstance(pair, Reversed):
         return closed_form_bounds(pair.pair, alpha)
@@ -91,18 +91,18 @@ def _around(value: float, exponent: float) -> tuple[Fraction, Fraction]:
 
 
 def _outwards(lower: Fraction, upper: Fraction) -> tuple[float, float]:
-    """Fractions become the nearest float; the next one is beyond them."""
+    """Return the floats next to the nearest ones, outwards."""
     return math.nextafter(float(lower), 0.0), math.nextafter(float(upper), math.inf)
 
 
-#: Masses below the first may have no loss of their own, masses above the second have.
+#: Counts of masses below the first may have no loss of their own; those of masses above the second have one.
 _FAINT, _CLEAR = 1e-279, 1e-270
-#: Standard deviations beyond which Gaussian ones lie, and the logarithm that Poisson ones are surely below.
+#: Faint Gaussian counts lie beyond so many standard deviations; faint Poisson masses have a logarithm below this.
 _FAR, _FAINT_EXPONENT = 34.0, -635.0
 
 
 def always_reveals(pair: ElementaryPair, direction: Direction) -> bool:
-    """Whether A (of the direction) shows counts that B cannot, however small their mass."""
+    """Whether A, of the direction, shows counts that B cannot, however small their mass."""
     if isinstance(pair, Reversed):
         return always_reveals(pair.pair, direction.opposite)
     if isinstance(pair, NoisyCount):
@@ -162,7 +162,7 @@ def _of_poisson(pair: Poisson, tilt: float) -> float:
 
 
 def _first_faint(mean: float) -> float:
-    """Return a count above the mean from which on Poisson masses are below e^-635, and not far below at it."""
+    """Return a count above the mean from which on Poisson masses are below e^-635, about the first such."""
     low, high = math.ceil(mean), math.ceil(mean + 700.0 + 40.0 * math.sqrt(mean))
     while high - low > 1:
         middle = (low + high) // 2

@@ -1,4 +1,4 @@
-"""One look at a pair on a grid of losses: both bounds on its Rényi divergence, and where they are apart."""
+"""Bounds on a pair's Rényi divergence from one grid of losses, where they are apart, and the next grid."""
 
 import math
 from dataclasses import dataclass
@@ -10,9 +10,11 @@ from pbdist.curves.renyi_bins import (
     LogMasses,
     Order,
     bin_terms_above,
+    down,
     event_terms_above,
     log_unit_of,
     terms_below,
+    up,
 )
 from pbdist.curves.renyi_closed_form import log_faint_moment
 from pbdist.curves.tradeoff import mass_excess
@@ -21,19 +23,19 @@ from pbdist.types import Direction, FloatArray
 
 __all__ = ["MOST_BINS", "ROUGH_EDGES", "Interval", "LossWindow", "RenyiTerms"]
 
-#: Bins of one look at a pair.
+#: At most so many bins in a grid.
 MOST_BINS = 1_000_000
-#: The smallest edge of a first look.
+#: The smallest edge of a first grid.
 _SMALLEST_EDGE = 1e-13
 
 _ROUGH_SIDE: FloatArray = np.geomspace(_SMALLEST_EDGE, 1e10, 1600)
-#: Where a first look is taken: edges a thirtieth apart.
+#: The first grid: edges a thirtieth apart.
 ROUGH_EDGES: FloatArray = np.concatenate((-_ROUGH_SIDE[::-1], [0.0], _ROUGH_SIDE))
 
 
 @dataclass(frozen=True)
 class LossWindow:
-    """Where the bins lie, and how much finer than planned they are.
+    """Where the bins lie, and how fine they are.
 
     Attributes
     ----------
@@ -50,8 +52,8 @@ class LossWindow:
     def edges(self, guess: float, alpha: float, tolerance: float) -> FloatArray:
         """Return edges, 0 among them, for a divergence of about `guess`.
 
-        Near 0 the bins are as wide as what a loss of that divergence varies by allows; further out their width grows
-        with the loss, as long as e^(α L) does not vary within a bin, or varies little against e^(α guess).
+        Near 0 the bins are as wide as the standard deviation of a loss of that divergence allows; further out their
+        width grows with the loss, up to where e^(α L) would vary too much within a bin.
         """
         core = math.sqrt(tolerance * guess / alpha) / self.finer
         widest = max(core, math.sqrt(tolerance) / alpha / self.finer)
@@ -60,7 +62,7 @@ class LossWindow:
         return np.concatenate((-sides[0][::-1], [0.0], sides[1]))
 
     def adapted(self, *, longer: bool, deeper: bool, dense: bool) -> "LossWindow":
-        """Return the next window: longer above or below where an end is what is missing, finer where bins are."""
+        """Return the next window: longer above or below where an end decides, finer where the bins do."""
         high, low = (side * (1.4 if more else 1.0) for side, more in ((self.high, longer), (self.low, deeper)))
         return LossWindow(low, high, self.finer * (1.0 if (longer or deeper) and not dense else 1.5))
 
@@ -92,18 +94,18 @@ class Interval:
 
 
 class RenyiTerms:
-    """The contributions of bins, of single events and of the ends, as `LossWindow` needs to know them.
+    """The contributions of bins, of single events and of the ends, on one grid.
 
     Attributes
     ----------
     above_gap, below_gap, inner_gap
-        What upper and lower bounds differ by above the last edge, below the first one, and in between.
+        Differences of upper and lower bounds above the last edge, below the first one, and in between.
     whole
-        What they are relative to: the sum, or its multiple by as much as a logarithm far above 1 forgives.
+        What they are compared with: the sum; a multiple of it where it is far above 1, as only its logarithm counts.
     events_only
-        Whether no event is spread over bins, so that none of them need be finer.
+        Whether no event is spread over bins: then a finer grid gains nothing.
     unknown
-        Whether the upper bound is infinite for what no window mends.
+        Whether the upper bound is infinite on every grid.
     """
 
     def __init__(self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray) -> None:
@@ -146,19 +148,19 @@ class RenyiTerms:
         self.below_gap = float(upper_bins[0] - lower_bins[0])
         self.inner_gap = self.upper - self.lower - self.above_gap - self.below_gap
         self.excess = _excess_of(pair, alpha, direction)
-        # The logarithm of a sum far above 1 forgives more.
+        # Only the logarithm of the sum counts.
         least = max(self.lower, 1e-300)
         self.whole = least * max(1.0, self.order.log_unit + math.log(least))
 
     def window(self, share: float) -> LossWindow:
-        """Return a window outside which the upper bounds are at most that share of the whole."""
+        """Return a window outside which the upper bounds are at most that share of `whole`."""
         enough = share * self.whole
         first = int(np.argmax(np.append(np.cumsum(self._upper_bins), np.inf) > enough))
         sides = -float(self._edges[max(first - 1, 0)]), self._reach(math.log(enough) + self.order.log_unit)
         return LossWindow(*(max(side, _SMALLEST_EDGE) for side in sides))
 
     def _reach(self, log_enough: float) -> float:
-        """Return the first edge above which no more lies."""
+        """Return the first edge above which the events contribute at most that much."""
         if self._nothing_above:
             return 0.0
         first, last = self._edges.size // 2 + 1, self._edges.size - 1
@@ -171,20 +173,20 @@ class RenyiTerms:
     def bounds(self) -> Interval:
         """Return the bounds on the divergence."""
         if self.order.alpha == 1.0:
-            return Interval(_down(self.lower + self.excess[0]), _up(self.upper + self.excess[1]))
+            return Interval(down(self.lower + self.excess[0]), up(self.upper + self.excess[1]))
         unit = self.order.log_unit
         if unit == 0.0:
             logs = math.log1p(self.lower + self.excess[0]), math.log1p(self.upper + self.excess[1])
         else:
             # The 1 and the excess are below e^-400 here.
             logs = _log_in_unit(self.lower, unit), _log_in_unit(self.upper + 1e-150, unit)
-        return Interval(_down(logs[0] / self.order.tilt), _up(logs[1] / self.order.tilt))
+        return Interval(down(logs[0] / self.order.tilt), up(logs[1] / self.order.tilt))
 
 
 def _faint_terms(pair: ElementaryPair, order: Order, scaled: ScaledLossMasses, direction: Direction) -> float | None:
-    """Upper bound on what events without a loss of their own contribute; None where there are none, or none is known.
+    """Upper bound on the contribution of events without a loss of their own; None without events, or without a bound.
 
-    Those of negative loss at most φ(0) for each unit of P_B mass, the others at most their moment, as above an edge.
+    Events of negative loss contribute at most φ(0) for each unit of P_B mass, the others at most their moment.
     """
     masses = scaled.masses
     without = ~np.isfinite(masses.atom_loss)
@@ -215,7 +217,7 @@ def _log_masses(scaled: ScaledLossMasses) -> tuple[LogMasses, LogMasses]:
 
 
 def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float, direction: Direction) -> float:
-    """Upper bound of the logarithm of what the events above an edge contribute.
+    """Upper bound of the logarithm of the contribution of the events above an edge.
 
     Their losses are at least the edge less the error, hence positive: P_B < P_A there, and P_B φ(P_A / P_B) is at most
     P_A e^((α-1) L); for α = 1 at most P_A L <= P_A e^(s L - 1) / s for any s > 0, taken as 1 / edge.
@@ -232,7 +234,7 @@ def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float
 
 
 def _excess_of(pair: ElementaryPair, alpha: float, direction: Direction) -> tuple[float, float]:
-    """Bounds on what totals beside 1 add, both 0 where they are 1."""
+    """Bounds on what totals other than 1 add; both 0 where they are 1."""
     a, b = (mass_excess(pair, side) for side in (direction, direction.opposite))
     exact = a - b if alpha == 1.0 else b + Fraction(alpha) * (a - b)
     value = float(exact)
@@ -247,11 +249,3 @@ def _exponential(log: float) -> float:
 
 def _log_in_unit(value: float, unit: float) -> float:
     return math.log(value) + unit if value > 0.0 else 0.0
-
-
-def _down(value: float) -> float:
-    return value - 16.0 * UNIT_ROUNDOFF * abs(value)
-
-
-def _up(value: float) -> float:
-    return value + 16.0 * UNIT_ROUNDOFF * abs(value)
