@@ -35,13 +35,7 @@ _PATIENCE = 6
 
 
 def checked_orders(order: Any) -> FloatArray:
-    """Return orders from 1 to `LARGEST_ORDER`, shape (K,).
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
+    """Return orders from 1 to `LARGEST_ORDER`, shape (K,), or raise `InvalidInputError`."""
     try:
         given = np.atleast_1d(np.asarray(order))
         values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
@@ -102,10 +96,7 @@ def divergence_bounds(
 ) -> tuple[float, float]:
     """Return lower and upper bound on the divergence of order α of one pair.
 
-    Raises
-    ------
-    PrecisionError
-        If upper / lower - 1 cannot be brought to the tolerance; it names order, direction and the bounds reached.
+    If upper / lower - 1 cannot be brought to the tolerance, a `PrecisionError` names order, direction and the bounds.
     """
     known = closed_form_bounds(pair, alpha)
     if known is not None:

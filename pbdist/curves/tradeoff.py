@@ -46,11 +46,9 @@ class Wholes:
 def wholes_of(components: Sequence[tuple[Pair, int]], compositions: int) -> dict[Direction, Wholes]:
     """Return the masses of P_A (under A||B) and of P_B (under B||A) after so many rounds.
 
-    Notes
-    -----
-    Where all totals are 1, what reveals the distribution has the mass 1 - Π (1 - m)^n over the factors of mass m. A
-    total T = 1 + x becomes e^(n ln(1 + x)), x an exact fraction; nothing is then said about the second mass but that it
-    is at least 0 and at most everything.
+    Where all totals are 1, the events that reveal the distribution have the mass 1 - Π (1 - m)^n over the factors, each
+    with a revealing mass m. A total T = 1 + x becomes e^(n ln(1 + x)), x an exact fraction; the revealing mass is then
+    only known to lie between 0 and everything.
     """
     found = {}
     for direction in Direction:
@@ -127,8 +125,6 @@ class SupportCurve:
         wholes : dict
             Of `wholes_of`.
 
-        Notes
-        -----
         exp rounds by 2u at most. c(k y) lies between c(y) and k c(y), since c is concave, does not fall and c(0) = 0:
         a node that is off by 4u costs a factor of 1 ± 4u. The other roundings are five at most.
         """

@@ -54,13 +54,7 @@ class CurveTable:
 
 
 def checked_errors(type_one_error: Any) -> FloatArray:
-    """Return type I errors from 0 to 1, shape (K,).
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
+    """Return type I errors from 0 to 1, shape (K,), or raise `InvalidInputError`."""
     try:
         given = np.atleast_1d(np.asarray(type_one_error))
         values = given.astype(np.float64) if given.dtype.kind in "iuf" else None

@@ -64,23 +64,11 @@ def masses_of_outcomes(
 ) -> LossMasses:
     """Masses of a pair given by the masses of its outcomes: one atom for each outcome that both distributions have.
 
-    Parameters
-    ----------
-    edges : ndarray, shape (m,)
-        Loss edges, nats.
-    a, b : ndarray, shape (k,)
-        Computed masses of the outcomes, 0 exactly where the distribution lacks the outcome.
-    error_a, error_b : array_like
-        Bounds on the relative errors of the masses; both enter the error of the loss.
-    known_loss : ndarray, shape (k,), optional
-        Losses known better than from the masses; NaN where they are not.
-    known_error : ndarray, shape (k,), optional
-        Bounds on the errors of the known losses, nats; without it they are taken to be known to 3u relatively.
-    further_a, further_b : float, optional
-        Upper value of the mass of each distribution outside the outcomes; revealing, in the upper values only.
+    `a` and `b` are the computed masses, 0 exactly where the distribution lacks the outcome, with their relative errors.
+    `known_loss` has losses known better than from the masses, NaN where they are not, and `known_error` their errors in
+    nats; without it they are taken to be known to 3u relatively. `further_a` and `further_b` are upper values of the
+    masses outside the outcomes, revealing in the upper values only.
 
-    Notes
-    -----
     An outcome whose mass in either distribution is below 1e-280 has no reliable loss, unless it is known. Its loss is
     taken as plus or minus infinity, by the larger mass; the smaller mass counts as that distribution's own as well, in
     its upper value, so that neither direction takes its loss as too low. The smaller mass has the lower value 0: then
