@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import checked_components, checked_compositions, checked_precision
+from pbdist.arguments import checked_components, checked_compositions, checked_numbers, checked_precision
 from pbdist.curves.renyi_closed_form import always_reveals, closed_form_bounds
 from pbdist.curves.renyi_terms import MOST_BINS, ROUGH_EDGES, Interval, RenyiTerms
 from pbdist.curves.tradeoff_table import CurveTable
-from pbdist.errors import InvalidInputError, PrecisionError, shown
+from pbdist.errors import PrecisionError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 
@@ -36,19 +36,12 @@ _PATIENCE = 6
 
 def checked_orders(order: Any) -> FloatArray:
     """Return orders from 1 to `LARGEST_ORDER`, shape (K,), or raise `InvalidInputError`."""
-    try:
-        given = np.atleast_1d(np.asarray(order))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
-    if values is None or values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"order: expected numbers from 1 to {LARGEST_ORDER:g}, got {shown(order)}")
-    for value in values.tolist():
-        if not (value == 1.0 or 1.0 + 1e-6 <= value <= LARGEST_ORDER):
-            raise InvalidInputError(
-                f"order: expected 1 or numbers from 1.000001 to {LARGEST_ORDER:g}, got {shown(value)}"
-            )
-    return values
+    return checked_numbers(
+        "order",
+        order,
+        f"1 or numbers from 1.000001 to {LARGEST_ORDER:g}",
+        lambda value: value == 1.0 or 1.0 + 1e-6 <= value <= LARGEST_ORDER,
+    )
 
 
 def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, order: Any, tolerance: Any) -> CurveTable:

@@ -11,9 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import check_totals, checked_components, checked_compositions, checked_precision
+from pbdist.arguments import (
+    check_totals,
+    checked_components,
+    checked_compositions,
+    checked_numbers,
+    checked_precision,
+)
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
-from pbdist.errors import InvalidInputError, PrecisionError, shown
+from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.pld import LARGEST_EPSILON, factor_counts, kept_states
 from pbdist.pld.gaussian import gaussian_ratio
@@ -55,17 +61,7 @@ class CurveTable:
 
 def checked_errors(type_one_error: Any) -> FloatArray:
     """Return type I errors from 0 to 1, shape (K,), or raise `InvalidInputError`."""
-    try:
-        given = np.atleast_1d(np.asarray(type_one_error))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
-    if values is None or values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"type_one_error: expected numbers from 0 to 1, got {shown(type_one_error)}")
-    for value in values.tolist():
-        if not 0.0 <= value <= 1.0:
-            raise InvalidInputError(f"type_one_error: expected numbers from 0 to 1, got {shown(value)}")
-    return values
+    return checked_numbers("type_one_error", type_one_error, "numbers from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 
 
 def tradeoff_table(
