@@ -17,7 +17,7 @@ from pbdist.curves.tradeoff_state import state_tradeoff
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.pld import factor_counts, kept_states
-from pbdist.pld.gaussian import gaussian_ratio
+from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.profile import loss_profile
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray

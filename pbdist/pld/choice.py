@@ -10,17 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.pld.ladder import Limits
 from pbdist.pld.leaf import Lattice
 from pbdist.pld.profile import LossProfile
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON
+from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
+__all__ = ["MOST_POSITIONS", "Chosen", "Limits", "chosen_lattices", "chosen_spacings"]
 
 #: Places of a leaf, at most.
-MOST_PLACES = 1 << 21
+MOST_POSITIONS = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
 _OF_SPACING, _OF_FAR = 0.6, 0.25
 #: A spacing where the picture tells none, nats.
@@ -42,6 +41,37 @@ _FEWEST, _LATTICE = 512, 1 << 15
 _OFTEN = 0.3
 #: Largest ratio of the spacings.
 _COARSEST = 512
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be lost.
+
+    Attributes
+    ----------
+    floor : float
+        P_A or P_B mass that, in all compositions together, may become infinite.
+    step : float
+        Largest product of a spacing and the local slope of ln u where that spacing will do.
+    rare : float
+        Product of the far part's spacing with the root of its mass, relative to the core's deviation and `step`.
+    added : float
+        By how much rounding may add to all masses, relative to them.
+    largest : float
+        ε above which nothing is asked, and some more: what lies above may become infinite, nats.
+    spacings : tuple of float
+        The largest spacings of the core that will do for 1, 2, 4, .. rounds, nats.
+    coarsens : int
+        Number of places from which on a core is made coarser.
+    """
+
+    floor: float
+    step: float
+    rare: float
+    added: float
+    largest: float
+    spacings: tuple[float, ...]
+    coarsens: int
 
 
 @dataclass(frozen=True)
@@ -81,7 +111,7 @@ def chosen_lattices(
     *,
     tolerance: float,
     floor: float,
-    most: int = MOST_PLACES,
+    most: int = MOST_POSITIONS,
 ) -> Chosen | None:
     """Choose the lattices of a spacing, None where they would be too large.
 
@@ -146,7 +176,7 @@ def chosen_lattices(
                 min(high, coarse * math.ceil(core / wide)),
             )
         )
-        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_PLACES:
+        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_POSITIONS:
             return None
         result.append(Lattice(spacing, coarse, inner, low, high))
     limits = Limits(

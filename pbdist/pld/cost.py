@@ -10,15 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.mechanisms import SubsampledGaussian
-from pbdist.pld.characteristic import MOST_FREQUENCIES
+from pbdist.pld.characteristic import MOST_FREQUENCIES as MOST_LOW_FREQUENCIES
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.gaussian import gaussian_ratio
+from pbdist.pld.closed_form import gaussian_ratio, log_revealed_mass
 from pbdist.pld.given_width import given_places
-from pbdist.pld.known import log_revealed_mass
+from pbdist.pld.ladder import serves
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
-from pbdist.pld.smoothed import Smoothing, has_transforms
-from pbdist.pld.table import serves
+from pbdist.pld.transform_rows import MOST_EXCESS, MOST_FREQUENCIES, TransformRows, has_transforms
 from pbdist.types import Direction
 
 __all__ = ["FEW_SECONDS", "SECONDS_OF_PARTS", "Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
@@ -31,6 +30,9 @@ _SECONDS_PER_PLACE, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
 _SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
 #: What few frequencies do so soon, seconds, no ladder does.
 _SOON = 0.02
+#: Of exact transforms: frequencies of a period and a ratio; seconds of a tilt, and of a frequency, and by how much more
+#: for each ε.
+_PER_PERIOD, _SECONDS_PER_GROUP, _SECONDS_PER_TERM, _PER_POINT = 1.4, 5e-3, 7e-7, 0.03
 #: Of exact transforms: bytes of a frequency, with all that is computed for it; and of what may be left to a ladder.
 _BYTES_PER_FREQUENCY, _LEAST_BYTES = 1500, 150_000_000
 #: Seconds for a point that is told by parts of the losses; and up to when no ladder is thought of.
@@ -76,11 +78,11 @@ def table_cost(question: Question, *, width: float | None, places: int | None, k
     if gaussian_ratio(question.counts) is not None:
         return Cost(0.0, 0)
     if has_transforms(question):
-        smoothing = Smoothing(question)
-        told = [smoothing.seconds(row) for row in rows]
-        frequencies = max(number for _, number in told)
-        total = Cost(sum(seconds for seconds, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
-        parts = SECONDS_OF_PARTS * smoothing.left_to_parts
+        transforms = TransformRows(question)
+        told = [_transform_cost(question, transforms, row) for row in rows]
+        frequencies = max(number for _, number, _ in told)
+        total = Cost(sum(seconds for seconds, _, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
+        parts = SECONDS_OF_PARTS * sum(left for _, _, left in told)
         ladder_told = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
         # A ladder tells many points as quickly as one.
         return total + (ladder_told if 0.0 < ladder_told.seconds < parts else Cost(parts, _LEAST_BYTES))
@@ -89,6 +91,32 @@ def table_cost(question: Question, *, width: float | None, places: int | None, k
     few, ladder = chosen_rows(question, rows)
     costs = [cost for row in few if (cost := frequency_cost(question, row)) is not None]
     return sum(costs, ladder_cost(question, ladder) if ladder else Cost(0.0, 0))
+
+
+def _transform_cost(question: Question, transforms: TransformRows, row: int) -> tuple[float, float, int]:
+    """Return a row's seconds, frequencies of its largest part, and number of points that are left to parts of losses.
+
+    The seconds are without those points.
+    """
+    total, largest, left = 0.0, 0.0, 0
+    for directed in transforms.sides(row):
+        side = directed.smoothed
+        wanted = (directed.chernoff > transforms.log_floor) & (directed.nearly_all < -question.tolerance)
+        cuts = transforms.cuts.get(side.rounds)
+        if cuts is not None:
+            needed = wanted.copy()
+            needed[needed] = cuts.needed(side, question.epsilon[needed])
+            left += int(np.count_nonzero(needed))
+            wanted &= ~needed
+        for group in transforms.groups(side, np.flatnonzero(wanted), MOST_EXCESS):
+            epsilon = question.epsilon[group.columns]
+            period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)
+            number = _PER_PERIOD * period / transforms.first_ratio(side, epsilon, question.tolerance)
+            if number <= MOST_FREQUENCIES:
+                points = 1.0 + _PER_POINT * epsilon.size
+                total += _SECONDS_PER_GROUP + _SECONDS_PER_TERM * number * points
+                largest = max(largest, number)
+    return total, largest, left
 
 
 def _given_cost(question: Question, width: float | None, places: int | None) -> Cost:
@@ -145,7 +173,7 @@ def frequency_cost(question: Question, row: int) -> Cost | None:
     for direction in question.directions:
         for tilt in tilts_of(question, direction, r, question.saddle_points(direction, r)):
             left = question.exponents(direction).surviving(r, tilt.tilt, math.log(tilt.outside), spacing)
-            if left > MOST_FREQUENCIES:
+            if left > MOST_LOW_FREQUENCIES:
                 return None
             tilts, frequencies = tilts + 1, frequencies + left
     sampled = any(isinstance(pair, SubsampledGaussian) for pair in question.counts)

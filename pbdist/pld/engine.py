@@ -2,26 +2,37 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pbdist.errors import PrecisionError
-from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
-from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.pld.given_width import given_width_bounds
-from pbdist.pld.known import bounds_below_floor, log_least_known
-from pbdist.pld.logarithms import log_above, log_below
-from pbdist.pld.many_rounds import many_round_bounds
+from pbdist.pld.ladder import ladder_bounds
+from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON
-from pbdist.pld.smoothed import Smoothing, has_transforms
-from pbdist.pld.table import ladder_bounds
+from pbdist.pld.state import LARGEST_EPSILON
+from pbdist.pld.transform_rows import TransformRows, has_transforms
 from pbdist.progress import report
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["LEAST_FLOOR", "TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
+__all__ = [
+    "LEAST_FLOOR",
+    "TRIVIAL_WIDTH",
+    "TightBounds",
+    "delta_above",
+    "delta_below",
+    "log_above",
+    "log_below",
+    "tight_bounds",
+]
+
+_U = UNIT_ROUNDOFF
+#: Smallest float64 of full precision, rounded up.
+_SMALLEST_NORMAL = 2.3e-308
 
 #: Width for pairs without any loss, nats.
 TRIVIAL_WIDTH = 1e-6
@@ -110,7 +121,8 @@ def tight_bounds(
     """
     question = Question(counts, rounds, epsilon, tolerance, floor, together)
     if width is not None or buckets is not None:
-        log_lower, log_upper, used = given_width_bounds(question, width=width, places=buckets)
+        lower, upper, used = given_width_bounds(question, width=width, places=buckets)
+        log_lower, log_upper = log_below(lower), np.minimum(log_above(upper), 0.0)
         if known is not None:
             log_lower, log_upper = np.maximum(log_lower, known[0]), np.minimum(log_upper, known[1])
         return TightBounds(log_lower, log_upper, used)
@@ -138,17 +150,18 @@ class _Table:
 
     def solve(self) -> None:
         """Fill the table."""
+        if has_transforms(self.question):
+            # Such pairs reveal nothing, and few frequencies do not serve where transforms do not.
+            if self._missed_rows():
+                self._by_transforms()
+            return
         self._closed_form()
         if not self._missed_rows():
-            return
-        if has_transforms(self.question):
-            # They reveal nothing; and what they do not tell few frequencies do not, either.
-            self._by_transforms()
             return
         self._revealed()
         if not self._missed_rows():
             return
-        # What is little beside what is known already need not be told.
+        # A δ that is little beside the known ones need not be bounded closely.
         asked = self.question.beside(float(self._judged_lower().min()))
         below = bounds_below_floor(asked)
         self.take(range(asked.rounds.size), np.full_like(below, -np.inf), below)
@@ -179,31 +192,31 @@ class _Table:
         lower = log_least_known(question.counts, question.rounds, question.epsilon)
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
-    def _smoothed(self, smoothing: Smoothing, rows: Sequence[int], *, parts: bool) -> None:
-        """Bound rows by exact transforms."""
+    def _rows_by_transforms(self, transforms: TransformRows, *, parts: bool) -> None:
+        """Bound the rows that miss by exact transforms."""
         question = self.question
-        for row in rows:
-            told = self.log_lower[:, row], self.log_upper[:, row]
-            lower, upper = smoothing.row(row, told, parts=parts)
+        for row in self._missed_rows():
+            known = self.log_lower[:, row], self.log_upper[:, row]
+            lower, upper = transforms.row(row, known, parts=parts)
             self.take([row], lower[:, None], upper[:, None])
             report("by transforms, r =", int(question.rounds[row]), question.top)
-        if math.isfinite(smoothing.width):
-            self.widths.append(smoothing.width)
+        if math.isfinite(transforms.width):
+            self.widths.append(transforms.width)
 
     def _by_transforms(self) -> None:
-        """Bound all by exact transforms, and what these do not tell by parts of losses or by a ladder."""
-        smoothing = Smoothing(self.question)
-        self._smoothed(smoothing, self._missed_rows(), parts=False)
+        """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
+        transforms = TransformRows(self.question)
+        self._rows_by_transforms(transforms, parts=False)
         if not self._missed_rows():
             return
-        # What is little beside what is known already need not be told.
+        # A δ that is little beside the known ones need not be bounded closely.
         asked = self.question.beside(float(self._judged_lower().min()))
         # A ladder tells many points as quickly as one.
-        seconds = SECONDS_OF_PARTS * smoothing.left_to_parts
+        seconds = SECONDS_OF_PARTS * transforms.left_to_parts
         ladder_first = seconds > FEW_SECONDS and _not_too_long(asked, self._missed_rows(), seconds)
         if ladder_first:
             self._ladder(asked, self._missed_rows())
-        self._smoothed(smoothing, self._missed_rows(), parts=True)
+        self._rows_by_transforms(transforms, parts=True)
         rows = self._missed_rows()
         if rows and not ladder_first and _not_too_long(asked, rows):
             self._ladder(asked, rows)
@@ -235,13 +248,10 @@ class _Table:
         missed = ~(self._brackets()[:, list(rows)] <= question.tolerance).all(axis=(0, 1))
         within = np.flatnonzero(missed & (question.epsilon <= LARGEST_EPSILON))
         beyond = np.flatnonzero(missed & (question.epsilon > LARGEST_EPSILON))
-        asked = Question(
-            question.counts,
-            question.rounds,
-            np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
-            question.tolerance,
-            max(question.floor, LEAST_FLOOR),
-            question.together,
+        asked = replace(
+            question,
+            epsilon=np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
+            floor=max(question.floor, LEAST_FLOOR),
         )
         found = ladder_bounds(asked, rows)
         if found is None:
@@ -324,14 +334,13 @@ class _Table:
         asked = float(question.epsilon[column])
         if asked > LARGEST_EPSILON:
             return False
-        near = Question(
-            question.counts,
-            question.rounds[row : row + 1],
-            np.array([asked * (1.0 - 1e-6)]),
-            # On a lattice it tells only how much care rounding is computed with.
-            _EXCUSE_TOLERANCE[question.lattice > 0.0],
-            max(question.floor, LEAST_FLOOR),
-            question.together,
+        near = replace(
+            question,
+            rounds=question.rounds[row : row + 1],
+            epsilon=np.array([asked * (1.0 - 1e-6)]),
+            # On a lattice it decides only how much care rounding is computed with.
+            tolerance=_EXCUSE_TOLERANCE[question.lattice > 0.0],
+            floor=max(question.floor, LEAST_FLOOR),
         )
         found = ladder_bounds(near, [0], climbs=_EXCUSE_CLIMBS) if _not_too_long(near, [0], _EXCUSE_SECONDS) else None
         if found is None:
@@ -358,14 +367,29 @@ def _not_too_long(question: Question, rows: Sequence[int], seconds: float = _LON
     return 0.0 < cost.seconds <= seconds and cost.peak_bytes <= _LARGEST
 
 
-def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
-    """Return the elementary pairs of a round, and how often each occurs in it.
+def delta_above(log_delta: FloatArray) -> FloatArray:
+    """Return δ from its logarithm, rounded up; above 0 wherever the logarithm is more than -inf."""
+    values = np.exp(log_delta) * (1.0 + 8.0 * _U)
+    return np.where(log_delta > -np.inf, np.maximum(values, _SMALLEST_NORMAL), 0.0)
 
-    Those that change nothing are left out, unless there are no others.
-    """
-    counts: dict[ElementaryPair, int] = {}
-    for pair, count in components:
-        for factor in pair.factors:
-            counts[factor] = counts.get(factor, 0) + count
-    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
-    return telling or counts
+
+def delta_below(log_delta: FloatArray) -> FloatArray:
+    """Return δ from its logarithm, rounded down; 0 where it is no normal float64."""
+    values = np.exp(np.minimum(log_delta, 0.0)) * (1.0 - 8.0 * _U)
+    return np.where(values >= _SMALLEST_NORMAL, values, 0.0)
+
+
+def log_above(delta: FloatArray) -> FloatArray:
+    """Return the logarithm of δ, rounded up; -inf for 0."""
+    return _log(delta, 1.0)
+
+
+def log_below(delta: FloatArray) -> FloatArray:
+    """Return the logarithm of δ, rounded down; -inf for 0."""
+    return _log(delta, -1.0)
+
+
+def _log(delta: FloatArray, side: float) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        log = np.log(delta)
+    return np.asarray(log + side * 4.0 * _U * (1.0 + np.where(delta > 0.0, np.abs(log), 0.0)))

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.pld.ladder import Limits, powers, product_of
+from pbdist.pld.choice import Limits
+from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import Lattice, leaf_state
-from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.profile import LossProfile
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
+from pbdist.pld.state import LARGEST_EPSILON, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["given_width_bounds"]
@@ -34,18 +34,10 @@ _NARROWEST = 1e-6
 def given_width_bounds(
     question: Question, *, width: float | None, places: int | None
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Bound ln δ from both sides, shape (2, R, E), on lattices of a spacing or of about so many places.
+    """Bound δ from below and above, shape (2, R, E), on lattices of a spacing or of about so many positions.
 
-    Returns
-    -------
-    log_lower, log_upper : ndarray
-    spacing : float
-        The one that was used, nats: the given one, but at most 50, for wider ones say next to nothing.
-
-    Raises
-    ------
-    PrecisionError
-        If a round's losses need more places than are allowed: before anything is allocated.
+    The third value is the spacing that was used, nats: the given one, but at most 50. Before anything is allocated,
+    losses that need more positions than are allowed raise a `PrecisionError`.
     """
     given_places(question, width=width, places=places)
     spacing, lattices = _lattices(question, width, places)
@@ -75,7 +67,7 @@ def given_width_bounds(
                     lower[axis, row] = np.where(question.epsilon <= LARGEST_EPSILON, known, 0.0)
     if question.symmetric:
         lower[1], upper[1] = lower[0], upper[0]
-    return log_below(lower), np.minimum(log_above(upper), 0.0), spacing
+    return lower, upper, spacing
 
 
 def given_places(question: Question, *, width: float | None, places: int | None) -> tuple[int, float]:

@@ -7,22 +7,22 @@ lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
+from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, log_revealed_mass
 from pbdist.pld.cost import frequency_cost
-from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio
-from pbdist.pld.known import log_revealed_mass
-from pbdist.pld.logarithms import log_above, log_below
+from pbdist.pld.engine import log_above, log_below
+from pbdist.pld.ladder import climbed, serves
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON as LARGEST_READ
-from pbdist.pld.reading import lower_deltas, upper_deltas
-from pbdist.pld.smoothed import Smoothing, guessed_epsilon, has_transforms
-from pbdist.pld.state import PairState
-from pbdist.pld.table import climbed, serves
+from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
+from pbdist.pld.state import PairState, lower_deltas, upper_deltas
+from pbdist.pld.transform_epsilon import guessed_epsilon, transform_reader
+from pbdist.pld.transform_rows import has_transforms
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
@@ -188,9 +188,7 @@ class _Search:
         found = guessed_epsilon(question, self._delta, LARGEST_EPSILON, self._directions)
         if found is None:
             return False
-        return self._closer(
-            *found, lambda asked, finer: Smoothing(asked, finer=finer).reader(self._directions), farther=_FARTHER
-        )
+        return self._closer(*found, partial(transform_reader, directions=self._directions), farther=_FARTHER)
 
     def _by_frequencies(self, guess: float, slope: float) -> None:
         self._closer(guess, slope, point_reader)

@@ -11,11 +11,9 @@ import numpy as np
 
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.product import coarser_core
+from pbdist.pld.ladder import MOST_LEAVES, climbed
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
-from pbdist.pld.state import PairState
-from pbdist.pld.table import MOST_LEAVES, climbed
+from pbdist.pld.state import LARGEST_EPSILON, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["KeptStates", "directions_of", "kept_states"]

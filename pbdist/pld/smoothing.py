@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld.frequencies import Powers
-from pbdist.pld.loss_transform import TransformLine
-from pbdist.pld.rounds import Rounds
+from pbdist.pld.loss_transform import Rounds, SoftCut
+from pbdist.pld.powers import Differences, Powers, log_most
+from pbdist.pld.transform_line import TransformLine
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["Smoothed", "SmoothedBounds", "Tilts", "exactly"]
+__all__ = ["LargeLosses", "Smoothed", "SmoothedBounds", "Tilts", "exactly"]
 
 _U = UNIT_ROUNDOFF
 #: c.
@@ -46,19 +46,17 @@ _BELOW = -np.linspace(0.0, 1.0, 41)
 
 
 class Smoothed:
-    """δ of some number of rounds in one direction, by the frequencies of tilted losses.
+    """δ of r rounds in one direction, by the frequencies of tilted losses: of all losses, or of a part of them.
 
-    Parameters
-    ----------
-    rounds : Rounds
-    number : int
-        r.
-    tilts : Tilts
-        They hold the transforms of all tilts that were used, for all numbers of rounds.
+    The tilts hold the transforms that were used, for all numbers of rounds; those of a soft cut are of usual losses
+    alone. With `large` it is δ of P^r - U^r, where at least one loss is large.
     """
 
-    def __init__(self, rounds: Rounds, number: int, tilts: "Tilts") -> None:
-        self.rounds, self.number, self.tilts = rounds, number, tilts
+    def __init__(self, rounds: Rounds, number: int, tilts: "Tilts", large: "LargeLosses | None" = None) -> None:
+        self.rounds, self.number, self.tilts, self.large = rounds, number, tilts, large
+        #: The part that is left out, and closer bounds on it.
+        self.left_out: Smoothed | None = None
+        self.left_out_bounds: SmoothedBounds | None = None
         #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
         self._log_moments, self._log_moments_upper = self._moments()
         # Chernoff's bounds of all tilts, and that δ is at most 1.
@@ -66,7 +64,16 @@ class Smoothed:
         self._log_factors = np.concatenate(([0.0], self._log_moments_upper + tilts.log_largest))
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        return self.number * self.tilts.log_moments, self.number * self.tilts.log_moments_upper
+        tilts = self.tilts
+        whole, upper = self.number * tilts.log_moments, self.number * tilts.log_moments_upper
+        if self.large is None:
+            return whole, upper
+        # P^n - U^n <= n (P - U) P^(n-1), and at most P^n.
+        tilt, count = tilts.tilt, self.rounds.sampled[0][2]
+        single = (tilts.log_moments - 0.5 * self.rounds.variance * (tilt + tilt * tilt)) / count
+        large = math.log(self.number * count) + self.large.log_moments - single
+        off = 3.0 * self.rounds.log_moment_error(tilt)
+        return np.minimum(whole, whole + large), np.minimum(upper, upper + large + off)
 
     def chernoff(self, epsilon: FloatArray, ratio: float = 0.0) -> FloatArray:
         """Return upper bounds on ln δ: (1 - e^{ε-ℓ})_+ <= c e^{τ(ℓ-ε)}, c = τ^τ / (1+τ)^(1+τ), for any τ > 0.
@@ -112,29 +119,46 @@ class Smoothed:
 
     def log_fall(self, tilt: float, t: float) -> float:
         """By how much terms are less from frequency t on than at 0, but for Gaussian mechanisms; about."""
-        return sum(self.number * count * line.log_fall(t) for line, _, count in self.lines_at(tilt))
+        lines = self.lines_at(tilt)
+        if self.large is None:
+            return sum(self.number * count * line.log_fall(t) for line, _, count in lines)
+        [(line, _, count)], part = lines, self._large_line(tilt, self.large)
+        number = self.number * count
+        return log_most(line, part, number, t) - log_most(line, part, number, 0.0)
 
     def powers(self, tilt: float, ratio: float, period: float, cut: float) -> Powers:
         """Return the powers of transforms at all frequencies that matter, with a mechanism of ratio s."""
-        return Powers(
-            self.lines_at(tilt),
-            self.number,
-            self.number * self.rounds.variance,
-            tilt=tilt,
-            spacing=2.0 * math.pi / period,
-            size=self.size(tilt, ratio, period, cut),
-        )
+        lines, variance = self.lines_at(tilt), self.number * self.rounds.variance
+        spacing, size = 2.0 * math.pi / period, self.size(tilt, ratio, period, cut)
+        if self.large is None:
+            return Powers(lines, self.number, variance, tilt=tilt, spacing=spacing, size=size)
+        part = self._large_line(tilt, self.large)
+        return Differences(part, lines, self.number, variance, tilt=tilt, spacing=spacing, size=size)
 
-    def log_left_out(self, epsilon: FloatArray, ratio: float) -> FloatArray:  # noqa: ARG002, parts need it
-        """Bound ln of what δ has besides, with a mechanism of ratio s."""
-        return np.full(epsilon.size, -np.inf)
+    def log_left_out(self, epsilon: FloatArray, ratio: float) -> FloatArray:
+        """Bound ln δ of the part that is left out, with a mechanism of ratio s."""
+        if self.left_out is None:
+            return np.full(epsilon.size, -np.inf)
+        result = self.left_out.chernoff(epsilon, ratio)
+        # δ rises with the ratio.
+        if self.left_out_bounds is not None and ratio <= self.left_out_bounds.ratio:
+            result = np.minimum(result, self.left_out_bounds.log_most(epsilon))
+        return result
 
     def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
-        """Return the transforms on the line of a tilt."""
+        """Return the transforms on the line of a tilt, kept for further numbers of rounds."""
         lines = self.tilts.lines
         if tilt not in lines:
-            lines[tilt] = self.rounds.lines(tilt)
+            lines[tilt] = [
+                (TransformLine(transform, 1.0 + tilt if forward else -tilt, self.tilts.part), forward, count)
+                for transform, forward, count in self.rounds.sampled
+            ]
         return lines[tilt]
+
+    def _large_line(self, tilt: float, large: "LargeLosses") -> TransformLine:
+        if tilt not in large.lines:
+            large.lines[tilt] = TransformLine(self.rounds.sampled[0][0], 1.0 + tilt, large.part)
+        return large.lines[tilt]
 
     def gentler(self, tilt: float) -> float:
         """Return the next lower one of the tilts that are looked at, whose transforms may be known already."""
@@ -269,12 +293,23 @@ class SmoothedBounds:
 
 
 @dataclass(frozen=True, eq=False)
+class LargeLosses:
+    """Large losses: their part, ln of their moment of a round at all tilts (infinite if unknown), and transforms."""
+
+    part: SoftCut
+    log_moments: FloatArray
+    lines: dict[float, TransformLine] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class Tilts:
     """Tilts that are looked at, with ln E e^{τ loss} of a round, and ln of τ^τ / (1+τ)^(1+τ)."""
 
     tilt: FloatArray
     log_moments: FloatArray
     log_moments_upper: FloatArray
+    #: Of which losses; None for all.
+    part: SoftCut | None = None
     lines: dict[float, list[tuple[TransformLine, bool, int]]] = field(default_factory=dict)
 
     @staticmethod

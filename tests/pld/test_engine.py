@@ -24,7 +24,8 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.pld.engine import TightBounds, factor_counts, tight_bounds
+from pbdist.pld.engine import TightBounds, tight_bounds
+from pbdist.pld.question import factor_counts
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 
