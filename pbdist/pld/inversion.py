@@ -1,4 +1,4 @@
-"""ε as a function of δ, from both sides: read off few frequencies, or off the state of a ladder.
+"""ε as a function of δ, from both sides: read off transforms, few frequencies, or the state of a ladder.
 
 δ(ε) does not rise with ε. So any ε at which the upper bound on δ is at most δ is an upper bound, and any ε at which the
 lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in ``docs/pld.md``).
@@ -145,7 +145,7 @@ class _Search:
         )
 
     def _guess(self) -> tuple[float, float]:
-        """Return about the ε that meets δ, and the slope of ln δ there, by rough looks."""
+        """Return about the ε that meets δ, and the slope of ln δ there, by rough pictures."""
         for largest in _LARGEST_LOOKED:
             question = self._question(largest, -1.0)
             found = [self._guess_of(question, direction) for direction in self._directions]

@@ -1,6 +1,6 @@
 """States to be kept: one for each number of rounds, close enough at every ε up to the largest one asked for.
 
-What is chosen here costs precision or bytes, never validity: the bounds are read from whatever the ladder has made.
+Choices cost precision or bytes, never validity: bounds are read from the states as they are.
 """
 
 import math
@@ -22,7 +22,7 @@ __all__ = ["KeptStates", "directions_of", "kept_states"]
 _CLIMBS, _MOST_PAIRS = 5, 64
 #: By how much the spacing shrinks at least and at most, and where a bracket will not become small.
 _LEAST, _MOST, _HOPELESS = 0.75, 0.1, 0.85
-#: Part of the tolerance that is aimed at where it is looked, for what lies between.
+#: Part of the tolerance that is aimed at where brackets are looked at, as they are wider between.
 _AIM = 0.8
 #: ε that are looked at: of each step between those asked for so many parts, but not many more in all.
 _PARTS, _MOST_LOOKS = 4, 400
@@ -38,15 +38,15 @@ _COARSEST = 0.5
 _FINEST = 1e-9
 #: The bracket of a lower bound of 0, and the part of all that so few of them are left as they are.
 _NOTHING_KNOWN, _FEW = 1e300, 0.01
-#: Places of a leaf from which on no finer one is tried.
-_MOST_PLACES = 1 << 19
+#: Positions of a leaf from which on no finer one is tried.
+_MOST_POSITIONS = 1 << 19
 #: No ladder looks deeper.
 _LEAST_FLOOR = 1e-130
 
 
 @dataclass(frozen=True, eq=False)
 class KeptStates:
-    """States, and what they say where it was asked.
+    """States, and their bounds at the ε asked for.
 
     Attributes
     ----------
@@ -161,7 +161,7 @@ class _Climb:
                 tolerance=max(self._aim * scale**2, _FINEST),
                 floor=self._floor,
             )
-            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MOST_PLACES):
+            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MOST_POSITIONS):
                 break
             self.spacing = min(self.spacing, chosen.lattices[0].spacing)
             missed: dict[int, float] = {}
@@ -188,7 +188,7 @@ class _Climb:
         lower, upper = _read(state, looks)
         brackets = self._brackets(lower, upper)
         counted = self._counted(lower, upper, each=each)
-        # One that is hopeless in both of two states does not decide.
+        # A bracket that is hopeless in both of two states does not decide.
         score = float(np.sum(np.minimum(brackets, _FAR * self._aim)))
         if old is not None:
             better = score < old.score
@@ -202,7 +202,7 @@ class _Climb:
 
     def _coarse(self, state: PairState, looks: FloatArray, brackets: FloatArray) -> PairState:
         """Make a state as coarse as still meets what is aimed at, where it is met."""
-        # What tells nothing cannot become worse.
+        # A bracket that says nothing cannot become worse.
         enough = np.where(brackets > 1.0, np.inf, np.maximum(self._aim, brackets * 1.01))
         # ε of a δ is to be known as well.
         told = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
@@ -237,7 +237,7 @@ class _Climb:
     def _counted(self, lower: FloatArray, upper: FloatArray, *, each: bool) -> FloatArray:
         """Return the brackets of the larger direction and, with `each`, those of both that a finer lattice may mend.
 
-        There are none of these where one is far too wide: finer lattices without end would only move the place where it
+        There are none of these where one is far too wide: finer lattices without end would only move the ε where it
         begins.
         """
         together = self._brackets(np.max(lower, axis=0), np.max(upper, axis=0))

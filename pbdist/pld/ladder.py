@@ -1,11 +1,10 @@
-"""Powers of a state: by squaring, on a lattice that grows with the number of compositions.
+"""Ladders: powers of a state by squaring, on a lattice that grows with the number of compositions, and their bounds.
 
-What is chosen here (when a lattice is made coarser, what is told apart, what is infinite) costs precision, never
+Choices made here (when a lattice is made coarser, what is core and far, what is infinite) cost precision, never
 validity.
 
-As the deviation of the loss grows, so does the spacing that will do: each time that it has doubled, after two
-squarings or so, the core is made twice as coarse, which costs about as much as the leaf's lattice does, once for
-each.
+As the deviation of the loss grows, so does the spacing that is fine enough: each time that it has doubled, after about
+two squarings, the core is made twice as coarse. That costs about as much precision as the leaf's lattice does.
 """
 
 import math
@@ -17,7 +16,7 @@ import numpy as np
 from pbdist.fourier import Allowance
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.choice import MOST_POSITIONS, Chosen, Limits, chosen_lattices, chosen_spacings
-from pbdist.pld.lattice import Dominating, Exact
+from pbdist.pld.lattice import Dominating
 from pbdist.pld.leaf import leaf_state
 from pbdist.pld.question import Question
 from pbdist.pld.state import (
@@ -45,9 +44,9 @@ __all__ = [
     "serves",
 ]
 
-#: Where the core is less than this part of what lies at a loss, it need not be finer than the far part.
+#: Where the core has less than this part of the mass at a loss, it need not be finer than the far part.
 _FAINT = 1e-7
-#: Rare outcomes that tell of any δ occur about so often at most.
+#: Rare outcomes that matter for any δ occur about so often at most.
 _OCCURS = 8.0
 #: No mass is nearly as large.
 _MEANINGLESS = 1e120
@@ -60,8 +59,8 @@ _MOST_IRREGULAR = 1 << 32
 _CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
 MOST_PAIRS = 6
-#: Places of the first climb, at most; of each further one eight times as many.
-_FIRST_PLACES = 1 << 18
+#: Positions of the first climb, at most; of each further one eight times as many.
+_FIRST_POSITIONS = 1 << 18
 #: By how much the spacing shrinks at least and at most.
 _LEAST, _MOST = 0.75, 0.1
 #: No far part need be finer than for such a bracket.
@@ -74,39 +73,24 @@ _AIM = 0.7
 
 @dataclass(frozen=True, eq=False)
 class LadderBounds:
-    """Bounds on δ.
+    """Bounds on δ."""
 
-    Attributes
-    ----------
-    lower, upper : ndarray, shape (2, R, E)
-        First axis: A||B, B||A. Lower bounds of a direction that was not asked for are 0.
-    spacing : float
-        The smallest spacing that was used, nats.
-    """
-
+    #: First axis: A||B, B||A. Lower bounds of a direction that was not asked for are 0; shape (2, R, E).
     lower: FloatArray
     upper: FloatArray
+    #: The smallest spacing that was used, nats.
     spacing: float
 
 
 def serves(question: Question) -> bool:
-    """Whether a ladder can be climbed for what is asked."""
+    """Whether a ladder can be climbed for a question."""
     most = MOST_LEAVES if question.lattice > 0.0 else _MOST_IRREGULAR
     leaves = question.top * question.leaves
     return len(question.counts) <= MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
 
 
 def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:
-    """Bound δ for some r and every ε, or tell by None that the ladder does not serve.
-
-    Parameters
-    ----------
-    question : Question
-    rows : sequence of int
-        Places of the r.
-    climbs : int, optional
-        How often a ladder is climbed at most.
-    """
+    """Bound δ for the r of some rows and every ε, with at most `climbs` ladders; None where no ladder serves."""
     if not serves(question):
         return None
     rounds, tolerance, floor = question.rounds[list(rows)], question.tolerance, question.floor
@@ -127,7 +111,7 @@ def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLI
             # Of the far part as much finer as of the core.
             tolerance=max(tolerance * scale**2, _FINEST),
             floor=floor,
-            most=min(_FIRST_PLACES << 3 * climb, MOST_POSITIONS),
+            most=min(_FIRST_POSITIONS << 3 * climb, MOST_POSITIONS),
         )
         if chosen is None:
             break
@@ -172,9 +156,9 @@ class _Table:
 
     def climb(self, chosen: Chosen, directions: Sequence[Direction], rows: IntArray) -> bool:
         """Compute the powers of some rows, and keep what is better than before; whether there is anything."""
-        told = False
+        climbed_any = False
         for r, power in climbed(self._counts, chosen, self._rounds[rows].tolist(), directions):
-            told = True
+            climbed_any = True
             for row in np.flatnonzero(self._rounds == r).tolist():
                 for axis, direction in enumerate(Direction):
                     if self._symmetric and axis == 1:
@@ -185,7 +169,7 @@ class _Table:
                     if direction in directions:
                         lower = lower_deltas(power, self._epsilon, direction)
                         np.maximum(self.lower[axis, row], lower, out=self.lower[axis, row])
-        return told
+        return climbed_any
 
     def brackets(self, floor: float, directions: Sequence[Direction], *, together: bool) -> FloatArray:
         """Return upper / lower - 1 at each point, 0 where it is below the floor and 10^300 where nothing is known."""
@@ -246,11 +230,7 @@ def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[t
 
 def _has_meaning(state: PairState) -> bool:
     """Whether upper values are no larger than rounding can have made them: their products would soon be no floats."""
-    rows: list[Dominating | Exact] = [
-        *state.dominating.rows,
-        *(row for each in state.exact.values() for row in each.rows),
-    ]
-    return all(float(vector.max(initial=0.0)) < _MEANINGLESS for row in rows for vector, _ in row.vectors)
+    return state.largest < _MEANINGLESS
 
 
 def product_of(states: Sequence[PairState], limits: Limits) -> PairState:
@@ -286,7 +266,7 @@ def _allowance(part: float, limits: Limits) -> Allowance:
 
 
 def _confined(state: PairState, reached: int, top: int, limits: Limits) -> PairState:
-    """Cut what no question sees, and put what is rare to the far part."""
+    """Cut what does not matter for any question, and move rare losses to the far part."""
     state = within(state, _depth(state, limits.floor * reached / top, limits.largest))
     far = state.dominating.far
     if far is None:
@@ -329,14 +309,14 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
     """
     ratio = round(far.spacing / core.spacing)
     first = core.first // ratio
-    places = np.arange(first, (core.first + core.size - 1) // ratio + 1)
-    if places.size < 3:
+    positions = np.arange(first, (core.first + core.size - 1) // ratio + 1)
+    if positions.size < 3:
         return Window(core.spacing * core.first, core.spacing * (core.first + core.size))
-    # Whole cells of the far lattice: single places may miss atoms, or be some.
-    starts = np.maximum(ratio * places - core.first, 0)
+    # Whole bins of the far lattice: single positions may miss atoms, or consist of some.
+    starts = np.maximum(ratio * positions - core.first, 0)
     u = np.add.reduceat(core.u, starts)
-    beside = np.zeros(places.size)
-    low, high = max(far.first, first), min(far.first + far.size, first + places.size)
+    beside = np.zeros(positions.size)
+    low, high = max(far.first, first), min(far.first + far.size, first + positions.size)
     if low < high:
         beside[low - first : high - first] = far.u[low - far.first : high - far.first]
     total = u + beside

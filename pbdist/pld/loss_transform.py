@@ -43,20 +43,13 @@ _MOST_PAIRS, _LARGEST_RATIO = 12, 4.0
 
 @dataclass(frozen=True)
 class SoftCut:
-    """One of the two parts.
+    """One of the two parts."""
 
-    Attributes
-    ----------
-    outcome : float
-        c, in deviations of the noise; from 0 to 60.
-    blur : float
-        b, at most 1/2.
-    large : bool
-        Whether it is the part of large losses.
-    """
-
+    #: c, in deviations of the noise; from 0 to 60.
     outcome: float
+    #: b, at most 1/2.
     blur: float
+    #: Whether it is the part of large losses.
     large: bool
 
     @property
@@ -129,17 +122,11 @@ class SoftCut:
 
 @dataclass(frozen=True)
 class LossTransform:
-    """χ of one pair.
+    """χ of one pair."""
 
-    Attributes
-    ----------
-    ratio : float
-        μ: sensitivity / scale, above 0.
-    rate : float
-        q, above 0 and below 1.
-    """
-
+    #: μ: sensitivity / scale, above 0.
     ratio: float
+    #: q, above 0 and below 1.
     rate: float
 
     @property
@@ -223,17 +210,11 @@ class LossTransform:
 
 @dataclass(frozen=True)
 class Rounds:
-    """What a round consists of, seen in one direction.
+    """What a round consists of, seen in one direction."""
 
-    Attributes
-    ----------
-    sampled : tuple of (LossTransform, bool, int)
-        Transforms, whether the pair is taken as it is (its loss under the mixture), and how often it occurs.
-    variance : float
-        Of the losses of all Gaussian mechanisms of a round together.
-    """
-
+    #: Transforms, whether the pair is taken as it is (its loss under the mixture), and how often it occurs.
     sampled: tuple[tuple[LossTransform, bool, int], ...]
+    #: Of the losses of all Gaussian mechanisms of a round together.
     variance: float
 
     def log_moment(self, tilt: FloatArray) -> FloatArray:

@@ -1,6 +1,6 @@
-"""Bounds of many rounds by few frequencies: a lattice and a tilt for the ε that they serve, row by row.
+"""Bounds of many rounds by few frequencies, and upper bounds below the floor by Chernoff: chooses lattices and tilts.
 
-What is chosen here costs precision, never validity.
+A choice costs precision, never validity.
 """
 
 import math
@@ -43,7 +43,7 @@ _COSTLY = -2.3
 _ALIKE = 4.0
 #: A direction whose δ seems to be smaller by so many nats need only be shown to be smaller.
 _SMALLER = 0.3
-#: What lies below the floor is looked at from where δ is less than it by so many nats.
+#: ε are taken for at most those where δ is below the floor by so many nats.
 _BELOW = 3.0
 #: Part of the tolerance that windows may take.
 _OF_WINDOWS = 0.02
@@ -66,15 +66,10 @@ class Tilt:
 def many_round_bounds(
     question: Question, rows: Mapping[int, float], *, both: bool = False
 ) -> Iterator[tuple[int, float, FloatArray, FloatArray]]:
-    """Yield rows of a table, with the spacing and logarithms of lower and upper bounds, shape (2, E): where it can.
+    """Yield rows of a table, where possible, with the spacing and ln of lower and upper bounds, shape (2, E).
 
-    Parameters
-    ----------
-    question : Question
-    rows : mapping of int to float
-        Rows, and by what factor spacings are to be smaller than they seem to have to be.
-    both : bool, optional
-        Whether to bound both directions from below, also where one seems to be smaller.
+    `rows` has factors by which spacings are to be smaller than they seem to have to be. With `both` also the direction
+    that seems to be smaller is bounded from below.
     """
     spacings = {row: finer * spacing_for(question, int(question.rounds[row])) for row, finer in rows.items()}
     for group in _alike(spacings):
@@ -90,9 +85,9 @@ def many_round_bounds(
 
 
 def point_reader(question: Question, finer: float) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
-    """Return a function that bounds the larger ln δ of all directions at ε near the only point that is asked for.
+    """Return a function that bounds the larger ln δ of all directions near the question's only ε.
 
-    None where few frequencies do not do.
+    None where few frequencies do not serve.
     """
     r = int(question.rounds[0])
     leaves = _leaves(question, finer * spacing_for(question, r), r)
@@ -201,7 +196,7 @@ def tilts_of(
         saddles = exponents.saddle_points(rounds, np.minimum(saddles.epsilon, deepest))
     excess, variance, slope = saddles.excess, saddles.variance, np.abs(saddles.slope)
     budget = math.log(0.1 * tolerance / (_ROUNDING * leaves)) - excess
-    # What is estimated is too much, rather, and more digits take long.
+    # Estimates are rather too large, and more digits take long.
     extended = budget < (0.05 if careful else _COSTLY)
     budget = np.where(extended, math.log(0.1 * tolerance / (_EXTENDED_ROUNDING * leaves)) - excess, budget)
     budget = np.minimum(np.maximum(budget, 0.05), 4.0)
@@ -212,7 +207,7 @@ def tilts_of(
     while left.size:
         served = left[low[left] <= high[left[0]]]
         begin, end = float(low[served].max()), float(high[left[0]])
-        # The middle of what serves all leaves room for the estimates.
+        # The middle leaves room for errors of the estimates.
         tilt = 0.5 * (begin + end) if begin > 0.0 else min(end, float(np.median(saddles.tilt[served])))
         tilt = max(tilt, 0.0)
         moved = tilt - saddles.tilt[served]
@@ -227,7 +222,7 @@ def tilts_of(
 def _known(
     factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool
 ) -> Frequencies | None:
-    """Compose tilted leaves; None where few frequencies do not do."""
+    """Compose tilted leaves; None where few frequencies do not serve."""
     leaves = [(tilted_leaf(state, direction, tilt.tilt, exact=below), power) for state, power in factors]
     items = [(leaf, power) for leaf, power in leaves if leaf is not None]
     return few_frequencies(items, tilt.outside, extended=tilt.extended) if len(items) == len(leaves) else None
@@ -265,10 +260,10 @@ def _highest(factors: Sequence[tuple[PairState, int]], direction: Direction) -> 
 def chernoff_bound(
     factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: float, epsilon: FloatArray, shift: float
 ) -> FloatArray:
-    """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0 (Chernoff).
+    """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0.
 
-    (1 - e^{ε-ℓ})_+ <= c e^{θ(ℓ-ε)}, c = θ^θ / (1+θ)^(1+θ), so that the finite losses of a dominating pair add at most
-    c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), and the mass at infinity is added.
+    Finite losses of a dominating pair add at most c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), c = θ^θ / (1+θ)^(1+θ), and the
+    mass at infinity is added (Theorem 14, docs/pld.md).
     """
     exponent = size = 0.0
     for state, power in factors:

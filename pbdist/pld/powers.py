@@ -126,7 +126,7 @@ class Differences(Powers):
         less, error = _one_less_power(ratio, np.abs(ratio) * np.expm1(np.minimum(doubts, 300.0)), number)
         size = np.maximum(np.abs(less), 1e-300)
         self._exponent += np.log(np.where(size > 1e-300, less, 1e-300))
-        # What is that small was no full float, or is put in the place of one.
+        # Values that small have lost digits by underflow, or replace such values.
         self._doubt += np.log1p((error + _FAINT * (1.0 + number)) / size)
         self._doubt[doubts > 300.0] = math.inf
         self._log_beyond = log_most(line, part, number, float(self._t[-1])) - self._log_scale
@@ -150,8 +150,8 @@ class FrequencySums:
         padded = np.zeros(blocks * _BLOCK, dtype=np.complex128)
         padded[: self.terms.size] = self.terms
         near, far = (
-            np.exp(-1j * np.multiply.outer(self.spacing * places, epsilon))
-            for places in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
+            np.exp(-1j * np.multiply.outer(self.spacing * orders, epsilon))
+            for orders in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
         )
         # Not by a library whose sums may depend on the number of its threads; the outer sum by pairs.
         inner = np.einsum("fn,ne->fe", padded.reshape(blocks, _BLOCK), near)

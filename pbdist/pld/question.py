@@ -19,7 +19,7 @@ _OF_KNOWN = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Bounds on δ at every r and ε.
+    """What is asked: bounds on δ at every r and ε.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Question:
     _saddles: dict[tuple[Direction, int], SaddlePoints] = field(default_factory=dict, init=False, repr=False)
 
     def beside(self, log_least: float) -> "Question":
-        """Ask for no more than matters beside a δ of which every one is known to be at least e^`log_least`."""
+        """Raise the floor to a small part of e^`log_least`, where every δ is known to be at least that."""
         return replace(self, floor=max(self.floor, _OF_KNOWN * self.tolerance * math.exp(min(log_least, 0.0))))
 
     @property
@@ -73,7 +73,7 @@ class Question:
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """Those that differ."""
+        """The directions that differ."""
         return tuple(Direction)[: 1 if self.symmetric else 2]
 
     @cached_property

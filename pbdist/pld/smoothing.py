@@ -1,9 +1,9 @@
-r"""Bounds on δ by Fourier inversion of exact transforms, after one more mechanism that tells next to nothing.
+r"""Bounds on δ by Fourier inversion of exact transforms, with one more mechanism that reveals next to nothing.
 
 A Gaussian mechanism of ratio s (sensitivity / scale) is composed with the rounds: that makes δ larger, and its
-transform fall so fast that few frequencies do. Two such mechanisms, of ratios s and c s, bound δ from below by
+transform fall so fast that few frequencies suffice. Two such mechanisms, of ratios s and c s, bound δ from below by
 (1 + α) δ_s - α δ_{cs}, α = 1 / (c e^{-s²(c²-1)/8} - 1). Both bounds are off by about s² times the curvature of δ.
-Section 14 of ``docs/pld.md`` proves this, and the errors of sums in place of integrals.
+Section 14 of ``docs/pld.md`` proves this, and the errors of sums in position of integrals.
 """
 
 import math
@@ -24,11 +24,11 @@ __all__ = ["LargeLosses", "Smoothed", "SmoothedBounds", "Tilts", "exactly"]
 _U = UNIT_ROUNDOFF
 #: c.
 _WIDER = 1.5
-#: What is cut off at high frequencies, nats below the largest term, where nothing else is said.
+#: Terms so many nats below the largest one are cut off, by default.
 _CUT = 36.0
 #: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
 _TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 2e4, 400.0
-#: In so many parts.
+#: They are computed in so many parts.
 _AT_ONCE = 4
 #: Moments of so many rounds are kept for further questions.
 _KEPT = 16
@@ -37,7 +37,7 @@ _FIRST_TILT = 60.0
 #: Periods that are tried, relative to what the tilt tells, the part of the tolerance that the others may take, and how
 #: many are looked at together.
 _PERIODS, _OF_PERIODS, _LOOKED_AT = np.geomspace(1.0, 3000.0, 60), 1e-3, 9
-#: Next to where rare large losses take over, tilted losses seem to be spread far more than they are.
+#: Near tilts at which rare large losses take over, tilted losses seem to be spread far more than they are.
 _STEEP = 30.0
 #: By so much, nats, the square of their deviations exceeds what is normal.
 _TWO_MODES = 5.0
@@ -181,15 +181,15 @@ class Smoothed:
         """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses."""
         tilt = self.tilts.tilt
         exponent = self._exponent(epsilon)
-        place = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
+        index = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
         rows = np.arange(epsilon.size)
         # A parabola in ln τ.
-        left, middle, right = (exponent[rows, place + shift] for shift in (-1, 0, 1))
+        left, middle, right = (exponent[rows, index + shift] for shift in (-1, 0, 1))
         bend = left - 2.0 * middle + right
         step = math.log(tilt[1] / tilt[0])
         bend = np.where(bend > 1e-9, bend, step * step)
         moved = np.clip(0.5 * (left - right) / bend, -1.0, 1.0)
-        return tilt[place] * np.exp(moved * step), middle, np.sqrt(np.maximum(bend, step * step)) / step
+        return tilt[index] * np.exp(moved * step), middle, np.sqrt(np.maximum(bend, step * step)) / step
 
     def period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
         """Return a period with which hardly anything is added by what lies one or more periods away."""
@@ -203,15 +203,15 @@ class Smoothed:
         first, last = 0, _PERIODS.size - 1
         while first < last:
             # Some at a time.
-            places = np.unique(np.linspace(first, last, _LOOKED_AT).astype(np.int64))
-            added = np.full((places.size, epsilon.size), -np.inf)
+            tried = np.unique(np.linspace(first, last, _LOOKED_AT).astype(np.int64))
+            added = np.full((tried.size, epsilon.size), -np.inf)
             for apart, factors in sides:
-                turned = np.multiply.outer(2.0 / tilt * _PERIODS[places], apart)
+                turned = np.multiply.outer(2.0 / tilt * _PERIODS[tried], apart)
                 less = turned + np.log(-np.expm1(-turned))
                 added = np.maximum(added, np.min(factors - less[:, None, :], axis=-1))
             enough = np.append(np.all(added[:-1] <= wanted, axis=1), True)
-            place = int(np.argmax(enough))
-            first, last = int(places[place - 1]) + 1 if place else first, int(places[place])
+            found = int(np.argmax(enough))
+            first, last = int(tried[found - 1]) + 1 if found else first, int(tried[found])
         return 2.0 / tilt * float(_PERIODS[last])
 
     def others(self, epsilon: FloatArray, tilt: float, period: float, ratio: float) -> FloatArray:
@@ -241,7 +241,7 @@ class SmoothedBounds:
 
     def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float, cut: float) -> None:
         self._side, self.tilt, self.ratio, self._period = side, tilt, ratio, period
-        #: Which part of δ rounding was, for the ε asked for last.
+        #: Which part of δ rounding was, at the ε of the last call.
         self.rounding = np.zeros(0)
         powers = side.powers(tilt, ratio, period, cut)
         self._narrow, self._wide = powers.sums(ratio), powers.sums(_WIDER * ratio)
@@ -253,7 +253,7 @@ class SmoothedBounds:
         narrow, narrow_error = self._narrow.at(epsilon)
         wide, wide_error = self._wide.at(epsilon)
         grown = _WIDER * math.exp(-ratio * ratio * (_WIDER**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
-        # With a larger ratio nothing is known from below.
+        # With a larger ratio there is no lower bound.
         known = grown > 1.0
         weight = 1.0 / (grown - 1.0) if known else 0.0
         log_scale = self._narrow.log_scale

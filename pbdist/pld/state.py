@@ -1,17 +1,18 @@
-r"""Masses of a pair on lattices of losses: what the ladder composes.
+r"""States: masses of a pair on lattices of losses; their products, cuts, and δ read from them.
 
-Two kinds of rows, each on a lattice of spacing h with places k:
+Two kinds of rows, each on a lattice of spacing h with positions k:
 
 *Dominating masses* u >= √(a* b*). There is a pair (A*, B*) of measures on the losses ℓ = k h of one or two lattices,
 on +∞ (A* alone) and on -∞ (B* alone), of which a pair (A, B'') is a post-processing, e^-η B <= B'' <= e^η B, η =
-`shift`. Kept are at least u = a* e^{-ℓ/2} = b* e^{ℓ/2}, element by element, and at least the masses at ±∞. All that
-is read from them rises with them, in both directions.
+`shift`. Kept are at least u = a* e^{-ℓ/2} = b* e^{ℓ/2}, element by element, and at least the masses at ±∞. All bounds
+read from them rise with them, in both directions.
 
 *Exact masses* of disjoint events of (A, B): `own`, at most P_A(event) e^{-λ/2}, and `other`, at least P_B(event)
 e^{λ/2}, where λ = k h + `label` is a name of the event and no loss; events that are left out have no mass in either.
-They tell of the direction A||B; those of B||A are kept in a frame of their own, A and B swapped.
+They are for the direction A||B; those of B||A are kept in a frame of their own, A and B swapped.
 
-Under the factors e^{-ℓ/2} and e^{ℓ/2} both directions look alike, and losses of hundreds of nats stay floats.
+Under the factors e^{-ℓ/2} and e^{ℓ/2} both directions look alike, and losses of hundreds of nats stay floats. Section 1
+of ``docs/pld.md`` states these claims; products are Theorem 25, δ is read by Theorems 21 and 26.
 """
 
 import math
@@ -44,11 +45,11 @@ __all__ = [
 _U = UNIT_ROUNDOFF
 #: Up to here e^ε times a mass of which digits are lost is below 1e-50.
 LARGEST_EPSILON = 600.0
-#: Losses that are known worse than this, nats, tell nothing.
+#: States whose losses may be off by more than this, nats, say nothing.
 LARGEST_SHIFT = 1.0
-#: Places next to ε that are looked at one by one, on either side.
+#: Positions next to ε that are looked at one by one, on either side.
 _NEAR = 256
-#: An upper value that tells nothing of a mass, and an element that only lattices far too wide make.
+#: An upper bound that says nothing of a mass, and an element that only lattices far too wide have.
 _MUCH, _HOPELESS = 1e100, 1e50
 #: More than what underflows.
 _TINY = 1e-315
@@ -78,7 +79,7 @@ class Masses(Generic[Row]):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The lattices that there are."""
+        """Core and far part, if there is one."""
         return (self.core,) if self.far is None else (self.core, self.far)
 
 
@@ -103,6 +104,15 @@ class PairState:
     lowest: float
     highest: float
 
+    @property
+    def largest(self) -> float:
+        """The largest element of any vector; NaN if one is NaN."""
+        rows: list[Dominating | Exact] = [
+            *self.dominating.rows,
+            *(row for each in self.exact.values() for row in each.rows),
+        ]
+        return float(np.max([vector.max(initial=0.0) for row in rows for vector, _ in row.vectors]))
+
 
 @dataclass(frozen=True)
 class Window:
@@ -111,8 +121,8 @@ class Window:
     low: float
     high: float
 
-    def places(self, spacing: float) -> tuple[int, int]:
-        """First and last place of a lattice."""
+    def positions(self, spacing: float) -> tuple[int, int]:
+        """First and last position of a lattice."""
         return int(np.floor(self.low / spacing)), int(np.ceil(self.high / spacing))
 
     def swapped(self) -> "Window":
@@ -121,18 +131,9 @@ class Window:
 
 
 def product(first: PairState, second: PairState, allowance: Allowance) -> PairState:
-    """Compose two states on the same lattices; the same object for a square.
+    """Compose two states on the same lattices (Theorem 25, docs/pld.md); the same object for a square.
 
-    Parameters
-    ----------
-    first, second : PairState
-    allowance : Allowance
-        What rounding may add before more care is taken.
-
-    Raises
-    ------
-    InvalidInputError
-        If their lattices differ.
+    `allowance` is what rounding may add before more care is taken. Lattices that differ raise an `InvalidInputError`.
     """
     for name in ("core", "far"):
         rows = [row for row in (getattr(first.dominating, name), getattr(second.dominating, name)) if row is not None]
@@ -157,7 +158,7 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
         for core, far, (one, two, _, rounding) in zip(cores, fars, kinds, strict=True)
     ]
     shift = (first.shift + second.shift) * (1.0 + 2.0 * _U)
-    # Places that are made as coarse as the far part move outwards.
+    # Positions that are made as coarse as the far part move outwards.
     step = max((row.spacing for row in first.dominating.rows + second.dominating.rows), default=0.0)
     step = step if any(masses.far is not None for masses in (first.dominating, second.dominating)) else 0.0
     return PairState(
@@ -169,7 +170,7 @@ def product(first: PairState, second: PairState, allowance: Allowance) -> PairSt
 
 
 def _told(masses: Masses[Dominating]) -> Masses[Dominating]:
-    """Give up a pair of which nothing is known any more, for one that tells everything and so dominates any."""
+    """Replace a pair of which nothing is known any more by one that reveals everything and so dominates any."""
     if all(float(np.max(row.u)) <= _HOPELESS for row in masses.rows):
         return masses
     nothing = [replace(row, first=0, u=np.zeros(1)) for row in masses.rows]
@@ -260,7 +261,7 @@ def _within(masses: Masses[Row], window: Window, *rounding: float) -> Masses[Row
     rows: list[Row] = []
     infinite = masses.infinite
     for row in masses.rows:
-        kept, *more = row.cut(*window.places(row.spacing))
+        kept, *more = row.cut(*window.positions(row.spacing))
         if any(more):
             infinite = ((infinite[0] + more[0]) * rounding[0], (infinite[1] + more[1]) * rounding[1])
         rows.append(kept.trimmed())
@@ -301,7 +302,7 @@ def confined(state: PairState, window: Window, spacing: float) -> PairState:
 
 
 def _confined(masses: Masses[Row], window: Window, spacing: float) -> Masses[Row]:
-    kept, outer = masses.core.beyond(*window.places(masses.core.spacing))
+    kept, outer = masses.core.beyond(*window.positions(masses.core.spacing))
     far = _as_coarse(outer, spacing)
     return Masses(kept.trimmed(), far if masses.far is None else masses.far.joined(far), masses.infinite)
 
@@ -344,11 +345,11 @@ def _above(row: Dominating, epsilon: FloatArray) -> FloatArray:
     a_beyond, b_beyond = _suffix_sums(a) * (1.0 + rounding), _suffix_sums(b) * (1.0 - rounding)
     start = np.searchsorted(losses, epsilon, side="right")
     stop = np.minimum(start + _NEAR, size)
-    places = start[:, None] + np.arange(_NEAR)
-    inside = places < size
-    places = np.minimum(places, size - 1)
-    gap = np.where(inside, epsilon[:, None] - losses[places], 0.0)
-    near = np.sum(a[places] * -np.expm1(np.minimum(gap, 0.0)), axis=1) * (1.0 + rounding)
+    positions = start[:, None] + np.arange(_NEAR)
+    inside = positions < size
+    positions = np.minimum(positions, size - 1)
+    gap = np.where(inside, epsilon[:, None] - losses[positions], 0.0)
+    near = np.sum(a[positions] * -np.expm1(np.minimum(gap, 0.0)), axis=1) * (1.0 + rounding)
     rest = a_beyond[stop] - np.exp(epsilon) * b_beyond[stop] * (1.0 - 8.0 * _U)
     result: FloatArray = near + np.maximum(rest, 0.0)
     return result
@@ -362,17 +363,17 @@ def _below(row: Exact, epsilon: FloatArray) -> FloatArray:
     growth = np.exp(epsilon) * (1.0 + 8.0 * _U)
     middle = np.searchsorted(labels, epsilon)
     start, stop = np.maximum(middle - _NEAR, 0), np.minimum(middle + _NEAR, size)
-    places = start[:, None] + np.arange(2 * _NEAR)
-    inside = places < stop[:, None]
-    places = np.minimum(places, size - 1)
-    terms = a[places] - growth[:, None] * b[places]
+    positions = start[:, None] + np.arange(2 * _NEAR)
+    inside = positions < stop[:, None]
+    positions = np.minimum(positions, size - 1)
+    terms = a[positions] - growth[:, None] * b[positions]
     near = np.sum(np.where(inside, np.maximum(terms, 0.0), 0.0), axis=1) * (1.0 - 4.0 * _NEAR * _U)
     result: FloatArray = near + np.maximum(a_beyond[stop] - growth * b_beyond[stop], 0.0)
     return result
 
 
 def _suffix_sums(values: FloatArray) -> FloatArray:
-    """Return the sums of everything from each place on, shape (n + 1,)."""
+    """Return the sums of everything from each position on, shape (n + 1,)."""
     result = np.zeros(values.size + 1)
     result[:-1] = np.cumsum(values[::-1])[::-1]
     return result

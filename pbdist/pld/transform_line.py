@@ -38,15 +38,9 @@ _REAL_ERROR = 1e-11
 
 
 class TransformLine:
-    """χ(ρ + it) for t >= 0 on one line Re w = ρ, all relative to e^{log_scale}.
+    """χ(ρ + it) for t >= 0 on one line Re w = ρ, relative to e^{log_scale}, of all losses or of a `part` of them.
 
-    Parameters
-    ----------
-    transform : LossTransform
-    exponent : float
-        ρ.
-    part : SoftCut, optional
-        Of which losses it is; then ρ is at least 1, and the phase t ln(1 - q) is left out all the same.
+    Of a part ρ is at least 1. The phase t ln(1 - q) is left out.
     """
 
     def __init__(self, transform: LossTransform, exponent: float, part: SoftCut | None = None) -> None:
@@ -151,14 +145,14 @@ class TransformLine:
             [(panel.middle, panel.half, panel.centre, panel.error) for panel in self._panels]
         ).T
         # The difference is exact but for the first panels.
-        place = np.clip((t - middles[where]) / halves[where], -1.0, 1.0)
+        moved = np.clip((t - middles[where]) / halves[where], -1.0, 1.0)
         coefficients = np.array([panel.coefficients for panel in self._panels]).T
         first = np.zeros(number, dtype=np.complex128)
         second = np.zeros(number, dtype=np.complex128)
-        double = 2.0 * place
+        double = 2.0 * moved
         for coefficient in coefficients[:0:-1]:
             first, second = coefficient[where] + double * first - second, first
-        result: ComplexArray = coefficients[0][where] + place * first - second
+        result: ComplexArray = coefficients[0][where] + moved * first - second
         # The centre of a panel's losses was taken out of its phase.
         result *= np.exp(1j * (centres[where] * t))
         turned = 4.0 * _U * (centres[where] * t + 1.0) * np.abs(result)
@@ -266,16 +260,16 @@ class TransformLine:
         if self._direct:
             far = self._single_terms(first, chosen)
             turned = np.exp(np.multiply.outer(moved, 1j * excess - turn))
-            for place, each in enumerate(far):
-                result[place] = np.sum(each * turned, axis=1)
+            for index, each in enumerate(far):
+                result[index] = np.sum(each * turned, axis=1)
             return result.reshape(-1)[: t.size]
         far, step = (
             self._single_terms(first, chosen),
             _less_one(-np.multiply.outer(moved, turn), np.multiply.outer(moved, excess)),
         )
         alone = np.sum(masses * step, axis=1)
-        for place, each in enumerate(far):
-            result[place] = np.sum(each * step + each, axis=1) + alone
+        for index, each in enumerate(far):
+            result[index] = np.sum(each * step + each, axis=1) + alone
         return result.reshape(-1)[: t.size]
 
     def _terms(self, t: FloatArray, chosen: BoolArray) -> ComplexArray:

@@ -20,17 +20,17 @@ __all__ = ["MOST_EXCESS", "MOST_FREQUENCIES", "SUMMED", "DirectedRow", "Transfor
 
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
 _PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
-#: Nats, relative to the tolerance and to δ, by which terms of high frequencies are smaller that are left out; at most.
+#: Terms that are left out are smaller by so many nats, relative to the tolerance and to δ; at most.
 _CUT, _MOST_CUT = 14.0, 40.0
 #: Part that smoothing may take at first of what the larger direction seems to be larger by.
 _OF_SPARE = 0.5
-#: No ratio is larger: from 1.6 on nothing is known from below.
+#: Largest ratio: from 1.6 on there is no lower bound.
 _LARGEST_RATIO = 0.5
 #: By how much the ratio shrinks at least and at most.
 _LEAST, _MOST = 0.8, 0.08
 #: (1 + c) / 2 of the smoothing: its bracket is so many times s² τ (τ + 1).
 _BRACKET = 1.25
-#: About what bounds are off by with the best tilt.
+#: About the error of bounds with the best tilt.
 _ROUNDING = 3e-10
 #: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed.
 _LEAST_EXCESS, MOST_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
@@ -40,7 +40,7 @@ _GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
 _FEW_ENOUGH = 500
 #: Frequencies of one pass, at most, and with how much more smoothing where there would be more.
 MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
-#: A bracket that is no smaller than this part of the one before will not become small.
+#: A bracket of more than this part of the one before is not tried again.
 _HOPELESS = 0.9
 #: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
 _TOGETHER, SUMMED = 1.5, 1e-12
@@ -199,19 +199,19 @@ class TransformRows:
             columns = np.flatnonzero(left)
             least = float(epsilon[columns].min())
             again = least == tried
-            found = None if again else cuts.part(number, epsilon[columns], question.tolerance)
+            main = None if again else cuts.part(number, epsilon[columns], question.tolerance)
             choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
             served = epsilon[columns] <= _TOGETHER * least
-            if found is not None:
-                choices, served = [(found[0],)], found[1]
-            # Where it missed beside others, or by one part, an ε is tried alone and by both.
+            if main is not None:
+                choices, served = [(main[0],)], main[1]
+            # An ε that missed beside others, or by one part, is tried alone and by both parts.
             columns = columns[(epsilon[columns] == least) | (served & (not again))]
-            tried, last = least, again or (found is None and bool(np.all(epsilon[columns] == least)))
+            tried, last = least, again or (main is None and bool(np.all(epsilon[columns] == least)))
             for parts in choices:
-                told = [self._part_bounds(part, columns, known) for part in parts]
-                # Of both δ is the sum.
-                lower[columns] = np.maximum(lower[columns], np.logaddexp.reduce([each[0] for each in told]) - SUMMED)
-                upper[columns] = np.minimum(upper[columns], np.logaddexp.reduce([each[1] for each in told]) + SUMMED)
+                found = [self._part_bounds(part, columns, known) for part in parts]
+                # δ is the sum of both.
+                lower[columns] = np.maximum(lower[columns], np.logaddexp.reduce([each[0] for each in found]) - SUMMED)
+                upper[columns] = np.minimum(upper[columns], np.logaddexp.reduce([each[1] for each in found]) + SUMMED)
                 missed = upper[columns] > np.maximum(known, lower)[columns] + met
                 left[columns] = missed
                 columns = columns[missed]
@@ -244,8 +244,8 @@ class TransformRows:
             served = side.excess(question.epsilon[columns[left]], middle) <= most
             served[0] = True
             chosen = left[served]
-            told = Group(middle, middle, columns[chosen], log_delta[chosen])
-            yield replace(told, gentle=self._gentle(side, told, most))
+            group = Group(middle, middle, columns[chosen], log_delta[chosen])
+            yield replace(group, gentle=self._gentle(side, group, most))
             left = left[~served]
 
     def _joined(self, side: Smoothed, columns: IntArray, most: float) -> list[Group]:
