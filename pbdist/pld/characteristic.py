@@ -242,7 +242,7 @@ def _kept(
     step = 2.0 * math.pi / length
     highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
-    # Where fourth moments tell nothing, the frequency is sought from which on nothing is left.
+    # Where fourth moments are of no use, the frequency is sought from which on nothing is left.
     told = (highest + 1) * step <= near
     found = _far(factors, moments, near if told else min(highest * step, math.pi), enough, looks=_LOOKS if told else 1)
     if found is None:

@@ -226,10 +226,10 @@ class _Picture:
         self._steepest = np.max(self._slopes, axis=0)
 
     def core(self, wide: float, step: float) -> float:
-        """Return the loss from which on a spacing will do."""
+        """Return the loss from which on a spacing is fine enough."""
         if self.loss.size == 0:
             return 0.0
-        # Atoms that are farther apart than the spacing tell nothing of the slope.
+        # Atoms farther apart than the spacing say nothing about the slope.
         slope = self._steepest
         if self._farthest > wide:
             slope = np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
@@ -241,7 +241,7 @@ class _Picture:
 
 
 def _picture(profile: LossProfile, lost: float, leaves: int, largest: float) -> _Picture:
-    """Return the picture of a profile, the last one again if that is asked for."""
+    """Return the picture of a profile, and keep the last one."""
     asked = lost, leaves, largest
     if asked not in profile.pictures:
         profile.pictures.clear()

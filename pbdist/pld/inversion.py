@@ -33,7 +33,7 @@ LARGEST_EPSILON = 1e9
 _AIM = 0.1
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
 _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
-#: Points of one look between two ε, looks at most, and the part of the aim that they need not tell.
+#: ε of one look between two ε, looks at most, and the part of the aim at which looks end.
 _POINTS, _LOOKS, _FINE = 17, 16, 0.02
 #: No ladder looks for a smaller δ.
 _LEAST_DELTA = 1e-120
@@ -240,7 +240,7 @@ class _Search:
         question = self._question(max(guess, 1e-6), slope)
         if not serves(question):
             return
-        # Rare losses may move ε far from what a rough picture tells.
+        # Rare losses may move ε far from the guess.
         largest = min(max(4.0 * guess, 1e-3), LARGEST_READ)
         tolerance = question.tolerance
         spacings = chosen_spacings(question, question.rounds)

@@ -16,7 +16,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["KeptStates", "directions_of", "kept_states"]
+__all__ = ["KeptStates", "kept_states"]
 
 #: How often a ladder is climbed, and different pairs of a round at most.
 _CLIMBS, _MOST_PAIRS = 5, 64
@@ -24,7 +24,7 @@ _CLIMBS, _MOST_PAIRS = 5, 64
 _LEAST, _MOST, _HOPELESS = 0.75, 0.1, 0.85
 #: Part of the tolerance that is aimed at where brackets are looked at, as they are wider between.
 _AIM = 0.8
-#: ε that are looked at: of each step between those asked for so many parts, but not many more in all.
+#: Each step between ε asked for is parted into so many; about so many ε in all are looked at.
 _PARTS, _MOST_LOOKS = 4, 400
 #: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
 _OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
@@ -97,8 +97,8 @@ def kept_states(
     return KeptStates({r: found.state for r, found in climb.found.items()}, lower, upper, climb.spacing)
 
 
-def directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
-    """The directions in groups of those that are told alike."""
+def _directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
+    """The directions, those that share their events together."""
     first, second = (state.exact.get(direction) for direction in Direction)
     return (tuple(Direction),) if first is second else tuple((direction,) for direction in Direction)
 
@@ -181,7 +181,7 @@ class _Climb:
             scale *= min(max(math.sqrt(_AIM * self._aim / max(missed.values())), _MOST), _LEAST)
 
     def _take(self, r: int, state: PairState, *, each: bool) -> FloatArray:
-        """Keep a state if it is better than the one before, as coarse as will do; return the brackets that count."""
+        """Keep a state, as coarse as possible, if it is better than the one before; return the brackets that count."""
         state = self._shared(state)
         old = self.found.get(r)
         looks = self._own_looks(state) if old is None else old.looks
@@ -254,7 +254,7 @@ class _Climb:
 def _read(state: PairState, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bounds of both directions, each of shape (2, E)."""
     lower, upper = [], []
-    for group in directions_of(state):
+    for group in _directions_of(state):
         lower += len(group) * [lower_deltas(state, epsilon, group[0])]
         upper += len(group) * [upper_deltas(state, epsilon, group[0])]
     return np.stack(lower), np.stack(upper)

@@ -35,7 +35,6 @@ from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = [
     "MOST_LEAVES",
-    "MOST_PAIRS",
     "LadderBounds",
     "climbed",
     "ladder_bounds",
@@ -52,13 +51,13 @@ _OCCURS = 8.0
 _MEANINGLESS = 1e120
 #: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
 MOST_LEAVES = 1 << 40
-#: The same of losses that are no multiples of one number: more take very long.
+#: The same for losses that are not all multiples of one number: more take long.
 _MOST_IRREGULAR = 1 << 32
 
 #: How often a ladder is climbed for a table.
 _CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
-MOST_PAIRS = 6
+_MOST_PAIRS = 6
 #: Positions of the first climb, at most; of each further one eight times as many.
 _FIRST_POSITIONS = 1 << 18
 #: By how much the spacing shrinks at least and at most.
@@ -75,7 +74,7 @@ _AIM = 0.7
 class LadderBounds:
     """Bounds on δ."""
 
-    #: First axis: A||B, B||A. Lower bounds of a direction that was not asked for are 0; shape (2, R, E).
+    #: First axis: A||B, B||A. Lower bounds of a direction that was not computed are 0; shape (2, R, E).
     lower: FloatArray
     upper: FloatArray
     #: The smallest spacing that was used, nats.
@@ -86,7 +85,7 @@ def serves(question: Question) -> bool:
     """Whether a ladder can be climbed for a question."""
     most = MOST_LEAVES if question.lattice > 0.0 else _MOST_IRREGULAR
     leaves = question.top * question.leaves
-    return len(question.counts) <= MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
+    return len(question.counts) <= _MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
 
 
 def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:

@@ -223,7 +223,7 @@ class _Ends:
         unknown_a, unknown_b = (side.sum(None, ~atoms.known)[1] for side in (side_a, side_b))
         up, down = 1.0 + 16.0 * _U, 1.0 - 16.0 * _U
         self.infinite = ((only_a[1] + unknown_a + infinite_a) * up, (only_b[1] + unknown_b + infinite_b) * up)
-        # Outcomes whose losses are too large to be told are events like any other.
+        # Outcomes whose losses are too large for a float are events like any other.
         self.exact = {}
         for direction, sides, only, beyond, end in (
             (Direction.A_TO_B, (side_a, side_b), only_a, (a_above, b_above), np.inf),

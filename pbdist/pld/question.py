@@ -1,4 +1,4 @@
-"""What a table of bounds is asked for, with rough pictures of a round's losses to choose from. Nothing is a bound."""
+"""The question that a table of bounds answers, with rough pictures of a round's losses. Nothing here is a bound."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ __all__ = ["Question", "factor_counts"]
 
 #: Part of the tolerance, at the floor, that windows may take.
 _OF_FLOOR = 0.1
-#: Part of the tolerance that may be left untold beside what is known.
+#: Part of the tolerance that may be left open where lower bounds are known.
 _OF_KNOWN = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked: bounds on δ at every r and ε.
+    """A question: bounds on δ at every r and ε.
 
     Attributes
     ----------

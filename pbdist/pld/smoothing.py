@@ -34,7 +34,7 @@ _AT_ONCE = 4
 _KEPT = 16
 #: The first look at tilts goes up to this times the deviation of one event.
 _FIRST_TILT = 60.0
-#: Periods that are tried, relative to what the tilt tells, the part of the tolerance that the others may take, and how
+#: Periods that are tried, relative to 2 / tilt, the part of the tolerance that the others may take, and how
 #: many are looked at together.
 _PERIODS, _OF_PERIODS, _LOOKED_AT = np.geomspace(1.0, 3000.0, 60), 1e-3, 9
 #: Near tilts at which rare large losses take over, tilted losses seem to be spread far more than they are.

@@ -158,7 +158,7 @@ def _tilted(
         kept = np.where(values < np.where(up > 0.0, _SMALLEST, 1e-290), np.where(values > 0.0, least, 0.0), values)
         parts.append(Part(rows, start - first, stride, kept * factor))
     total = _totals(parts, len(halves))
-    # What underflows is nothing beside a total that is not next to it.
+    # Weights that underflow do not matter for a total far above underflow.
     if not np.all(np.isfinite(total)) or not np.all(total > 1e-100):
         return None
     scale = (1.0 + sides * 4.0 * _U) / total[:, None]

@@ -112,7 +112,7 @@ def guessed_epsilon(
 
 
 def _guessed_by_parts(side: Smoothed, wanted: float, end: float) -> float:
-    """Return about the ε of a ln δ where parts of losses tell better, and the end otherwise."""
+    """Return about the ε of a ln δ by parts of losses where these are needed, and the end otherwise."""
     point = np.array([end])
     if not LossCuts.serves(side.rounds):
         return end
