@@ -141,6 +141,16 @@ def test_a_table_with_points_of_all_kinds() -> None:
     assert np.all(np.log(known.lower[0, 0]) <= upper[0])
 
 
+def test_the_second_pass_of_a_row_knows_what_the_first_one_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = Question({SubsampledGaussian(1.2, 2e-4): 1}, np.array([5000]), np.array([0.2]), 1e-3, 1e-40, True)
+    rows = TransformRows(question)
+    first = rows.row(0, parts=False)
+    assert rows.left_to_parts > 0
+    expected = TransformRows(question).row(0, first)
+    monkeypatch.setattr(Smoothed, "nearly_all", None)
+    np.testing.assert_array_equal(rows.row(0, first), expected)
+
+
 def test_gaussian_noise_besides_is_kept() -> None:
     counts = {SubsampledGaussian(1.2, 2e-4): 1, Gaussian(3000.0): 1}
     question = Question(counts, np.array([5000]), np.array([0.3]), 1e-3, 0.0, True)
