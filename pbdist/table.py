@@ -25,8 +25,7 @@ from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
 from pbdist.pld import PairState, epsilon_table, factor_counts, kept_states, tight_bounds
-from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH
-from pbdist.pld.logarithms import delta_above, delta_below, log_above, log_below
+from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = [

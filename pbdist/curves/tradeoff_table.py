@@ -22,7 +22,7 @@ from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.pld import LARGEST_EPSILON, factor_counts, kept_states
-from pbdist.pld.gaussian import gaussian_ratio
+from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.profile import loss_profile
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray

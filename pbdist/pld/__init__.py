@@ -1,10 +1,10 @@
 """Privacy loss distributions: bounds that meet, from a dominating pair above and exact masses below."""
 
-from pbdist.pld.engine import TightBounds, factor_counts, tight_bounds
+from pbdist.pld.engine import TightBounds, tight_bounds
 from pbdist.pld.inversion import EpsilonBounds, epsilon_table
 from pbdist.pld.kept import KeptStates, kept_states
-from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
-from pbdist.pld.state import PairState
+from pbdist.pld.question import factor_counts
+from pbdist.pld.state import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
 
 __all__ = [
     "LARGEST_EPSILON",

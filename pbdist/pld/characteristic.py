@@ -5,14 +5,14 @@ lowest frequencies survive a high power, about as many as the composition's wind
 computed one by one for the leaf's own lattices, which therefore need not be made coarser, whatever d is; δ is a sum
 over them (`frequency_delta`). The frequencies that are left out are bounded:
 
-- *near 0*. For the tilted leaf w, of sum s, and D the difference of two independent places drawn from it, cos x <=
+- *near 0*. For the tilted leaf w, of sum s, and D the difference of two independent positions drawn from it, cos x <=
   1 - x²/2 + x⁴/24 gives |ŵ(t)|² = s² E cos tD <= s² (1 - σ²t² + c t⁴) <= s² exp(-σ²t² + c t⁴), σ² = E D²/2 and
   c = E D⁴/24; up to t₁² = Σ dσ² / (4 Σ dc) the exponents add up to at most -¾ t² Σ dσ².
 - *elsewhere*. Between two frequencies Δ apart |ŵ|² exceeds the larger of its values there by at most s² σ² Δ²/4, since
   its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
 
-(Theorem 17 in ``docs/pld.md``.) Where that does not do, as for few leaves, lattices and the heaviest tails, there is
-nothing to be had from here.
+(Theorem 17 in ``docs/pld.md``.) Where these bounds are too large, as for few leaves, lattices and the heaviest tails,
+no frequencies are returned.
 """
 
 import math
@@ -30,7 +30,7 @@ from pbdist.types import ComplexArray, FloatArray, IntArray
 __all__ = ["MOST_FREQUENCIES", "Frequencies", "few_frequencies", "unit_roots"]
 
 _U = UNIT_ROUNDOFF
-#: More frequencies, or products of frequencies and elements, than this take longer than a ladder.
+#: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
 MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000
 #: Longest window: its length times a frequency's number is an int64.
 _LONGEST = 1 << 48
@@ -48,34 +48,23 @@ _NEAR = 0.3749
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """Rows of a composition: dominating masses, and exact P_A and P_B masses where they were wanted.
+    """Rows of a composition: dominating masses, and exact P_A and P_B masses where they were wanted."""
 
-    Attributes
-    ----------
-    spacing, tilt : float
-        Distance of places, nats, and θ.
-    start : tuple of int
-        Of each row twice the place of element 0, whose loss or label is ``0.5 * spacing * start``.
-    length : int
-        N: the weights are known on elements 0 .. N-1.
-    coefficients : ndarray of complex, shape (rows, K + 1)
-        c with w(m) = Re (c_0 + 2 Σ_j c_j e^{2πi jm/N}) / N.
-    size : ndarray, shape (rows,)
-        No coefficient is larger.
-    error : ndarray, shape (rows,)
-        T: what frequencies left out, windows and rounding are worth where the weights are summed with factors that rise
-        to at most 1 and fall again.
-    log_scale, log_scale_error : ndarray, shape (rows,)
-        κ, and how far rounding may have moved it.
-    """
-
+    #: Distance of positions, nats, and θ.
     spacing: float
     tilt: float
+    #: Of each row twice the position of element 0, whose loss or label is ``0.5 * spacing * start``.
     start: tuple[int, ...]
+    #: N: the weights are known on elements 0 .. N-1.
     length: int
+    #: c with w(m) = Re (c_0 + 2 Σ_j c_j e^{2πi jm/N}) / N; shape (rows, K + 1).
     coefficients: ComplexArray
+    #: No coefficient is larger; shape (rows,).
     size: FloatArray
+    #: T: what frequencies left out, windows and rounding are worth where the weights are summed with factors that rise
+    #: to at most 1 and fall again; shape (rows,).
     error: FloatArray
+    #: κ, and how far rounding may have moved it; shape (rows,).
     log_scale: FloatArray
     log_scale_error: FloatArray
 
@@ -83,22 +72,11 @@ class Frequencies:
 def few_frequencies(
     factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False
 ) -> Frequencies | None:
-    """Compose tilted leaves.
+    """Compose tilted leaves on one spacing and of one tilt, each taken a number of times.
 
-    Parameters
-    ----------
-    factors : sequence of (TiltedLeaf, int)
-        Leaves on one spacing and of one tilt, and how often each is taken.
-    outside : float
-        How much of the weight may lie outside the window of the result, in each row, and about how much the frequencies
-        that are left out may be worth.
-    extended : bool, optional
-        Whether to compute the frequencies in extended precision.
-
-    Returns
-    -------
-    Frequencies or None
-        None where too many frequencies survive, or it cannot be shown that few do.
+    At most `outside` of the weight may lie outside the result's window, in each row, and about as much may be worth the
+    frequencies left out. `extended` is for the precision of the frequencies. None where too many frequencies survive,
+    or it cannot be shown that few do.
     """
     if not all(np.all(leaf.totals > 0.0) for leaf, _ in factors):
         return None
@@ -117,7 +95,7 @@ def few_frequencies(
     coefficients = unit_roots(turns, length, extended=extended)
     rate, log_bound = 0.0, np.zeros(factors[0][0].totals.size)
     log_scale, log_scale_error = np.zeros_like(log_bound), np.zeros_like(log_bound)
-    places = [2 * start for start in starts]
+    firsts = [2 * start for start in starts]
     for leaf, power in factors:
         spectrum, rounding = _lowest(leaf, length, highest, extended=extended)
         coefficients = coefficients * _raised(spectrum, power)
@@ -125,7 +103,7 @@ def few_frequencies(
         log_bound = log_bound + power * np.log(leaf.totals * (1.0 + (leaf.size + 16.0) * _U))
         log_scale = log_scale + power * leaf.log_scale
         log_scale_error = log_scale_error + power * (leaf.log_scale_error + 8.0 * _U * np.abs(leaf.log_scale))
-        places = [place + power * (2 * leaf.first + half) for place, half in zip(places, leaf.halves, strict=True)]
+        firsts = [first + power * (2 * leaf.first + half) for first, half in zip(firsts, leaf.halves, strict=True)]
     rate += 4.0 * len(factors) * unit
     # A coefficient weighs at most 1 / j, or 1 for j = 0, in a sum with the factors of `error`; the shift errs by 32u.
     frequencies = 2.0 + math.log(highest + 1.0)
@@ -138,7 +116,7 @@ def few_frequencies(
     return Frequencies(
         spacing=factors[0][0].spacing,
         tilt=factors[0][0].tilt,
-        start=tuple(places),
+        start=tuple(firsts),
         length=length,
         coefficients=coefficients.astype(np.complex128),
         size=bound * (1.0 + grown + 128.0 * _U),
@@ -149,7 +127,7 @@ def few_frequencies(
 
 
 class _Moments:
-    """Σ w x^p, p = 0 .. 4, over the places x from about the mean, shape (5, rows).
+    """Σ w x^p, p = 0 .. 4, over the positions x from about the mean, shape (5, rows).
 
     ``noise`` bounds the rounding of each, relative to the sum of its terms' sizes.
     """
@@ -158,12 +136,12 @@ class _Moments:
         totals, mean = 0.0, 0.0
         for part in leaf.parts:
             weights = np.add.reduce(part.weights, axis=0)
-            totals, mean = totals + float(np.add.reduce(weights)), mean + float(weights @ part.places)
+            totals, mean = totals + float(np.add.reduce(weights)), mean + float(weights @ part.positions)
         #: About the mean of all rows.
         self.centre = round(mean / totals)
         self.sums: FloatArray = np.zeros((5, len(leaf.halves)))
         for part in leaf.parts:
-            x = part.places - self.centre
+            x = part.positions - self.centre
             square = x * x
             powers = np.stack((np.ones_like(x), x, square, square * x, square * square))
             self.sums[:, part.rows] += np.einsum("rn,pn->pr", part.weights, powers)
@@ -172,7 +150,7 @@ class _Moments:
 
     @property
     def second(self) -> FloatArray:
-        """E D²/2 for the difference D of two independent places, rounded down, shape (rows,)."""
+        """E D²/2 for the difference D of two independent positions, rounded down, shape (rows,)."""
         return self._variance(-1.0)
 
     @property
@@ -214,10 +192,10 @@ class _Moments:
 def _window(
     factors: Sequence[tuple[TiltedLeaf, int]], moments: Sequence[_Moments], outside: float
 ) -> tuple[list[int], int] | None:
-    """Return where the window of each row starts, from the sum of the leaves' first places, and the length of all.
+    """Return where the window of each row starts, from the sum of the leaves' first positions, and the length of all.
 
     All weight but `outside` lies within, by Chernoff's bound with the sums of `_Moments.log_exponential`. Masses and
-    labels of a cell are half a place apart in each leaf, so that those rows drift apart from the other. None if the
+    labels of a bin are half a position apart in each leaf, so that those rows drift apart from the other. None if the
     bound says nothing.
     """
     variance = _gathered([each.second_above for each in moments], factors).max() + 1e-2
@@ -264,7 +242,7 @@ def _kept(
     step = 2.0 * math.pi / length
     highest = math.ceil(math.sqrt(math.log(8.0 / outside) / rate) / step)
     enough = math.log(0.25 * outside / (2.0 + math.log(length)))
-    # Where fourth moments tell nothing, the place is found from which on nothing is left.
+    # Where fourth moments are of no use, the frequency is sought from which on nothing is left.
     told = (highest + 1) * step <= near
     found = _far(factors, moments, near if told else min(highest * step, math.pi), enough, looks=_LOOKS if told else 1)
     if found is None:
@@ -302,7 +280,7 @@ def _far(
             0.5 * power * np.log(_squares(leaf, row, each.second_above, length))
             for (leaf, power), row, each in zip(factors, rows, moments, strict=True)
         ]
-        # The largest from each place on.
+        # The largest from each frequency on.
         beyond = np.maximum.accumulate(np.add.reduce(logs, axis=0)[:, ::-1], axis=-1)[:, ::-1]
         small = np.flatnonzero((beyond <= enough).all(axis=0))
         first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
@@ -312,14 +290,14 @@ def _far(
             break
     if not small.size:
         return None
-    place = int(small[0])
-    return max(2.0 * math.pi * place / length * (1.0 + 1e-9), begin), beyond[:, place]
+    index = int(small[0])
+    return max(2.0 * math.pi * index / length * (1.0 + 1e-9), begin), beyond[:, index]
 
 
 def _squares(leaf: TiltedLeaf, rows: tuple[FloatArray, FloatArray], second: FloatArray, length: int) -> FloatArray:
     """Return bounds on |ŵ(t)|² / s² between neighbouring multiples of 2π / length, up to π, by rows.
 
-    Of places that are too far apart for the transform the weight is added to the modulus.
+    Of positions that are too far apart for the transform the weight is added to the modulus.
     """
     dense, beside = rows
     step = 2.0 * math.pi / length

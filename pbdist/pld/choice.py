@@ -1,7 +1,7 @@
-"""Which lattices: spacing, far part and window of a leaf, from a rough picture of its losses. Nothing here is a bound.
+"""Choose spacing, far part and window of a leaf from a rough picture of its losses. Nothing here is a bound.
 
 A lattice of spacing h adds h²/6 to the variance of every leaf's loss above, and takes h²/12 from it below; so does
-every coarsening, relative to the variance then reached. How much that moves ln δ is told in `exponents`.
+every coarsening, relative to the variance then reached. By how much that moves ln δ: see `profile`.
 """
 
 import math
@@ -10,38 +10,57 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.pld.ladder import Limits
 from pbdist.pld.leaf import Lattice
 from pbdist.pld.profile import LossProfile
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON
+from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["MOST_PLACES", "Chosen", "chosen_lattices", "chosen_spacings"]
+__all__ = ["MOST_POSITIONS", "Chosen", "Limits", "chosen_lattices", "chosen_spacings"]
 
-#: Places of a leaf, at most.
-MOST_PLACES = 1 << 21
+#: Positions of a leaf, at most.
+MOST_POSITIONS = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.
 _OF_SPACING, _OF_FAR = 0.6, 0.25
-#: A spacing where the picture tells none, nats.
+#: A spacing for pictures that give none, nats.
 _ANY_SPACING = 1e-3
-#: What is cut so many nats above the largest ε, besides -ln of the tolerance, adds hardly anything; and at most. For
-#: the mean of e^{-loss} under A is 1: of mass that becomes infinite at a loss l only a part e^{ε-l} would come back.
+#: Losses are cut so many nats above the largest ε, besides -ln of the tolerance; and at most. The mean of e^{-loss}
+#: under A is 1: of mass that becomes infinite at a loss l only a part e^{ε-l} would come back.
 _MARGIN, _WIDEST_MARGIN = 4.6, 25.0
 #: By how much rounding may add to all masses, relative to the tolerance, before it is computed with more care.
 _ADDED = 2e-3
 #: Spacings up to here, nats, keep half of the farthest loss of a product within what e^x may be taken of.
 _WIDEST = 50.0
-#: Places of the heaviest atom for each of the spacings that are joined to one, so that it costs few more.
-_PLACES_A_TIME = 8
-#: Numbers of places that are as quickly computed with as fewer.
+#: Positions of the heaviest atom for each of the spacings that are joined to one, so that it costs few more.
+_POSITIONS_A_TIME = 8
+#: Fewer positions than this are not quicker.
 _FEW = 2048
-#: Cores of fewer places than this are not made coarser, in general and where all losses are multiples of one number.
+#: Cores of fewer positions than this are not made coarser, in general and where all losses are multiples of one number.
 _FEWEST, _LATTICE = 512, 1 << 15
-#: What is expected as often as this occurs many times.
+#: From so many expected occurrences on, a loss counts as one that occurs many times.
 _OFTEN = 0.3
 #: Largest ratio of the spacings.
 _COARSEST = 512
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a ladder may lose."""
+
+    #: P_A or P_B mass that, in all compositions together, may become infinite.
+    floor: float
+    #: Largest product of a spacing and the local slope of ln u at which that spacing is fine enough.
+    step: float
+    #: Product of the far part's spacing with the root of its mass, relative to the core's deviation and `step`.
+    rare: float
+    #: By how much rounding may add to all masses, relative to them.
+    added: float
+    #: Losses above this may become infinite: the largest ε and a margin, nats.
+    largest: float
+    #: The largest spacings of the core that are fine enough for 1, 2, 4, .. rounds, nats.
+    spacings: tuple[float, ...]
+    #: Number of positions from which on a core is made coarser.
+    coarsens: int
 
 
 @dataclass(frozen=True)
@@ -81,23 +100,12 @@ def chosen_lattices(
     *,
     tolerance: float,
     floor: float,
-    most: int = MOST_PLACES,
+    most: int = MOST_POSITIONS,
 ) -> Chosen | None:
-    """Choose the lattices of a spacing, None where they would be too large.
+    """Choose the lattices of a round's pairs for `top` rounds and ε up to `largest`; None if they are too large.
 
-    Parameters
-    ----------
-    profiles : sequence of (LossProfile, int)
-        The pairs of a round, and how often each occurs in it.
-    top : int
-        The largest number of rounds.
-    largest : float
-        The largest ε, nats.
-    spacings : ndarray
-        Of the state of 1, 2, 4, .. rounds, nats.
-    tolerance, floor : float
-    most : int, optional
-        Places, at most: where there were more the spacing is wider.
+    `profiles` are the pairs and how often each occurs; `spacings` those of states of 1, 2, 4, .. rounds, nats. The
+    spacing is wider where there would be more than `most` positions.
     """
     spacing = float(spacings[0])
     leaves = top * sum(count for _, count in profiles)
@@ -119,19 +127,19 @@ def chosen_lattices(
             # Made coarser it lies on the lattice still.
             count = math.ceil(atom / spacing)
             times = 1 << max(math.floor(math.log2(float(spacings[-1] / spacings[0])) + 1e-9), 0)
-            while _PLACES_A_TIME * times > count and times > 1:
+            while _POSITIONS_A_TIME * times > count and times > 1:
                 times //= 2
             spacing = atom / (times * math.ceil(count / times))
         coarse, cores = _far_part(pictures, spacing, step)
-        places = max(
+        positions = max(
             2.0 * core / spacing + (p.above + p.below) / (coarse * spacing)
             for p, core in zip(pictures, cores, strict=True)
         )
         if coarse == 1:
-            places = max(picture.above + picture.below for picture in pictures) / spacing
-        if places > 0.5 * most:
-            # As fine as can be, whatever that tells.
-            spacing *= 4.0 * places / most
+            positions = max(picture.above + picture.below for picture in pictures) / spacing
+        if positions > 0.5 * most:
+            # As fine as can be.
+            spacing *= 4.0 * positions / most
             coarse, cores = _far_part(pictures, spacing, step)
     result = []
     for picture, core in zip(pictures, cores, strict=True):
@@ -146,7 +154,7 @@ def chosen_lattices(
                 min(high, coarse * math.ceil(core / wide)),
             )
         )
-        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_PLACES:
+        if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_POSITIONS:
             return None
         result.append(Lattice(spacing, coarse, inner, low, high))
     limits = Limits(
@@ -218,10 +226,10 @@ class _Picture:
         self._steepest = np.max(self._slopes, axis=0)
 
     def core(self, wide: float, step: float) -> float:
-        """Return the loss from which on a spacing will do."""
+        """Return the loss from which on a spacing is fine enough."""
         if self.loss.size == 0:
             return 0.0
-        # Atoms that are farther apart than the spacing tell nothing of the slope.
+        # Atoms farther apart than the spacing say nothing about the slope.
         slope = self._steepest
         if self._farthest > wide:
             slope = np.max(np.where(self._apart <= wide, self._slopes, 0.0), axis=0)
@@ -233,7 +241,7 @@ class _Picture:
 
 
 def _picture(profile: LossProfile, lost: float, leaves: int, largest: float) -> _Picture:
-    """Return the picture of a profile, the last one again if that is asked for."""
+    """Return the picture of a profile, and keep the last one."""
     asked = lost, leaves, largest
     if asked not in profile.pictures:
         profile.pictures.clear()
@@ -259,12 +267,12 @@ def _far_part(pictures: Sequence[_Picture], spacing: float, step: float) -> tupl
     while coarse <= _COARSEST:
         wide = coarse * spacing
         cores = [min(picture.core(wide, step), max(picture.above, picture.below)) for picture in pictures]
-        places = 0.0
+        positions = 0.0
         for picture, core in zip(pictures, cores, strict=True):
             whole = picture.reach
-            places += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FEW
-        if best is None or places < best[0]:
-            best = (places, coarse, cores)
+            positions += whole / spacing if coarse == 1 else 2.0 * core / spacing + 1.5 * whole / wide + _FEW
+        if best is None or positions < best[0]:
+            best = (positions, coarse, cores)
         coarse *= 2
     if best is None:
         return 1, [0.0] * len(pictures)

@@ -1,4 +1,4 @@
-"""What the two engines are projected to take, by which one is chosen, in a run as in a plan. Nothing here is a bound.
+"""Project the seconds and bytes of each engine, to choose one, in a run as in a plan. Nothing here is a bound.
 
 Seconds are those of one core of the machine on which they were measured.
 """
@@ -10,33 +10,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.mechanisms import SubsampledGaussian
-from pbdist.pld.characteristic import MOST_FREQUENCIES
+from pbdist.pld.characteristic import MOST_FREQUENCIES as MOST_LOW_FREQUENCIES
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.gaussian import gaussian_ratio
-from pbdist.pld.given_width import given_places
-from pbdist.pld.known import log_revealed_mass
+from pbdist.pld.closed_form import gaussian_ratio, log_revealed_mass
+from pbdist.pld.given_width import positions_needed
+from pbdist.pld.ladder import serves
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
-from pbdist.pld.smoothed import Smoothing, has_transforms
-from pbdist.pld.table import serves
+from pbdist.pld.transform_rows import MOST_EXCESS, MOST_FREQUENCIES, TransformRows, has_transforms
 from pbdist.types import Direction
 
 __all__ = ["FEW_SECONDS", "SECONDS_OF_PARTS", "Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
 
-#: Of few frequencies: a row of one tilt; a place of a leaf, of a mixture, and of it for each tilt; a frequency of a
-#: place, three rows together.
-_SECONDS_PER_TILT, _SECONDS_PER_CELL, _SECONDS_PER_SAMPLED_CELL = 3.0e-3, 2.5e-7, 6.0e-7
-_SECONDS_PER_PLACE, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
-#: Of a ladder: a product, a place of it; climbs of a table, on the average.
-_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_PLACE, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
-#: What few frequencies do so soon, seconds, no ladder does.
+#: Of few frequencies: a row of one tilt; a position of a leaf, of a mixture, and of it for each tilt; a frequency of a
+#: position, three rows together.
+_SECONDS_PER_TILT, _SECONDS_PER_BIN, _SECONDS_PER_SAMPLED_BIN = 3.0e-3, 2.5e-7, 6.0e-7
+_SECONDS_PER_POSITION, _SECONDS_PER_FREQUENCY = 1.5e-7, 1.5e-8
+#: Of a ladder: a product, a position of it; climbs of a table, on the average.
+_SECONDS_PER_PRODUCT, _SECONDS_PER_LADDER_POSITION, _CLIMBS = 3.0e-3, 5.0e-7, 1.7
+#: No ladder is quicker than this, seconds.
 _SOON = 0.02
-#: Of exact transforms: bytes of a frequency, with all that is computed for it; and of what may be left to a ladder.
+#: Of exact transforms: frequencies of a period and a ratio; seconds of a tilt, and of a frequency, and by how much more
+#: for each ε.
+_PER_PERIOD, _SECONDS_PER_GROUP, _SECONDS_PER_TERM, _PER_POINT = 1.4, 5e-3, 7e-7, 0.03
+#: Of exact transforms: bytes of a frequency, with all that is computed for it; and least bytes.
 _BYTES_PER_FREQUENCY, _LEAST_BYTES = 1500, 150_000_000
-#: Seconds for a point that is told by parts of the losses; and up to when no ladder is thought of.
+#: Seconds for a point by parts of the losses; up to so many seconds no ladder is considered.
 SECONDS_OF_PARTS, FEW_SECONDS = 0.03, 0.25
-#: Bytes of a place of a ladder, and of a leaf.
-_BYTES_PER_PLACE, _BYTES_PER_LEAF_PLACE = 600, 500
+#: Bytes of a position of a ladder, and of a leaf.
+_BYTES_PER_POSITION, _BYTES_PER_LEAF_POSITION = 600, 500
 
 
 @dataclass(frozen=True)
@@ -66,24 +68,24 @@ class Cost:
         )
 
 
-def table_cost(question: Question, *, width: float | None, places: int | None, keep_states: bool) -> Cost:
-    """Return what a table takes; with a spacing or a number of places given, or states to be kept, by a ladder."""
+def table_cost(question: Question, *, width: float | None, positions: int | None, keep_states: bool) -> Cost:
+    """Return what a table takes; with a spacing or a number of positions given, or states to be kept, by a ladder."""
     rows = list(range(question.rounds.size))
-    if width is not None or places is not None:
-        return _given_cost(question, width, places)
+    if width is not None or positions is not None:
+        return _given_cost(question, width, positions)
     if keep_states:
         return ladder_cost(question, rows)
     if gaussian_ratio(question.counts) is not None:
         return Cost(0.0, 0)
     if has_transforms(question):
-        smoothing = Smoothing(question)
-        told = [smoothing.seconds(row) for row in rows]
-        frequencies = max(number for _, number in told)
-        total = Cost(sum(seconds for seconds, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
-        parts = SECONDS_OF_PARTS * smoothing.left_to_parts
-        ladder_told = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
-        # A ladder tells many points as quickly as one.
-        return total + (ladder_told if 0.0 < ladder_told.seconds < parts else Cost(parts, _LEAST_BYTES))
+        transforms = TransformRows(question)
+        told = [_transform_cost(question, transforms, row) for row in rows]
+        frequencies = max(number for _, number, _ in told)
+        total = Cost(sum(seconds for seconds, _, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
+        parts = SECONDS_OF_PARTS * sum(left for _, _, left in told)
+        by_ladder = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
+        # A ladder bounds many points as quickly as one.
+        return total + (by_ladder if 0.0 < by_ladder.seconds < parts else Cost(parts, _LEAST_BYTES))
     revealed = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
     question = question.beside(float(np.min(np.max(revealed, axis=0) if question.together else revealed)))
     few, ladder = chosen_rows(question, rows)
@@ -91,15 +93,41 @@ def table_cost(question: Question, *, width: float | None, places: int | None, k
     return sum(costs, ladder_cost(question, ladder) if ladder else Cost(0.0, 0))
 
 
-def _given_cost(question: Question, width: float | None, places: int | None) -> Cost:
-    leaf, most = given_places(question, width=width, places=places)
-    seconds = _SECONDS_PER_CELL * leaf
+def _transform_cost(question: Question, transforms: TransformRows, row: int) -> tuple[float, float, int]:
+    """Return a row's seconds, frequencies of its largest part, and number of points that are left to parts of losses.
+
+    The seconds are without those points.
+    """
+    total, largest, left = 0.0, 0.0, 0
+    for directed in transforms.sides(row):
+        side = directed.smoothed
+        wanted = (directed.chernoff > transforms.log_floor) & (directed.nearly_all < -question.tolerance)
+        cuts = transforms.cuts.get(side.rounds)
+        if cuts is not None:
+            needed = wanted.copy()
+            needed[needed] = cuts.needed(side, question.epsilon[needed])
+            left += int(np.count_nonzero(needed))
+            wanted &= ~needed
+        for group in transforms.groups(side, np.flatnonzero(wanted), MOST_EXCESS):
+            epsilon = question.epsilon[group.columns]
+            period = side.period(epsilon, group.log_delta, group.tilt, question.tolerance)
+            number = _PER_PERIOD * period / transforms.first_ratio(side, epsilon, question.tolerance)
+            if number <= MOST_FREQUENCIES:
+                points = 1.0 + _PER_POINT * epsilon.size
+                total += _SECONDS_PER_GROUP + _SECONDS_PER_TERM * number * points
+                largest = max(largest, number)
+    return total, largest, left
+
+
+def _given_cost(question: Question, width: float | None, positions: int | None) -> Cost:
+    leaf, most = positions_needed(question, width=width, positions=positions)
+    seconds = _SECONDS_PER_BIN * leaf
     directions = len(question.directions)
     for doubling in range(question.top.bit_length()):
         products = 1 + sum(1 for r in question.rounds.tolist() if r >> doubling & 1 and r >> (doubling + 1))
         size = min(2.0**doubling * leaf, most)
-        seconds += products * (_SECONDS_PER_PRODUCT + _SECONDS_PER_LADDER_PLACE * size * directions)
-    return Cost(seconds, round(_BYTES_PER_PLACE * most + _BYTES_PER_LEAF_PLACE * leaf))
+        seconds += products * (_SECONDS_PER_PRODUCT + _SECONDS_PER_LADDER_POSITION * size * directions)
+    return Cost(seconds, round(_BYTES_PER_POSITION * most + _BYTES_PER_LEAF_POSITION * leaf))
 
 
 def chosen_rows(question: Question, rows: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -111,8 +139,8 @@ def chosen_rows(question: Question, rows: Sequence[int]) -> tuple[list[int], lis
     costs = [frequency_cost(question, row) for row in ordered]
     if not serves(question):
         return [row for row, cost in zip(ordered, costs, strict=True) if cost is not None], []
-    told = [cost.seconds for cost in costs if cost is not None]
-    if len(told) == len(costs) and sum(told) <= _SOON:
+    seconds_of_all = [cost.seconds for cost in costs if cost is not None]
+    if len(seconds_of_all) == len(costs) and sum(seconds_of_all) <= _SOON:
         return ordered, []
     best: tuple[float, int] | None = None
     for taken in range(len(ordered), -1, -1):
@@ -130,7 +158,7 @@ def chosen_rows(question: Question, rows: Sequence[int]) -> tuple[list[int], lis
 
 
 def frequency_cost(question: Question, row: int) -> Cost | None:
-    """Return what few frequencies take for a row, None where they are not expected to do."""
+    """Return what few frequencies take for a row, None where they are not expected to serve."""
     r = int(question.rounds[row])
     if r * question.leaves < FEWEST_LEAVES or question.lattice > 0.0:
         return None
@@ -140,19 +168,19 @@ def frequency_cost(question: Question, row: int) -> Cost | None:
     chosen = lattices_for(question, spacing, r)
     if chosen is None:
         return None
-    places = sum(lattice.edges.size for lattice in chosen.lattices)
+    positions = sum(lattice.edges.size for lattice in chosen.lattices)
     tilts, frequencies = 0, 0.0
     for direction in question.directions:
         for tilt in tilts_of(question, direction, r, question.saddle_points(direction, r)):
             left = question.exponents(direction).surviving(r, tilt.tilt, math.log(tilt.outside), spacing)
-            if left > MOST_FREQUENCIES:
+            if left > MOST_LOW_FREQUENCIES:
                 return None
             tilts, frequencies = tilts + 1, frequencies + left
     sampled = any(isinstance(pair, SubsampledGaussian) for pair in question.counts)
     seconds = tilts * _SECONDS_PER_TILT
-    seconds += (tilts * _SECONDS_PER_PLACE + frequencies * _SECONDS_PER_FREQUENCY) * places
-    seconds += (_SECONDS_PER_SAMPLED_CELL if sampled else _SECONDS_PER_CELL) * places
-    return Cost(seconds, _BYTES_PER_LEAF_PLACE * places)
+    seconds += (tilts * _SECONDS_PER_POSITION + frequencies * _SECONDS_PER_FREQUENCY) * positions
+    seconds += (_SECONDS_PER_SAMPLED_BIN if sampled else _SECONDS_PER_BIN) * positions
+    return Cost(seconds, _BYTES_PER_LEAF_POSITION * positions)
 
 
 def ladder_cost(question: Question, rows: Sequence[int]) -> Cost:
@@ -177,16 +205,16 @@ def ladder_cost(question: Question, rows: Sequence[int]) -> Cost:
         fine = spacing * 2.0 ** math.floor(math.log2(limit / spacing) + 1e-9)
         window = 2.0 * depth * math.sqrt(2.0**doubling * variance)
         # Losses add up, until they spread as their deviation does.
-        places = min(2.0**doubling * cores * spacing, max(window, cores * spacing)) / fine
+        positions = min(2.0**doubling * cores * spacing, max(window, cores * spacing)) / fine
         apart = wide > fine
         if wide > spacing:
-            places = places + 2.0 * fars if apart else max(places, fars * wide / fine)
+            positions = positions + 2.0 * fars if apart else max(positions, fars * wide / fine)
         products = 1 + sum(1 for r in rounds if r >> doubling & 1 and r >> (doubling + 1))
         each = _SECONDS_PER_PRODUCT * (3.0 if wide > spacing and apart else 1.0)
-        seconds += products * (each + _SECONDS_PER_LADDER_PLACE * places * (1.0 + directions))
-        largest = max(largest, places)
+        seconds += products * (each + _SECONDS_PER_LADDER_POSITION * positions * (1.0 + directions))
+        largest = max(largest, positions)
     leaf = sum(lattice.edges.size for lattice in chosen.lattices)
-    seconds += _SECONDS_PER_SAMPLED_CELL * leaf
+    seconds += _SECONDS_PER_SAMPLED_BIN * leaf
     # Five rows, at most: one of them dominating.
     states = round(40.0 * largest * len(rounds))
-    return Cost(_CLIMBS * seconds, round(_BYTES_PER_PLACE * largest + _BYTES_PER_LEAF_PLACE * leaf), states)
+    return Cost(_CLIMBS * seconds, round(_BYTES_PER_POSITION * largest + _BYTES_PER_LEAF_POSITION * leaf), states)

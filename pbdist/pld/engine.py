@@ -1,42 +1,53 @@
-"""The tight method: closed form, few frequencies or ladder, chosen by cost, so that the bounds meet a tolerance."""
+"""The tight method: chooses closed form, exact transforms, few frequencies or ladder to meet a tolerance."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pbdist.errors import PrecisionError
-from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
-from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.pld.given_width import given_width_bounds
-from pbdist.pld.known import bounds_below_floor, log_least_known
-from pbdist.pld.logarithms import log_above, log_below
-from pbdist.pld.many_rounds import many_round_bounds
+from pbdist.pld.ladder import ladder_bounds
+from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON
-from pbdist.pld.smoothed import Smoothing, has_transforms
-from pbdist.pld.table import ladder_bounds
+from pbdist.pld.state import LARGEST_EPSILON
+from pbdist.pld.transform_rows import TransformRows, has_transforms
 from pbdist.progress import report
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["LEAST_FLOOR", "TRIVIAL_WIDTH", "TightBounds", "factor_counts", "tight_bounds"]
+__all__ = [
+    "LEAST_FLOOR",
+    "TRIVIAL_WIDTH",
+    "TightBounds",
+    "delta_above",
+    "delta_below",
+    "log_above",
+    "log_below",
+    "tight_bounds",
+]
+
+_U = UNIT_ROUNDOFF
+#: Smallest float64 of full precision, rounded up.
+_SMALLEST_NORMAL = 2.3e-308
 
 #: Width for pairs without any loss, nats.
 TRIVIAL_WIDTH = 1e-6
 #: Passes of few frequencies at most, how much finer the next one is at least and at most, and what it aims at.
 _PASSES, _LEAST, _MOST, _AIM = 3, 0.7, 1.0 / 16.0, 0.75
-#: Projected seconds and bytes of a ladder that need not be climbed, at most: where transforms have told bounds wider
-#: than wanted, or for an excuse.
+#: Projected seconds and bytes of a ladder that need not be climbed, at most: where bounds by transforms are too wide,
+#: or for an excuse.
 _LONGEST, _LARGEST = 30.0, 2_000_000_000
-#: After so many lower bounds of 0 without an excuse it is not looked closer any more.
+#: After so many lower bounds of 0 without an excuse no further one is looked at.
 _EXCUSES = 16
 #: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
 _EXCUSE_TOLERANCE, _EXCUSE_CLIMBS, _EXCUSE_SECONDS = (0.1, 1e-4), 2, 5.0
 #: No ladder looks deeper.
 LEAST_FLOOR = 1e-130
-#: Below this, as a logarithm, masses of single outcomes are not told from 0.
+#: ln of a mass of single outcomes below which it counts as 0.
 _UNRESOLVED = -600.0
 
 
@@ -50,8 +61,8 @@ class TightBounds:
     width : float
         The smallest spacing used, nats.
     within : ndarray of bool, shape (2, R, E), or None
-        Where the tolerance is met, or no better is to be had; with `together` both directions alike. None where none
-        was aimed at.
+        Where the tolerance is met, or no better bound is possible; with `together` alike in both directions. None where
+        no tolerance was aimed at.
     """
 
     log_lower: FloatArray
@@ -88,7 +99,7 @@ def tight_bounds(
     width : float, optional
         Spacing of the lattices, nats: nothing is chosen or refined then, and no lattice is made coarser.
     buckets : int, optional
-        Number of places of a leaf, about: the spacing follows from it, and nothing is refined.
+        Number of positions of a leaf, about: the spacing follows from it, and nothing is refined.
     strict : bool, optional
         Whether a tolerance that is not reached is an error.
     together : bool, optional
@@ -97,7 +108,7 @@ def tight_bounds(
     floor : float, optional
         Where an upper bound is at most that, no tolerance is to be met.
     excuses : bool, optional
-        Whether to look closer where a lower bound is 0: no better may be to be had there, as at the largest loss.
+        Whether to look closer where a lower bound is 0: no better one may be possible, as at the largest loss.
     known : (ndarray, ndarray), optional
         Logarithms of lower and upper bounds that are known already, shape (2, R, E).
 
@@ -106,11 +117,12 @@ def tight_bounds(
     PrecisionError
         If `strict` and the tolerance is not reached.
     InvalidInputError
-        If the losses need more places than are allowed.
+        If the losses need more positions than are allowed.
     """
     question = Question(counts, rounds, epsilon, tolerance, floor, together)
     if width is not None or buckets is not None:
-        log_lower, log_upper, used = given_width_bounds(question, width=width, places=buckets)
+        lower, upper, used = given_width_bounds(question, width=width, positions=buckets)
+        log_lower, log_upper = log_below(lower), np.minimum(log_above(upper), 0.0)
         if known is not None:
             log_lower, log_upper = np.maximum(log_lower, known[0]), np.minimum(log_upper, known[1])
         return TightBounds(log_lower, log_upper, used)
@@ -138,17 +150,18 @@ class _Table:
 
     def solve(self) -> None:
         """Fill the table."""
+        if has_transforms(self.question):
+            # Such pairs reveal nothing, and few frequencies do not serve where transforms do not.
+            if self._missed_rows():
+                self._by_transforms()
+            return
         self._closed_form()
         if not self._missed_rows():
-            return
-        if has_transforms(self.question):
-            # They reveal nothing; and what they do not tell few frequencies do not, either.
-            self._by_transforms()
             return
         self._revealed()
         if not self._missed_rows():
             return
-        # What is little beside what is known already need not be told.
+        # A δ that is little beside the known ones need not be bounded closely.
         asked = self.question.beside(float(self._judged_lower().min()))
         below = bounds_below_floor(asked)
         self.take(range(asked.rounds.size), np.full_like(below, -np.inf), below)
@@ -158,7 +171,7 @@ class _Table:
         few, _ = chosen_rows(asked, rows)
         self._few_frequencies(asked, few)
         self._ladder(asked, self._missed_rows())
-        # What the ladder does not serve, or not well.
+        # Rows that the ladder does not serve, or not well.
         left = [row for row in self._missed_rows() if row not in few]
         self._few_frequencies(asked, [row for row in left if frequency_cost(asked, row) is not None])
 
@@ -174,36 +187,36 @@ class _Table:
         )
 
     def _revealed(self) -> None:
-        """Take over what is known of outcomes that only one of the inputs has, and of inputs that are told apart."""
+        """Bound δ from below by outcomes that only one input has, and where δ is nearly 1."""
         question = self.question
         lower = log_least_known(question.counts, question.rounds, question.epsilon)
         self.take(range(question.rounds.size), lower, np.zeros_like(self.log_upper))
 
-    def _smoothed(self, smoothing: Smoothing, rows: Sequence[int], *, parts: bool) -> None:
-        """Bound rows by exact transforms."""
+    def _rows_by_transforms(self, transforms: TransformRows, *, parts: bool) -> None:
+        """Bound the rows that miss by exact transforms."""
         question = self.question
-        for row in rows:
-            told = self.log_lower[:, row], self.log_upper[:, row]
-            lower, upper = smoothing.row(row, told, parts=parts)
+        for row in self._missed_rows():
+            known = self.log_lower[:, row], self.log_upper[:, row]
+            lower, upper = transforms.row(row, known, parts=parts)
             self.take([row], lower[:, None], upper[:, None])
             report("by transforms, r =", int(question.rounds[row]), question.top)
-        if math.isfinite(smoothing.width):
-            self.widths.append(smoothing.width)
+        if math.isfinite(transforms.width):
+            self.widths.append(transforms.width)
 
     def _by_transforms(self) -> None:
-        """Bound all by exact transforms, and what these do not tell by parts of losses or by a ladder."""
-        smoothing = Smoothing(self.question)
-        self._smoothed(smoothing, self._missed_rows(), parts=False)
+        """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
+        transforms = TransformRows(self.question)
+        self._rows_by_transforms(transforms, parts=False)
         if not self._missed_rows():
             return
-        # What is little beside what is known already need not be told.
+        # A δ that is little beside the known ones need not be bounded closely.
         asked = self.question.beside(float(self._judged_lower().min()))
-        # A ladder tells many points as quickly as one.
-        seconds = SECONDS_OF_PARTS * smoothing.left_to_parts
+        # A ladder bounds many points as quickly as one.
+        seconds = SECONDS_OF_PARTS * transforms.left_to_parts
         ladder_first = seconds > FEW_SECONDS and _not_too_long(asked, self._missed_rows(), seconds)
         if ladder_first:
             self._ladder(asked, self._missed_rows())
-        self._smoothed(smoothing, self._missed_rows(), parts=True)
+        self._rows_by_transforms(transforms, parts=True)
         rows = self._missed_rows()
         if rows and not ladder_first and _not_too_long(asked, rows):
             self._ladder(asked, rows)
@@ -231,17 +244,14 @@ class _Table:
     def _ladder(self, question: Question, rows: Sequence[int]) -> None:
         if not rows:
             return
-        # Beyond the largest that can be read δ is at most what it is there.
+        # Beyond the largest ε that can be read δ is at most what it is there.
         missed = ~(self._brackets()[:, list(rows)] <= question.tolerance).all(axis=(0, 1))
         within = np.flatnonzero(missed & (question.epsilon <= LARGEST_EPSILON))
         beyond = np.flatnonzero(missed & (question.epsilon > LARGEST_EPSILON))
-        asked = Question(
-            question.counts,
-            question.rounds,
-            np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
-            question.tolerance,
-            max(question.floor, LEAST_FLOOR),
-            question.together,
+        asked = replace(
+            question,
+            epsilon=np.append(question.epsilon[within], [LARGEST_EPSILON] if beyond.size else []),
+            floor=max(question.floor, LEAST_FLOOR),
         )
         found = ladder_bounds(asked, rows)
         if found is None:
@@ -255,7 +265,7 @@ class _Table:
         self.widths.append(found.spacing)
 
     def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
-        """Take over what is better than before, and what follows: δ does not rise with ε."""
+        """Keep what is better than before, and what follows from it: δ does not rise with ε."""
         chosen = list(rows)
         order = np.argsort(self.question.epsilon, kind="stable")
         lower = np.maximum(self.log_lower[:, chosen], log_lower)[..., order]
@@ -284,19 +294,19 @@ class _Table:
         return np.flatnonzero(missed.any(axis=(0, 2))).tolist()
 
     def within(self, *, excuses: bool) -> BoolArray:
-        """Where the tolerance is met, or no better is to be had."""
+        """Where the tolerance is met, or no better bound is possible."""
         met = np.asarray(self._brackets() <= self.question.tolerance)
         if excuses:
             looks = _EXCUSES
-            for cell in np.argwhere(~met).tolist():
+            for at in np.argwhere(~met).tolist():
                 if looks == 0:
                     break
-                if cell[0] == 1 and self.question.symmetric:
+                if at[0] == 1 and self.question.symmetric:
                     met[1] = met[0]
                     break
-                met[tuple(cell)] = self._excused(*cell)
+                met[tuple(at)] = self._excused(*at)
                 # Where many have no excuse, no more are looked for.
-                looks -= not met[tuple(cell)]
+                looks -= not met[tuple(at)]
         if self.question.together:
             met = np.broadcast_to(met.all(axis=0), met.shape)
         return np.array(met)
@@ -305,33 +315,32 @@ class _Table:
         """Refuse a table of which a point misses the tolerance without an excuse."""
         brackets = self._brackets()
         missed = np.argwhere(~(brackets <= self.question.tolerance)).tolist()
-        # The worst that is not excused is told, and the first one to be found is that.
-        for cell in sorted(missed, key=lambda cell: float(brackets[tuple(cell)]), reverse=True):
-            if not self._excused(*cell):
-                self._refuse(*cell)
+        # The first one without an excuse is the worst.
+        for at in sorted(missed, key=lambda at: float(brackets[tuple(at)]), reverse=True):
+            if not self._excused(*at):
+                self._refuse(*at)
 
     def _excused(self, axis: int, row: int, column: int) -> bool:
-        """Whether no better is to be had: an ε lower by a part in 10^6 has a δ beyond the upper bound.
+        """Whether no better bound is possible: an ε lower by a part in 10^6 has a δ beyond the upper bound.
 
         So it is where ε is the largest loss, or beyond it by less than rounding: δ is 0, and the upper bound is not.
         """
-        question, cell = self.question, (axis, row, column)
-        log_upper = float(self.log_upper[cell])
+        question, at = self.question, (axis, row, column)
+        log_upper = float(self.log_upper[at])
         if log_upper < _UNRESOLVED or log_upper <= self._log_floor:
             return True
-        if self._judged_lower()[cell] > -math.inf:
+        if self._judged_lower()[at] > -math.inf:
             return False
         asked = float(question.epsilon[column])
         if asked > LARGEST_EPSILON:
             return False
-        near = Question(
-            question.counts,
-            question.rounds[row : row + 1],
-            np.array([asked * (1.0 - 1e-6)]),
-            # On a lattice it tells only how much care rounding is computed with.
-            _EXCUSE_TOLERANCE[question.lattice > 0.0],
-            max(question.floor, LEAST_FLOOR),
-            question.together,
+        near = replace(
+            question,
+            rounds=question.rounds[row : row + 1],
+            epsilon=np.array([asked * (1.0 - 1e-6)]),
+            # On a lattice it decides only how much care rounding is computed with.
+            tolerance=_EXCUSE_TOLERANCE[question.lattice > 0.0],
+            floor=max(question.floor, LEAST_FLOOR),
         )
         found = ladder_bounds(near, [0], climbs=_EXCUSE_CLIMBS) if _not_too_long(near, [0], _EXCUSE_SECONDS) else None
         if found is None:
@@ -341,13 +350,13 @@ class _Table:
         return bool(lowest >= log_upper - math.log1p(question.tolerance))
 
     def _refuse(self, axis: int, row: int, column: int) -> None:
-        question, cell = self.question, (axis, row, column)
+        question, at = self.question, (axis, row, column)
         width = min(self.widths, default=TRIVIAL_WIDTH)
         raise PrecisionError(
             f"tolerance: expected upper / lower - 1 <= {question.tolerance:g} for every r and ε, got"
-            f" {self._brackets()[cell]:.3g} at r = {int(question.rounds[row])},"
-            f" ε = {float(question.epsilon[column]):g} (ln δ between {self._judged_lower()[cell]:.6g} and"
-            f" {self.log_upper[cell]:.6g}) with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
+            f" {self._brackets()[at]:.3g} at r = {int(question.rounds[row])},"
+            f" ε = {float(question.epsilon[column]):g} (ln δ between {self._judged_lower()[at]:.6g} and"
+            f" {self.log_upper[at]:.6g}) with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
             " `factor`, with which none is asked for"
         )
 
@@ -358,14 +367,29 @@ def _not_too_long(question: Question, rows: Sequence[int], seconds: float = _LON
     return 0.0 < cost.seconds <= seconds and cost.peak_bytes <= _LARGEST
 
 
-def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
-    """Return the elementary pairs of a round, and how often each occurs in it.
+def delta_above(log_delta: FloatArray) -> FloatArray:
+    """Return δ from its logarithm, rounded up; above 0 wherever the logarithm is more than -inf."""
+    values = np.exp(log_delta) * (1.0 + 8.0 * _U)
+    return np.where(log_delta > -np.inf, np.maximum(values, _SMALLEST_NORMAL), 0.0)
 
-    Those that change nothing are left out, unless there are no others.
-    """
-    counts: dict[ElementaryPair, int] = {}
-    for pair, count in components:
-        for factor in pair.factors:
-            counts[factor] = counts.get(factor, 0) + count
-    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
-    return telling or counts
+
+def delta_below(log_delta: FloatArray) -> FloatArray:
+    """Return δ from its logarithm, rounded down; 0 where it is no normal float64."""
+    values = np.exp(np.minimum(log_delta, 0.0)) * (1.0 - 8.0 * _U)
+    return np.where(values >= _SMALLEST_NORMAL, values, 0.0)
+
+
+def log_above(delta: FloatArray) -> FloatArray:
+    """Return the logarithm of δ, rounded up; -inf for 0."""
+    return _log(delta, 1.0)
+
+
+def log_below(delta: FloatArray) -> FloatArray:
+    """Return the logarithm of δ, rounded down; -inf for 0."""
+    return _log(delta, -1.0)
+
+
+def _log(delta: FloatArray, side: float) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        log = np.log(delta)
+    return np.asarray(log + side * 4.0 * _U * (1.0 + np.where(delta > 0.0, np.abs(log), 0.0)))

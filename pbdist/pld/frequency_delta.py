@@ -1,7 +1,7 @@
 """δ of compositions that are known by their lowest frequencies, from above and from below, as natural logarithms.
 
-A sum of weights with factors e^{-θ(ℓ-ε)} over the places from some first one on is, frequency by frequency, a geometric
-series. What is said of sums over weights is thus read off without them (Theorem 18 in ``docs/pld.md``).
+A sum of weights with factors e^{-θ(ℓ-ε)} over all positions from some first one on is a geometric series at each
+frequency, so that no weight is computed (Theorem 18 in ``docs/pld.md``).
 """
 
 import math
@@ -19,37 +19,28 @@ _U = UNIT_ROUNDOFF
 _TERM = 512.0 * _U
 #: Exponents beyond this are no float, with room for a few factors.
 _LARGEST_EXPONENT = 600.0
-#: Cells with less than this share of an average one are too faint to tell the loss of their events.
+#: Bins with less than this share of an average one are too faint for a loss to be computed from them.
 _FAINT = 1e-6
 
 
 def log_finite_upper(
     known: Frequencies, epsilon: FloatArray, shift: float, highest: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Logarithm of an upper bound on what finite losses add to δ at each ε, and of T's part in it.
+    """Logarithm of an upper bound on what finite losses add to δ at each ε, and of T's part in it (Theorem 18).
 
-    The places' distances from ε are rounded as if ε were another, lower than the one asked for all the same.
-
-    Parameters
-    ----------
-    known : Frequencies
-    epsilon : ndarray, shape (P,)
-        Nats.
-    shift : float
-        By how much losses may have been moved, nats.
-    highest : float
-        A loss that none exceeds, nats.
+    Losses may have been moved by up to `shift`, and none exceeds `highest`, nats. Distances from ε are rounded as if ε
+    were a lower one.
     """
     series = _Series(known, 0)
     tilt = known.tilt
     lowered = epsilon - shift - 16.0 * _U * (np.abs(epsilon) + series.reach + shift)
     about = np.floor((lowered - 0.5 * known.spacing * series.start) / known.spacing) - 1.0
     first = np.minimum(np.maximum(about, -1.0), float(known.length)).astype(np.int64)
-    # The first place above, by the very distances that are used.
+    # The first position above, by the distances that are used.
     for _ in range(3):
-        first = first + (series.position(first) - lowered <= 0.0)
+        first = first + (series.loss_at(first) - lowered <= 0.0)
     first = np.clip(first, 0, known.length)
-    distance = np.maximum(series.position(first) - lowered, 0.0)
+    distance = np.maximum(series.loss_at(first) - lowered, 0.0)
     roots = series.roots(first)
     sums = np.exp(-tilt * distance)[:, None] * series.sums(first, roots, tilt)
     sums -= np.exp(-(tilt + 1.0) * distance)[:, None] * series.sums(first, roots, tilt + 1.0)
@@ -66,31 +57,24 @@ def log_finite_upper(
 def log_finite_lower(known: Frequencies, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Logarithm of a lower bound on what finite losses add to δ at each ε, and about that of what errors take from it.
 
-    The event is that of all cells from some first one on, about the one in which a > e^ε b first. What that cell is, is
-    told by the masses of one nearby; any choice is sound.
-
-    Parameters
-    ----------
-    known : Frequencies
-        With exact masses.
-    epsilon : ndarray, shape (P,)
-        Nats.
+    The event is that of all bins from some first one on, about the first one in which a > e^ε b, by the masses of a bin
+    nearby; any choice is sound (Theorem 15, docs/pld.md).
     """
     series = _Series(known, 1)
     tilt = known.tilt
     error_a, error_b = known.error[1:].tolist()
     scale_a, scale_b = known.log_scale[1:].tolist()
-    near = series.cell_at(epsilon - (scale_a - scale_b))
+    near = series.bin_at(epsilon - (scale_a - scale_b))
     roots = series.roots(near)
     a, b = (series.total(row, roots, 1.0) for row in (1, 2))
     faint = float(known.size[1]) * (_FAINT / known.length)
     ratio = np.log(np.where((a > faint) & (b > faint), a, 1.0) / np.where((a > faint) & (b > faint), b, 1.0))
-    first = series.cell_at(epsilon - (scale_a - scale_b) - ratio)
+    first = series.bin_at(epsilon - (scale_a - scale_b) - ratio)
     if np.any(first != near):
         roots = series.roots(first)
-    position = series.position(first)
+    loss = series.loss_at(first)
     scale_error = float(np.sum(known.log_scale_error[1:]))
-    level = epsilon + (scale_b - scale_a) - position
+    level = epsilon + (scale_b - scale_a) - loss
     terms = abs(scale_a) + abs(scale_b) + (tilt + 1.0) * series.reach + 8.0
     rounding = 8.0 * _U * terms
     grown = level + 2.0 * scale_error + rounding + 8.0 * _U * (np.abs(epsilon) + np.abs(level))
@@ -99,10 +83,10 @@ def log_finite_lower(known: Frequencies, epsilon: FloatArray) -> tuple[FloatArra
     best = a - b * (np.exp(np.minimum(grown, _LARGEST_EXPONENT)) * (1.0 + 32.0 * _U))
     best -= 4.0 * _U * np.abs(a)
     usable = (best > 0.0) & (grown < _LARGEST_EXPONENT)
-    slack = scale_error + rounding + 8.0 * _U * np.abs(tilt * position)
-    finite = np.log(np.where(usable, best, 1.0)) + scale_a - tilt * position - slack
+    slack = scale_error + rounding + 8.0 * _U * np.abs(tilt * loss)
+    finite = np.log(np.where(usable, best, 1.0)) + scale_a - tilt * loss - slack
     finite[~usable] = -np.inf
-    return finite, math.log(error_a + error_b) + scale_a - tilt * position
+    return finite, math.log(error_a + error_b) + scale_a - tilt * loss
 
 
 class _Series:
@@ -118,13 +102,13 @@ class _Series:
         ends = 0.5 * known.spacing * np.array([self.start, self.start + 2.0 * known.length])
         self.reach = float(np.abs(ends).max())
 
-    def position(self, index: IntArray) -> FloatArray:
+    def loss_at(self, index: IntArray) -> FloatArray:
         """Loss or label of an element, nats: a product of numbers rounded twice at most."""
         result: FloatArray = (0.5 * self.known.spacing) * (self.start + 2.0 * index.astype(np.float64))
         return result
 
-    def cell_at(self, loss: FloatArray) -> IntArray:
-        """About the first cell whose label lies above a loss; the first or the last of the window if none does."""
+    def bin_at(self, loss: FloatArray) -> IntArray:
+        """About the first bin whose label lies above a loss; the first or the last of the window if none does."""
         about = np.ceil((loss - 0.5 * self.known.spacing * self.start) / self.known.spacing)
         result: IntArray = np.clip(about, 0.0, self.known.length - 1.0).astype(np.int64)
         return result

@@ -1,56 +1,49 @@
-"""Bounds on lattices of a given spacing, which is kept: nothing is chosen for a tolerance, and nothing refined."""
+"""Bounds on lattices of a given spacing: nothing is chosen for a tolerance, and nothing is refined."""
 
 import math
-from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.pld.ladder import Limits, powers, product_of
+from pbdist.pld.choice import Limits
+from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import Lattice, leaf_state
-from pbdist.pld.logarithms import log_above, log_below
 from pbdist.pld.profile import LossProfile
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
+from pbdist.pld.state import LARGEST_EPSILON, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["given_width_bounds"]
 
-#: Places of a leaf, and of a product, at most.
-_MOST_LEAF_PLACES, _MOST_PLACES = 1 << 25, 1 << 25
+#: Positions of a leaf, and of a product, at most.
+_MOST_LEAF_SIZE, _MOST_SIZE = 1 << 25, 1 << 25
 #: By how much rounding may add to all masses, relative to them.
 _ADDED = 1e-9
-#: What lies so many nats above the largest ε becomes infinite.
+#: Losses so many nats above the largest ε become infinite.
 _MARGIN = 40.0
-#: Lattices of fewer places are not made coarser; how much larger they become, about, where they are.
+#: Lattices of fewer positions are not made coarser; about how much larger the others become.
 _FEWEST, _GROWN = 512, 4.0
 #: Widest spacing, and the farthest loss whose exponential is a float, nats.
 _WIDEST, _FARTHEST = 50.0, 690.0
+#: Squares of products of masses below 2 to this do not overflow.
+_OVERFLOWS = 900.0
 #: Losses of next to nothing, nats.
 _NARROWEST = 1e-6
 
 
 def given_width_bounds(
-    question: Question, *, width: float | None, places: int | None
+    question: Question, *, width: float | None, positions: int | None
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Bound ln δ from both sides, shape (2, R, E), on lattices of a spacing or of about so many places.
+    """Bound δ from below and above, shape (2, R, E), on lattices of a spacing or of about so many positions.
 
-    Returns
-    -------
-    log_lower, log_upper : ndarray
-    spacing : float
-        The one that was used, nats: the given one, but at most 50, for wider ones say next to nothing.
-
-    Raises
-    ------
-    PrecisionError
-        If a round's losses need more places than are allowed: before anything is allocated.
+    The third value is the spacing that was used, nats: the given one, but at most 50. Before anything is allocated,
+    losses that need more positions than are allowed raise a `PrecisionError`.
     """
-    given_places(question, width=width, places=places)
-    spacing, lattices = _lattices(question, width, places)
+    positions_needed(question, width=width, positions=positions)
+    spacing, lattices = _lattices(question, width, positions)
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
-    # A number of places is that of a leaf: later ones are as wide as keeps about that number.
+    # A number of positions is that of a leaf; coarser lattices keep about that number in later states.
     grows = width is None and question.lattice == 0.0
     spacings = tuple(spacing * 2.0 ** (0.5 * doubling) for doubling in range(64)) if grows else (0.0,)
     limits = Limits(
@@ -64,33 +57,34 @@ def given_width_bounds(
     lower, upper = np.zeros(shape), np.ones(shape)
     asked = np.minimum(question.epsilon, LARGEST_EPSILON)
     limits = replace(limits, floor=question.lost)
-    # Where lattices are so wide that labels lie hundreds of nats beside losses, masses under them are no floats.
-    told = question.rounds.tolist() if len(states) == len(question.counts) else []
-    with suppress(InvalidInputError):
-        for r, power in powers(product_of(states, limits), told, limits) if told else ():
+    wanted = question.rounds.tolist() if len(states) == len(question.counts) else []
+    try:
+        for r, power in powers(product_of(states, limits), wanted, limits) if wanted else ():
             for row in np.flatnonzero(question.rounds == r).tolist():
                 for axis, direction in enumerate(question.directions):
                     upper[axis, row] = upper_deltas(power, asked, direction)
                     known = lower_deltas(power, asked, direction)
                     lower[axis, row] = np.where(question.epsilon <= LARGEST_EPSILON, known, 0.0)
+    except InvalidInputError:
+        # Masses under labels hundreds of nats beside their losses may overflow: no bounds but 0 and 1 then.
+        largest = float(np.max([state.largest for state in states]))
+        if 2.0 * len(states) * math.log2(max(largest, 1.0)) < _OVERFLOWS:
+            raise
     if question.symmetric:
         lower[1], upper[1] = lower[0], upper[0]
-    return log_below(lower), np.minimum(log_above(upper), 0.0), spacing
+    return lower, upper, spacing
 
 
-def given_places(question: Question, *, width: float | None, places: int | None) -> tuple[int, float]:
-    """Return the number of places of all leaves, and about that of the largest product.
+def positions_needed(question: Question, *, width: float | None, positions: int | None) -> tuple[int, float]:
+    """Return the number of positions of all leaves, and about that of the largest product.
 
-    Raises
-    ------
-    PrecisionError
-        If there are more than are allowed.
+    A `PrecisionError` tells of more than are allowed.
     """
-    spacing, lattices = _lattices(question, width, places)
+    spacing, lattices = _lattices(question, width, positions)
     sizes = [lattice.high - lattice.low for lattice in lattices]
-    if max(sizes) > _MOST_LEAF_PLACES:
+    if max(sizes) > _MOST_LEAF_SIZE:
         raise PrecisionError(
-            f"factor: expected one with which a round's losses take at most {_MOST_LEAF_PLACES} buckets, got"
+            f"factor: expected one with which a round's losses take at most {_MOST_LEAF_SIZE} buckets, got"
             f" {max(sizes)} of {spacing:g} nats"
         )
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
@@ -102,20 +96,20 @@ def given_places(question: Question, *, width: float | None, places: int | None)
         float(question.top * question.leaves * max(sizes)),
         2.2 * math.sqrt(-2.0 * math.log(question.lost / question.top)) * deviation / spacing + max(sizes),
     )
-    if whole > _MOST_PLACES:
+    if whole > _MOST_SIZE:
         raise PrecisionError(
-            f"compositions: expected so few, or a factor so large, that they take at most {_MOST_PLACES} buckets, got"
+            f"compositions: expected so few, or a factor so large, that they take at most {_MOST_SIZE} buckets, got"
             f" {whole:.3g} of {spacing:g} nats"
         )
     return sum(sizes), whole
 
 
-def _lattices(question: Question, width: float | None, places: int | None) -> tuple[float, list[Lattice]]:
+def _lattices(question: Question, width: float | None, positions: int | None) -> tuple[float, list[Lattice]]:
     largest = min(question.largest, LARGEST_EPSILON) + _MARGIN
     ends = [_ends(profile, largest) for profile, _ in question.profiles]
     spacing = width if width is not None else question.lattice if question.lattice <= _WIDEST else 0.0
     if not spacing:
-        spacing = max([_NARROWEST, *(high - low for low, high in ends)]) / (places or 1)
+        spacing = max([_NARROWEST, *(high - low for low, high in ends)]) / (positions or 1)
     spacing = min(spacing, _WIDEST)
     lattices = []
     for low, high in ends:

@@ -1,4 +1,4 @@
-"""ε as a function of δ, from both sides: read off few frequencies, or off the state of a ladder.
+"""ε as a function of δ, from both sides: read off transforms, few frequencies, or the state of a ladder.
 
 δ(ε) does not rise with ε. So any ε at which the upper bound on δ is at most δ is an upper bound, and any ε at which the
 lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in ``docs/pld.md``).
@@ -7,22 +7,22 @@ lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
+from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, log_revealed_mass
 from pbdist.pld.cost import frequency_cost
-from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio
-from pbdist.pld.known import log_revealed_mass
-from pbdist.pld.logarithms import log_above, log_below
+from pbdist.pld.engine import log_above, log_below
+from pbdist.pld.ladder import climbed, serves
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON as LARGEST_READ
-from pbdist.pld.reading import lower_deltas, upper_deltas
-from pbdist.pld.smoothed import Smoothing, guessed_epsilon, has_transforms
-from pbdist.pld.state import PairState
-from pbdist.pld.table import climbed, serves
+from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
+from pbdist.pld.state import PairState, lower_deltas, upper_deltas
+from pbdist.pld.transform_epsilon import guessed_epsilon, transform_reader
+from pbdist.pld.transform_rows import has_transforms
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
@@ -33,7 +33,7 @@ LARGEST_EPSILON = 1e9
 _AIM = 0.1
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
 _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
-#: Points of one look between two ε, looks at most, and the part of the aim that they need not tell.
+#: ε of one look between two ε, looks at most, and the part of the aim at which looks end.
 _POINTS, _LOOKS, _FINE = 17, 16, 0.02
 #: No ladder looks for a smaller δ.
 _LEAST_DELTA = 1e-120
@@ -145,7 +145,7 @@ class _Search:
         )
 
     def _guess(self) -> tuple[float, float]:
-        """Return about the ε that meets δ, and the slope of ln δ there, by rough looks."""
+        """Return about the ε that meets δ, and the slope of ln δ there, by rough pictures."""
         for largest in _LARGEST_LOOKED:
             question = self._question(largest, -1.0)
             found = [self._guess_of(question, direction) for direction in self._directions]
@@ -188,9 +188,7 @@ class _Search:
         found = guessed_epsilon(question, self._delta, LARGEST_EPSILON, self._directions)
         if found is None:
             return False
-        return self._closer(
-            *found, lambda asked, finer: Smoothing(asked, finer=finer).reader(self._directions), farther=_FARTHER
-        )
+        return self._closer(*found, partial(transform_reader, directions=self._directions), farther=_FARTHER)
 
     def _by_frequencies(self, guess: float, slope: float) -> None:
         self._closer(guess, slope, point_reader)
@@ -242,7 +240,7 @@ class _Search:
         question = self._question(max(guess, 1e-6), slope)
         if not serves(question):
             return
-        # Rare losses may move ε far from what a rough picture tells.
+        # Rare losses may move ε far from the guess.
         largest = min(max(4.0 * guess, 1e-3), LARGEST_READ)
         tolerance = question.tolerance
         spacings = chosen_spacings(question, question.rounds)

@@ -1,6 +1,6 @@
 """States to be kept: one for each number of rounds, close enough at every ε up to the largest one asked for.
 
-What is chosen here costs precision or bytes, never validity: the bounds are read from whatever the ladder has made.
+Choices cost precision or bytes, never validity: bounds are read from the states as they are.
 """
 
 import math
@@ -11,22 +11,20 @@ import numpy as np
 
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.product import coarser_core
+from pbdist.pld.ladder import MOST_LEAVES, climbed
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_EPSILON, lower_deltas, upper_deltas
-from pbdist.pld.state import PairState
-from pbdist.pld.table import MOST_LEAVES, climbed
+from pbdist.pld.state import LARGEST_EPSILON, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["KeptStates", "directions_of", "kept_states"]
+__all__ = ["KeptStates", "kept_states"]
 
 #: How often a ladder is climbed, and different pairs of a round at most.
 _CLIMBS, _MOST_PAIRS = 5, 64
 #: By how much the spacing shrinks at least and at most, and where a bracket will not become small.
 _LEAST, _MOST, _HOPELESS = 0.75, 0.1, 0.85
-#: Part of the tolerance that is aimed at where it is looked, for what lies between.
+#: Part of the tolerance that is aimed at where brackets are looked at, as they are wider between.
 _AIM = 0.8
-#: ε that are looked at: of each step between those asked for so many parts, but not many more in all.
+#: Each step between ε asked for is parted into so many; about so many ε in all are looked at.
 _PARTS, _MOST_LOOKS = 4, 400
 #: ε up to the end of each direction's δ that are looked at, up to which part of it, and how often that is halved.
 _OWN, _NEAR_END, _HALVINGS = 48, 0.98, 5
@@ -40,15 +38,15 @@ _COARSEST = 0.5
 _FINEST = 1e-9
 #: The bracket of a lower bound of 0, and the part of all that so few of them are left as they are.
 _NOTHING_KNOWN, _FEW = 1e300, 0.01
-#: Places of a leaf from which on no finer one is tried.
-_MOST_PLACES = 1 << 19
+#: Positions of a leaf from which on no finer one is tried.
+_MOST_POSITIONS = 1 << 19
 #: No ladder looks deeper.
 _LEAST_FLOOR = 1e-130
 
 
 @dataclass(frozen=True, eq=False)
 class KeptStates:
-    """States, and what they say where it was asked.
+    """States, and their bounds at the ε asked for.
 
     Attributes
     ----------
@@ -99,8 +97,8 @@ def kept_states(
     return KeptStates({r: found.state for r, found in climb.found.items()}, lower, upper, climb.spacing)
 
 
-def directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
-    """The directions in groups of those that are told alike."""
+def _directions_of(state: PairState) -> tuple[tuple[Direction, ...], ...]:
+    """The directions, those that share their events together."""
     first, second = (state.exact.get(direction) for direction in Direction)
     return (tuple(Direction),) if first is second else tuple((direction,) for direction in Direction)
 
@@ -163,7 +161,7 @@ class _Climb:
                 tolerance=max(self._aim * scale**2, _FINEST),
                 floor=self._floor,
             )
-            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MOST_PLACES):
+            if chosen is None or (climb and max(lattice.edges.size for lattice in chosen.lattices) > _MOST_POSITIONS):
                 break
             self.spacing = min(self.spacing, chosen.lattices[0].spacing)
             missed: dict[int, float] = {}
@@ -183,14 +181,14 @@ class _Climb:
             scale *= min(max(math.sqrt(_AIM * self._aim / max(missed.values())), _MOST), _LEAST)
 
     def _take(self, r: int, state: PairState, *, each: bool) -> FloatArray:
-        """Keep a state if it is better than the one before, as coarse as will do; return the brackets that count."""
+        """Keep a state, as coarse as possible, if it is better than the one before; return the brackets that count."""
         state = self._shared(state)
         old = self.found.get(r)
         looks = self._own_looks(state) if old is None else old.looks
         lower, upper = _read(state, looks)
         brackets = self._brackets(lower, upper)
         counted = self._counted(lower, upper, each=each)
-        # One that is hopeless in both of two states does not decide.
+        # A bracket that is hopeless in both of two states does not decide.
         score = float(np.sum(np.minimum(brackets, _FAR * self._aim)))
         if old is not None:
             better = score < old.score
@@ -204,7 +202,7 @@ class _Climb:
 
     def _coarse(self, state: PairState, looks: FloatArray, brackets: FloatArray) -> PairState:
         """Make a state as coarse as still meets what is aimed at, where it is met."""
-        # What tells nothing cannot become worse.
+        # A bracket that says nothing cannot become worse.
         enough = np.where(brackets > 1.0, np.inf, np.maximum(self._aim, brackets * 1.01))
         # ε of a δ is to be known as well.
         told = looks[np.max(_read(state, looks)[1], axis=0) > self._floor]
@@ -239,7 +237,7 @@ class _Climb:
     def _counted(self, lower: FloatArray, upper: FloatArray, *, each: bool) -> FloatArray:
         """Return the brackets of the larger direction and, with `each`, those of both that a finer lattice may mend.
 
-        There are none of these where one is far too wide: finer lattices without end would only move the place where it
+        There are none of these where one is far too wide: finer lattices without end would only move the ε where it
         begins.
         """
         together = self._brackets(np.max(lower, axis=0), np.max(upper, axis=0))
@@ -256,7 +254,7 @@ class _Climb:
 def _read(state: PairState, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bounds of both directions, each of shape (2, E)."""
     lower, upper = [], []
-    for group in directions_of(state):
+    for group in _directions_of(state):
         lower += len(group) * [lower_deltas(state, epsilon, group[0])]
         upper += len(group) * [upper_deltas(state, epsilon, group[0])]
     return np.stack(lower), np.stack(upper)

@@ -1,64 +1,204 @@
-"""Powers of a state: by squaring, on a lattice that grows with the number of compositions.
+"""Ladders: powers of a state by squaring, on a lattice that grows with the number of compositions, and their bounds.
 
-What is chosen here (when a lattice is made coarser, what is told apart, what is infinite) costs precision, never
+Choices made here (when a lattice is made coarser, what is core and far, what is infinite) cost precision, never
 validity.
 
-As the deviation of the loss grows, so does the spacing that will do: each time that it has doubled, after two
-squarings or so, the core is made twice as coarse, which costs about as much as the leaf's lattice does, once for
-each.
+As the deviation of the loss grows, so does the spacing that is fine enough: each time that it has doubled, after about
+two squarings, the core is made twice as coarse. That costs about as much precision as the leaf's lattice does.
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pbdist.fourier import Allowance
-from pbdist.pld.lattice import Dominating, Exact
-from pbdist.pld.product import Window, coarser_core, confined, product, within
-from pbdist.pld.state import PairState
+from pbdist.mechanisms import ElementaryPair
+from pbdist.pld.choice import MOST_POSITIONS, Chosen, Limits, chosen_lattices, chosen_spacings
+from pbdist.pld.lattice import Dominating
+from pbdist.pld.leaf import leaf_state
+from pbdist.pld.question import Question
+from pbdist.pld.state import (
+    LARGEST_EPSILON,
+    PairState,
+    Window,
+    coarser_core,
+    confined,
+    lower_deltas,
+    product,
+    upper_deltas,
+    within,
+)
 from pbdist.progress import report
+from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["Limits", "powers", "product_of"]
+__all__ = [
+    "MOST_LEAVES",
+    "LadderBounds",
+    "climbed",
+    "ladder_bounds",
+    "powers",
+    "product_of",
+    "serves",
+]
 
-#: Where the core is less than this part of what lies at a loss, it need not be finer than the far part.
+#: Where the core has less than this part of the mass at a loss, it need not be finer than the far part.
 _FAINT = 1e-7
-#: Rare outcomes that tell of any δ occur about so often at most.
+#: Rare outcomes that matter for any δ occur about so often at most.
 _OCCURS = 8.0
 #: No mass is nearly as large.
 _MEANINGLESS = 1e120
+#: Leaves of all rounds, at most: what is lost to underflow is bounded for so many.
+MOST_LEAVES = 1 << 40
+#: The same for losses that are not all multiples of one number: more take long.
+_MOST_IRREGULAR = 1 << 32
+
+#: How often a ladder is climbed for a table.
+_CLIMBS = 4
+#: Different pairs of a round, and its leaves, at most.
+_MOST_PAIRS = 6
+#: Positions of the first climb, at most; of each further one eight times as many.
+_FIRST_POSITIONS = 1 << 18
+#: By how much the spacing shrinks at least and at most.
+_LEAST, _MOST = 0.75, 0.1
+#: No far part need be finer than for such a bracket.
+_FINEST = 1e-9
+#: A bracket that is no smaller than this part of the one before will not become small.
+_HOPELESS = 0.85
+#: Part of the tolerance that is aimed at, when it was missed.
+_AIM = 0.7
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What may be lost.
+@dataclass(frozen=True, eq=False)
+class LadderBounds:
+    """Bounds on δ."""
 
-    Attributes
-    ----------
-    floor : float
-        P_A or P_B mass that, in all compositions together, may become infinite.
-    step : float
-        Largest product of a spacing and the local slope of ln u where that spacing will do.
-    rare : float
-        Product of the far part's spacing with the root of its mass, relative to the core's deviation and `step`.
-    added : float
-        By how much rounding may add to all masses, relative to them.
-    largest : float
-        ε above which nothing is asked, and some more: what lies above may become infinite, nats.
-    spacings : tuple of float
-        The largest spacings of the core that will do for 1, 2, 4, .. rounds, nats.
-    coarsens : int
-        Number of places from which on a core is made coarser.
-    """
+    #: First axis: A||B, B||A. Lower bounds of a direction that was not computed are 0; shape (2, R, E).
+    lower: FloatArray
+    upper: FloatArray
+    #: The smallest spacing that was used, nats.
+    spacing: float
 
-    floor: float
-    step: float
-    rare: float
-    added: float
-    largest: float
-    spacings: tuple[float, ...]
-    coarsens: int
+
+def serves(question: Question) -> bool:
+    """Whether a ladder can be climbed for a question."""
+    most = MOST_LEAVES if question.lattice > 0.0 else _MOST_IRREGULAR
+    leaves = question.top * question.leaves
+    return len(question.counts) <= _MOST_PAIRS and leaves <= most and question.largest <= LARGEST_EPSILON
+
+
+def ladder_bounds(question: Question, rows: Sequence[int], *, climbs: int = _CLIMBS) -> LadderBounds | None:
+    """Bound δ for the r of some rows and every ε, with at most `climbs` ladders; None where no ladder serves."""
+    if not serves(question):
+        return None
+    rounds, tolerance, floor = question.rounds[list(rows)], question.tolerance, question.floor
+    symmetric, together = question.symmetric, question.together
+    table = _Table(question.counts, rounds, question.epsilon, symmetric=symmetric)
+    spacings = chosen_spacings(question, rounds)
+    directions = tuple(Direction) if not (together or symmetric) else (Direction.A_TO_B,)
+    used, scale = math.inf, 1.0
+    before: FloatArray | float = math.inf
+    chosen_rows = np.arange(rounds.size)
+    for climb in range(climbs):
+        top = int(np.max(rounds[chosen_rows]))
+        chosen = chosen_lattices(
+            question.profiles,
+            top,
+            question.largest,
+            spacings,
+            # Of the far part as much finer as of the core.
+            tolerance=max(tolerance * scale**2, _FINEST),
+            floor=floor,
+            most=min(_FIRST_POSITIONS << 3 * climb, MOST_POSITIONS),
+        )
+        if chosen is None:
+            break
+        used = min(used, chosen.lattices[0].spacing)
+        if not table.climb(chosen, directions, chosen_rows):
+            break
+        brackets = table.brackets(floor, directions, together=together)
+        if together and not symmetric and len(directions) == 1 and table.other_matters(floor, tolerance):
+            directions = tuple(Direction)
+            before = math.inf
+        elif question.lattice > 0.0:
+            break
+        # What has not become better will not.
+        hopeful = (brackets > tolerance) & (brackets < _HOPELESS * before)
+        if not hopeful.any():
+            break
+        factor = min(max(math.sqrt(_AIM * tolerance / float(np.max(brackets[hopeful]))), _MOST), _LEAST)
+        spacings, scale = spacings * factor, scale * factor
+        before = brackets
+        # Of both directions each has its own.
+        chosen_rows = np.flatnonzero(hopeful.reshape(-1, rounds.size, question.epsilon.size).any(axis=(0, 2)))
+    if math.isinf(used):
+        return None
+    return LadderBounds(table.lower, table.upper, used)
+
+
+class _Table:
+    """The best bounds so far."""
+
+    def __init__(
+        self,
+        counts: Mapping[ElementaryPair, int],
+        rounds: IntArray,
+        epsilon: FloatArray,
+        *,
+        symmetric: bool,
+    ) -> None:
+        self._counts, self._rounds, self._epsilon = counts, rounds, epsilon
+        self._symmetric = symmetric
+        shape = (2, rounds.size, epsilon.size)
+        self.lower, self.upper = np.zeros(shape), np.ones(shape)
+
+    def climb(self, chosen: Chosen, directions: Sequence[Direction], rows: IntArray) -> bool:
+        """Compute the powers of some rows, and keep what is better than before; whether there is anything."""
+        climbed_any = False
+        for r, power in climbed(self._counts, chosen, self._rounds[rows].tolist(), directions):
+            climbed_any = True
+            for row in np.flatnonzero(self._rounds == r).tolist():
+                for axis, direction in enumerate(Direction):
+                    if self._symmetric and axis == 1:
+                        self.lower[1], self.upper[1] = self.lower[0], self.upper[0]
+                        continue
+                    upper = upper_deltas(power, self._epsilon, direction)
+                    np.minimum(self.upper[axis, row], upper, out=self.upper[axis, row])
+                    if direction in directions:
+                        lower = lower_deltas(power, self._epsilon, direction)
+                        np.maximum(self.lower[axis, row], lower, out=self.lower[axis, row])
+        return climbed_any
+
+    def brackets(self, floor: float, directions: Sequence[Direction], *, together: bool) -> FloatArray:
+        """Return upper / lower - 1 at each point, 0 where it is below the floor and 10^300 where nothing is known."""
+        lower, upper = self.lower, self.upper
+        if together:
+            lower, upper = np.max(lower, axis=0), np.max(upper, axis=0)
+        elif len(directions) == 1:
+            lower, upper = lower[0], upper[0]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            result = np.where((upper > floor) & (upper > lower), upper / lower - 1.0, 0.0)
+        return np.asarray(np.minimum(result, 1e300))
+
+    def other_matters(self, floor: float, tolerance: float) -> bool:
+        """Whether B||A may be the larger direction somewhere."""
+        return bool(np.any((self.upper[1] > floor) & (self.upper[1] > (1.0 + 0.9 * tolerance) * self.lower[0])))
+
+
+def climbed(
+    counts: Mapping[ElementaryPair, int], chosen: Chosen, rounds: Sequence[int], directions: Sequence[Direction]
+) -> Iterator[tuple[int, PairState]]:
+    """Yield the state of each number of rounds, in increasing order."""
+    top = max(rounds)
+    limits = replace(chosen.limits, floor=chosen.limits.floor / top, added=chosen.limits.added / top, coarsens=1 << 62)
+    states: list[PairState] = []
+    for (pair, count), lattice in zip(counts.items(), chosen.lattices, strict=True):
+        leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, directions)
+        states += [power for _, power in powers(leaf, [count], limits)] if count > 1 else [leaf]
+    if len(states) < len(counts):
+        return
+    yield from powers(product_of(states, limits), rounds, chosen.limits)
 
 
 def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[tuple[int, PairState]]:
@@ -89,11 +229,7 @@ def powers(leaf: PairState, rounds: Sequence[int], limits: Limits) -> Iterator[t
 
 def _has_meaning(state: PairState) -> bool:
     """Whether upper values are no larger than rounding can have made them: their products would soon be no floats."""
-    rows: list[Dominating | Exact] = [
-        *state.dominating.rows,
-        *(row for each in state.exact.values() for row in each.rows),
-    ]
-    return all(float(vector.max(initial=0.0)) < _MEANINGLESS for row in rows for vector, _ in row.vectors)
+    return state.largest < _MEANINGLESS
 
 
 def product_of(states: Sequence[PairState], limits: Limits) -> PairState:
@@ -129,7 +265,7 @@ def _allowance(part: float, limits: Limits) -> Allowance:
 
 
 def _confined(state: PairState, reached: int, top: int, limits: Limits) -> PairState:
-    """Cut what no question sees, and put what is rare to the far part."""
+    """Cut what does not matter for any question, and move rare losses to the far part."""
     state = within(state, _depth(state, limits.floor * reached / top, limits.largest))
     far = state.dominating.far
     if far is None:
@@ -172,14 +308,14 @@ def _fine(core: Dominating, far: Dominating, limits: Limits) -> Window | None:
     """
     ratio = round(far.spacing / core.spacing)
     first = core.first // ratio
-    places = np.arange(first, (core.first + core.size - 1) // ratio + 1)
-    if places.size < 3:
+    positions = np.arange(first, (core.first + core.size - 1) // ratio + 1)
+    if positions.size < 3:
         return Window(core.spacing * core.first, core.spacing * (core.first + core.size))
-    # Whole cells of the far lattice: single places may miss atoms, or be some.
-    starts = np.maximum(ratio * places - core.first, 0)
+    # Whole bins of the far lattice: single positions may miss atoms, or consist of some.
+    starts = np.maximum(ratio * positions - core.first, 0)
     u = np.add.reduceat(core.u, starts)
-    beside = np.zeros(places.size)
-    low, high = max(far.first, first), min(far.first + far.size, first + places.size)
+    beside = np.zeros(positions.size)
+    low, high = max(far.first, first), min(far.first + far.size, first + positions.size)
     if low < high:
         beside[low - first : high - first] = far.u[low - far.first : high - far.first]
     total = u + beside

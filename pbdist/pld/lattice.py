@@ -13,8 +13,7 @@ from pbdist.types import FloatArray
 __all__ = ["LOST_TO_UNDERFLOW", "Dominating", "Exact", "Factor", "convolved"]
 
 _U = UNIT_ROUNDOFF
-#: More than what is lost where masses are no full floats: of a million places, each off by 2^-1074 a million million
-#: times, and by at most e^345 in the tilt.
+#: More than underflow loses (section 9 of docs/pld.md): 2^-1074 in each step at each position, times at most e^345.
 LOST_TO_UNDERFLOW = 1e-140
 
 
@@ -27,7 +26,7 @@ class Dominating:
     spacing : float
         h, nats.
     first : int
-        The place k of the first element; its loss is k h.
+        The position k of the first element; its loss is k h.
     u : ndarray, shape (n,)
     """
 
@@ -37,7 +36,7 @@ class Dominating:
 
     @property
     def size(self) -> int:
-        """Number of places."""
+        """Number of positions."""
         return int(self.u.size)
 
     @property
@@ -56,13 +55,13 @@ class Dominating:
         return replace(self, first=1 - self.first - self.size, u=np.ascontiguousarray(self.u[::-1]))
 
     def coarser(self) -> "Dominating":
-        """The masses on every second place: an atom between two of them is split to both.
+        """The masses on every second position: an atom between two of them is split to both.
 
         Both parts of u are u / (2 cosh(h/2)): then a and b are kept, and the pair is a post-processing of the new one.
         """
         share = (1.0 + (8.0 + self.spacing) * _U) / (2.0 * math.cosh(0.5 * self.spacing))
         odd = self.first & 1
-        # Even places stand at odd positions, so that each has two neighbours.
+        # Even positions stand at odd indices, so that each has two neighbours.
         padded = np.zeros(2 * ((self.size + odd) // 2) + 3)
         padded[1 + odd : 1 + odd + self.size] = self.u
         u = (padded[1:-1:2] + share * (padded[0:-2:2] + padded[2::2])) * (1.0 + 4.0 * _U)
@@ -89,8 +88,8 @@ class Dominating:
     def cut(self, low: int, high: int) -> tuple["Dominating", float, float]:
         """The masses from `low` to `high`, and what becomes infinite: P_A mass at +∞, P_B mass at -∞.
 
-        Of an atom m places above `high` all b stays there, and of a what belongs to it at that loss; the rest of a goes
-        to +∞. An atom below `low` likewise.
+        All b of an atom above `high` stays there, with the a that belongs to it at that loss; the rest of a goes to +∞.
+        Likewise below `low` (Theorem 24, docs/pld.md).
         """
         kept, above = self._cut_above(high)
         mirrored, below = kept.swapped()._cut_above(-low)
@@ -129,7 +128,7 @@ class Dominating:
 
     @np.errstate(over="ignore")
     def sums(self) -> tuple[float, float]:
-        """A* and B* of all places, from above."""
+        """A* and B* of all positions, from above."""
         half = 0.5 * self.losses
         rounding = 1.0 + (self.size + 16.0 + 2.0 * self.reach) * _U
         return float(np.dot(self.u, np.exp(half))) * rounding, float(np.dot(self.u, np.exp(-half))) * rounding
@@ -144,7 +143,7 @@ class Exact:
     spacing : float
         h, nats.
     first : int
-        The place of the first element.
+        The position of the first element.
     label : float
         What is added to k h, nats; about half a spacing at most.
     own, other : ndarray, shape (n,)
@@ -159,14 +158,14 @@ class Exact:
 
     @property
     def size(self) -> int:
-        """Number of places."""
+        """Number of positions."""
         return int(self.own.size)
 
     @property
     def labels(self) -> FloatArray:
         """Labels λ, nats, each rounded twice."""
-        places = np.arange(self.first, self.first + self.size, dtype=np.float64)
-        result: FloatArray = self.spacing * places + self.label
+        positions = np.arange(self.first, self.first + self.size, dtype=np.float64)
+        result: FloatArray = self.spacing * positions + self.label
         return result
 
     @property
@@ -178,7 +177,7 @@ class Exact:
     def plain(self) -> tuple[FloatArray, FloatArray]:
         """P_A masses from below and P_B masses from above, without tilt.
 
-        But for what no full floats lose: of all places together less than `LOST_TO_UNDERFLOW`.
+        But for what no full floats lose: of all positions together less than `LOST_TO_UNDERFLOW`.
         """
         half = 0.5 * self.labels
         each = (16.0 + 4.0 * self.reach) * _U
@@ -256,7 +255,7 @@ class Exact:
 
     @np.errstate(over="ignore")
     def sums(self) -> tuple[float, float]:
-        """P_A from below and P_B from above of all places."""
+        """P_A from below and P_B from above of all positions."""
         half = 0.5 * self.labels
         rounding = (self.size + 32.0 + 4.0 * self.reach) * _U
         return (
@@ -272,7 +271,7 @@ class Exact:
         return replace(self, first=self.first + start, own=own, other=other)
 
     def _named_shortly(self) -> "Exact":
-        """Count places so that the label is at most half a spacing; no value changes."""
+        """Count positions so that the label is at most half a spacing; no value changes."""
         steps = round(self.label / self.spacing)
         return replace(self, first=self.first + steps, label=self.label - steps * self.spacing) if steps else self
 
@@ -284,32 +283,21 @@ def _occupied(values: FloatArray) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Factor:
-    """Two rows that are to be convolved.
-
-    Attributes
-    ----------
-    first, second : Dominating or Exact
-    mirrored : bool
-        Whether they are those of (B, A), to be turned round for a common plan.
-    """
+    """Two rows that are to be convolved."""
 
     first: Dominating | Exact
     second: Dominating | Exact
+    #: Whether they are those of (B, A), to be turned round for a common chunk plan.
     mirrored: bool
 
 
 def convolved(
     factors: Sequence[Factor], allowance: Allowance, beside: tuple[Dominating, Dominating] | None = None
 ) -> list[Dominating | Exact]:
-    """Convolve rows that look alike, all at once; from either side rounded as they are.
+    """Convolve rows that look alike, all at once, each rounded to its side.
 
-    Parameters
-    ----------
-    factors : sequence of Factor
-    allowance : Allowance
-        What rounding may add before more care is taken.
-    beside : (Dominating, Dominating), optional
-        Where the product of these is far larger, the result need not be known well.
+    `allowance` is what rounding may add before more care is taken. Where the product of `beside` is far larger, the
+    result need not be known well.
     """
     sides = [
         [(factor.first, factor.mirrored) for factor in factors],
@@ -335,7 +323,7 @@ def convolved(
             if found is None:
                 vectors.append(rounded_convolution(first, first if one is two else second, rounding))
             else:
-                start = _place(one, mirrored=factor.mirrored) + _place(two, mirrored=factor.mirrored)
+                start = _position(one, mirrored=factor.mirrored) + _position(two, mirrored=factor.mirrored)
                 part = slice(start - begin_x - begin_y, start - begin_x - begin_y + size)
                 vector = rounded(found[0][row, part], found[1][row, part], rounding, math.inf)
                 vectors.append(vector[::-1].copy() if factor.mirrored else vector)
@@ -344,38 +332,38 @@ def convolved(
     return results
 
 
-def _place(row: Dominating | Exact, *, mirrored: bool) -> int:
+def _position(row: Dominating | Exact, *, mirrored: bool) -> int:
     """Place of the first element, turned round or not."""
     return 1 - row.first - row.size if mirrored else row.first
 
 
 def _range(rows: Sequence[tuple[Dominating | Exact, bool]]) -> tuple[int, int]:
-    """The places that all rows take together: the first one, and the one after the last."""
-    places = [_place(row, mirrored=mirrored) for row, mirrored in rows]
-    return min(places), max(place + row.size for place, (row, _) in zip(places, rows, strict=True))
+    """The positions that all rows take together: the first one, and the one after the last."""
+    positions = [_position(row, mirrored=mirrored) for row, mirrored in rows]
+    return min(positions), max(position + row.size for position, (row, _) in zip(positions, rows, strict=True))
 
 
 def _alike(rows: Sequence[tuple[Dominating | Exact, bool]]) -> bool:
-    """Whether the rows lie at about the same places."""
+    """Whether the rows lie at about the same positions."""
     begin, end = _range(rows)
     return end - begin <= 1.5 * max(row.size for row, _ in rows) + 1024
 
 
 def _together(rows: Sequence[tuple[Dominating | Exact, bool]]) -> tuple[FloatArray, int]:
-    """Stack all vectors on one range of places; besides, return the first place."""
+    """Stack all vectors on one range of positions; besides, return the first position."""
     begin, end = _range(rows)
-    places = [_place(row, mirrored=mirrored) for row, mirrored in rows]
+    positions = [_position(row, mirrored=mirrored) for row, mirrored in rows]
     stack = np.zeros((sum(len(row.vectors) for row, _ in rows), end - begin))
-    position = 0
-    for place, (row, mirrored) in zip(places, rows, strict=True):
+    row_index = 0
+    for position, (row, mirrored) in zip(positions, rows, strict=True):
         for vector, _ in row.vectors:
-            stack[position, place - begin : place - begin + row.size] = vector[::-1] if mirrored else vector
-            position += 1
+            stack[row_index, position - begin : position - begin + row.size] = vector[::-1] if mirrored else vector
+            row_index += 1
     return stack, begin
 
 
 def _part(row: Dominating, begin: int, size: int) -> FloatArray:
-    """The masses at a range of places."""
+    """The masses at a range of positions."""
     result = np.zeros(size)
     low, high = max(begin, row.first), min(begin + size, row.first + row.size)
     if low < high:

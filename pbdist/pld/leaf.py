@@ -1,6 +1,6 @@
-r"""The leaf: one pair on lattices, dominated in both directions at once, and exact masses of its cells.
+r"""The leaf: one pair on lattices, dominated in both directions at once, and exact masses of its bins.
 
-Events of a loss between two places are split to both (`splitting`); what lies beyond a lattice becomes infinite, but
+Events of a loss between two positions are split to both (`splitting`). Losses beyond a lattice become infinite, but
 for a part that stays at its end (section 2 of ``docs/pld.md``).
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, ScaledLossMasses
 from pbdist.pld.lattice import Dominating, Exact
-from pbdist.pld.splitting import SMALLEST, Cells, known_enough, split_cells, tilted_cells
+from pbdist.pld.splitting import SMALLEST, Bins, known_enough, split_bins, tilted_bins
 from pbdist.pld.state import Masses, PairState
 from pbdist.types import BoolArray, Direction, FloatArray
 
@@ -23,51 +23,34 @@ _U = UNIT_ROUNDOFF
 
 @dataclass(frozen=True)
 class Lattice:
-    """Where a leaf's losses go.
+    """Where a leaf's losses go."""
 
-    Attributes
-    ----------
-    spacing : float
-        h of the core, nats.
-    coarse : int
-        The far lattice has `coarse` h; a power of two.
-    core : (int, int)
-        First and last place of the core, in h: multiples of `coarse`.
-    low, high : int
-        First and last place of all, in h: multiples of `coarse`. What lies beyond goes to infinity.
-    """
-
+    #: h of the core, nats.
     spacing: float
+    #: The far lattice has `coarse` h; a power of two.
     coarse: int
+    #: First and last position of the core, in h: multiples of `coarse`.
     core: tuple[int, int]
+    #: First and last position of all, in h: multiples of `coarse`. What lies beyond goes to infinity.
     low: int
     high: int
 
     @property
     def edges(self) -> FloatArray:
-        """Edges of all cells, nats, each rounded once."""
-        places = np.concatenate(
+        """Edges of all bins, nats, each rounded once."""
+        positions = np.concatenate(
             (
                 np.arange(self.low, self.core[0], self.coarse),
                 np.arange(self.core[0], self.core[1]),
                 np.arange(self.core[1], self.high + 1, self.coarse),
             )
         )
-        result: FloatArray = self.spacing * places.astype(np.float64)
+        result: FloatArray = self.spacing * positions.astype(np.float64)
         return result
 
 
 def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collection[Direction]) -> PairState:
-    """Make the state of one pair.
-
-    Parameters
-    ----------
-    masses : ScaledLossMasses
-        On `lattice.edges`.
-    lattice : Lattice
-    directions : collection of Direction
-        Those of which exact masses are kept.
-    """
+    """Make the state of one pair from its masses on `lattice.edges`, with exact masses of some directions."""
     plain, h, coarse = masses.masses, lattice.spacing, lattice.coarse
     sizes = ((lattice.core[0] - lattice.low) // coarse, lattice.core[1] - lattice.core[0])
     bounds = np.cumsum((1, *sizes, (lattice.high - lattice.core[1]) // coarse)).tolist()
@@ -84,7 +67,9 @@ def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collectio
     parts = {h: (core, atoms.core)} | ({coarse * h: (low, high, atoms.far)} if coarse > 1 else {})
     tolerance = known_enough([part for chosen in parts.values() for part in chosen], h)
     ends = _Ends(masses, lattice, atoms)
-    stays = [(place // coarse, mass) for place, mass in ((lattice.low, ends.bottom), (lattice.high, ends.top)) if mass]
+    stays = [
+        (position // coarse, mass) for position, mass in ((lattice.low, ends.bottom), (lattice.high, ends.top)) if mass
+    ]
     rows, shift = [], 0.0
     for spacing, chosen in parts.items():
         here = stays if spacing == coarse * h else []
@@ -97,7 +82,7 @@ def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collectio
         own = [_exact(chosen, spacing, label * spacing, direction) for spacing, chosen in parts.items()]
         exact[direction] = Masses(own[0], own[1] if len(own) > 1 else None, ends.exact[direction])
     reach = h * max(abs(lattice.low), abs(lattice.high))
-    # Places, edges and exponents are rounded.
+    # Positions, edges and exponents are rounded.
     shift += plain.loss_error + atoms.snapped + (16.0 + 8.0 * reach) * _U
     dominating = Masses(rows[0], rows[1] if len(rows) > 1 else None, ends.infinite)
     outer = [float(end) for row in rows if row.u.any() for end in (row.losses[0], row.losses[-1])] or [0.0]
@@ -105,60 +90,60 @@ def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collectio
     return PairState(dominating, exact, 1.001 * shift, min(outer) - near, max(outer) + near)
 
 
-def _spread(masses: ScaledLossMasses, cells: slice, first: int, spacing: float) -> Cells:
+def _spread(masses: ScaledLossMasses, bins: slice, first: int, spacing: float) -> Bins:
     plain = masses.masses
-    place = first + np.arange(cells.stop - cells.start)
-    middle = spacing * (place + 0.5)
-    scale_a, scale_b = masses.log_scale_a[cells] - 0.5 * middle, masses.log_scale_b[cells] + 0.5 * middle
-    return tilted_cells(
-        place,
-        (plain.bins_a.lower[cells], plain.bins_a.upper[cells], scale_a),
-        (plain.bins_b.lower[cells], plain.bins_b.upper[cells], scale_b),
+    position = first + np.arange(bins.stop - bins.start)
+    middle = spacing * (position + 0.5)
+    scale_a, scale_b = masses.log_scale_a[bins] - 0.5 * middle, masses.log_scale_b[bins] + 0.5 * middle
+    return tilted_bins(
+        position,
+        (plain.bins_a.lower[bins], plain.bins_a.upper[bins], scale_a),
+        (plain.bins_b.lower[bins], plain.bins_b.upper[bins], scale_b),
     )
 
 
-def _range(parts: Iterable[Cells], places: Iterable[int] = ()) -> tuple[int, int]:
-    """First and last occupied cell."""
-    occupied = [part.place[part.something] for part in parts if part.something.any()]
-    occupied += [np.array([place]) for place in places]
+def _range(parts: Iterable[Bins], positions: Iterable[int] = ()) -> tuple[int, int]:
+    """First and last occupied bin."""
+    occupied = [part.position[part.something] for part in parts if part.something.any()]
+    occupied += [np.array([position]) for position in positions]
     if not occupied:
         return 0, 0
     return min(int(each.min()) for each in occupied), max(int(each.max()) for each in occupied)
 
 
-def _most(parts: Sequence[Cells]) -> float:
-    """How many numbers are added up at one place, at most."""
-    atoms = parts[-1].place
+def _most(parts: Sequence[Bins]) -> float:
+    """How many numbers are added up at one position, at most."""
+    atoms = parts[-1].position
     return 8.0 + (float(np.max(np.bincount(atoms - atoms.min()))) if atoms.size else 0.0)
 
 
 def _dominating(
-    parts: Sequence[Cells], stays: Sequence[tuple[int, float]], spacing: float, errors: tuple[float, float]
+    parts: Sequence[Bins], stays: Sequence[tuple[int, float]], spacing: float, errors: tuple[float, float]
 ) -> tuple[Dominating, float]:
-    """Gather cells, the atoms last, and what `stays` at places; besides, by how much losses were moved."""
-    first, last = _range(parts, [place - (place > 0) for place, _ in stays])
+    """Gather bins, the atoms last, and masses that stay at positions; also return by how much losses were moved."""
+    first, last = _range(parts, [position - (position > 0) for position, _ in stays])
     size = last - first + 1
     u, shift = np.zeros(size + 1), 0.0
     for part in parts:
         there = part.chosen(part.something)
-        low, high, moved = split_cells(there, spacing, *errors)
+        low, high, moved = split_bins(there, spacing, *errors)
         shift = max(shift, moved)
-        u[:-1] += np.bincount(there.place - first, low, size)
-        u[1:] += np.bincount(there.place - first, high, size)
-    for place, mass in stays:
-        u[place - first] += mass
+        u[:-1] += np.bincount(there.position - first, low, size)
+        u[1:] += np.bincount(there.position - first, high, size)
+    for position, mass in stays:
+        u[position - first] += mass
     return Dominating(spacing, first, u * (1.0 + 2.0 * _most(parts) * _U)).trimmed(), shift
 
 
-def _exact(parts: Sequence[Cells], spacing: float, label: float, direction: Direction) -> Exact:
+def _exact(parts: Sequence[Bins], spacing: float, label: float, direction: Direction) -> Exact:
     first, last = _range(parts)
     size = last - first + 1
     own, other = np.zeros(size), np.zeros(size)
     for part in parts:
         lower, upper = (part.a_lower, part.b_upper) if direction is Direction.A_TO_B else (part.b_lower, part.a_upper)
-        own += np.bincount((part.place - first)[part.something], lower[part.something], size)
-        other += np.bincount((part.place - first)[part.something], upper[part.something], size)
-    # From the middles of the cells to their labels: half a cell further down where all are atoms.
+        own += np.bincount((part.position - first)[part.something], lower[part.something], size)
+        other += np.bincount((part.position - first)[part.something], upper[part.something], size)
+    # From the middles of the bins to their labels: half a bin further down where all are atoms.
     shifted = 0.5 * (0.5 * spacing - label)
     sign = 1.0 if direction is Direction.A_TO_B else -1.0
     rounding = (2.0 * _most(parts) + 8.0) * _U
@@ -170,7 +155,7 @@ def _exact(parts: Sequence[Cells], spacing: float, label: float, direction: Dire
 
 
 class _Atoms:
-    """Atoms of a pair, sorted into the cells of the core and of the far lattice, and those beyond all cells."""
+    """Atoms of a pair, sorted into the bins of the core and of the far lattice, and those beyond all bins."""
 
     def __init__(self, masses: ScaledLossMasses, lattice: Lattice, *, spread: bool) -> None:
         plain, h, coarse = masses.masses, lattice.spacing, lattice.coarse
@@ -186,7 +171,7 @@ class _Atoms:
         self.core = self._sorted(masses, in_core, loss, h)
         self.far = self._sorted(masses, inside & ~in_core, loss, h * coarse)
 
-    def _sorted(self, masses: ScaledLossMasses, chosen: BoolArray, loss: FloatArray, spacing: float) -> Cells:
+    def _sorted(self, masses: ScaledLossMasses, chosen: BoolArray, loss: FloatArray, spacing: float) -> Bins:
         plain = masses.masses
         quotient = loss[chosen] / spacing
         nearest = np.rint(quotient)
@@ -194,18 +179,18 @@ class _Atoms:
         on_edge = np.abs(quotient - nearest) <= error
         if on_edge.any():
             self.snapped = max(self.snapped, float(np.max(error[on_edge])) * spacing)
-        # One on an edge is counted to the cell that lies farther from 0, or to the one above where all are alike.
+        # One on an edge is counted to the bin that lies farther from 0, or to the one above where all are alike.
         below = (nearest < 0.0) & self._spread
-        place = np.where(on_edge, np.where(below, nearest - 1.0, nearest), np.floor(quotient))
-        middle = spacing * (place + 0.5)
+        position = np.where(on_edge, np.where(below, nearest - 1.0, nearest), np.floor(quotient))
+        middle = spacing * (position + 0.5)
         scale_a = masses.atoms_log_scale_a[chosen] - 0.5 * middle
         scale_b = masses.atoms_log_scale_b[chosen] + 0.5 * middle
-        cells = tilted_cells(
-            place.astype(np.int64),
+        bins = tilted_bins(
+            position.astype(np.int64),
             (plain.atoms_a.lower[chosen], plain.atoms_a.upper[chosen], scale_a),
             (plain.atoms_b.lower[chosen], plain.atoms_b.upper[chosen], scale_b),
         )
-        return replace(cells, end=np.where(on_edge, nearest - place, np.nan))
+        return replace(bins, end=np.where(on_edge, nearest - position, np.nan))
 
 
 def _beyond(own: tuple[float, float], other: tuple[float, float], end: float) -> tuple[float, float]:
@@ -237,7 +222,7 @@ class _Ends:
         unknown_a, unknown_b = (side.sum(None, ~atoms.known)[1] for side in (side_a, side_b))
         up, down = 1.0 + 16.0 * _U, 1.0 - 16.0 * _U
         self.infinite = ((only_a[1] + unknown_a + infinite_a) * up, (only_b[1] + unknown_b + infinite_b) * up)
-        # Outcomes whose losses are too large to be told are events like any other.
+        # Outcomes whose losses are too large for a float are events like any other.
         self.exact = {}
         for direction, sides, only, beyond, end in (
             (Direction.A_TO_B, (side_a, side_b), only_a, (a_above, b_above), np.inf),
@@ -256,23 +241,26 @@ def _sides(masses: MassBounds) -> tuple[float, float]:
 class _Side:
     """Masses of one of the two distributions, with the logarithms of their factors."""
 
-    cells: MassBounds
+    bins: MassBounds
     atoms: MassBounds
     log_scale: FloatArray
     atoms_log_scale: FloatArray
 
-    def sum(self, cell: int | None, chosen: BoolArray) -> tuple[float, float]:
-        """Sum the masses of one cell, if any, and some atoms: from below and from above."""
+    def sum(self, outermost: int | None, chosen: BoolArray) -> tuple[float, float]:
+        """Sum the masses of an outermost bin, if any, and of some atoms: from below and from above."""
         factor = np.exp(self.atoms_log_scale[chosen])
         lower, upper = (
             float(np.sum(self.atoms.lower[chosen] * factor)),
             float(np.sum(self.atoms.upper[chosen] * factor)),
         )
         there = bool(np.any(self.atoms.upper[chosen] > 0.0))
-        if cell is not None:
-            scale = math.exp(float(self.log_scale[cell]))
-            lower, upper = lower + float(self.cells.lower[cell]) * scale, upper + float(self.cells.upper[cell]) * scale
-            there |= float(self.cells.upper[cell]) > 0.0
+        if outermost is not None:
+            scale = math.exp(float(self.log_scale[outermost]))
+            lower, upper = (
+                lower + float(self.bins.lower[outermost]) * scale,
+                upper + float(self.bins.upper[outermost]) * scale,
+            )
+            there |= float(self.bins.upper[outermost]) > 0.0
         # Factors that are logarithms of some hundred err by so many units.
         rounding = (np.count_nonzero(chosen) + 2048.0) * _U
         return lower * (1.0 - rounding), max(upper * (1.0 + rounding), SMALLEST) if there else 0.0

@@ -1,6 +1,6 @@
-"""Bounds of many rounds by few frequencies: a lattice and a tilt for the ε that they serve, row by row.
+"""Bounds of many rounds by few frequencies, and upper bounds below the floor by Chernoff: chooses lattices and tilts.
 
-What is chosen here costs precision, never validity.
+A choice costs precision, never validity.
 """
 
 import math
@@ -13,15 +13,14 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.characteristic import Frequencies, few_frequencies
 from pbdist.pld.choice import Chosen, chosen_lattices
-from pbdist.pld.exponents import SaddlePoints
 from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
 from pbdist.pld.leaf import leaf_state
+from pbdist.pld.profile import SaddlePoints
 from pbdist.pld.question import Question
-from pbdist.pld.reading import LARGEST_SHIFT
-from pbdist.pld.state import PairState
+from pbdist.pld.state import LARGEST_SHIFT, PairState
 from pbdist.pld.tilted import tilted_leaf
 from pbdist.progress import report
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = [
     "FEWEST_LEAVES",
@@ -44,10 +43,14 @@ _COSTLY = -2.3
 _ALIKE = 4.0
 #: A direction whose δ seems to be smaller by so many nats need only be shown to be smaller.
 _SMALLER = 0.3
-#: What lies below the floor is looked at from where δ is less than it by so many nats.
+#: ε are taken for at most those where δ is below the floor by so many nats.
 _BELOW = 3.0
 #: Part of the tolerance that windows may take.
 _OF_WINDOWS = 0.02
+#: By how many nats δ seems to be less than the floor.
+_LESS = 2.0
+#: Spacing, in deviations of a leaf's loss under the tilt.
+_BELOW_SPACING = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,15 +66,10 @@ class Tilt:
 def many_round_bounds(
     question: Question, rows: Mapping[int, float], *, both: bool = False
 ) -> Iterator[tuple[int, float, FloatArray, FloatArray]]:
-    """Yield rows of a table, with the spacing and logarithms of lower and upper bounds, shape (2, E): where it can.
+    """Yield rows of a table, where possible, with the spacing and ln of lower and upper bounds, shape (2, E).
 
-    Parameters
-    ----------
-    question : Question
-    rows : mapping of int to float
-        Rows, and by what factor spacings are to be smaller than they seem to have to be.
-    both : bool, optional
-        Whether to bound both directions from below, also where one seems to be smaller.
+    `rows` has factors by which spacings are to be smaller than they seem to have to be. With `both` also the direction
+    that seems to be smaller is bounded from below.
     """
     spacings = {row: finer * spacing_for(question, int(question.rounds[row])) for row, finer in rows.items()}
     for group in _alike(spacings):
@@ -87,9 +85,9 @@ def many_round_bounds(
 
 
 def point_reader(question: Question, finer: float) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
-    """Return a function that bounds the larger ln δ of all directions at ε near the only point that is asked for.
+    """Return a function that bounds the larger ln δ of all directions near the question's only ε.
 
-    None where few frequencies do not do.
+    None where few frequencies do not serve.
     """
     r = int(question.rounds[0])
     leaves = _leaves(question, finer * spacing_for(question, r), r)
@@ -198,7 +196,7 @@ def tilts_of(
         saddles = exponents.saddle_points(rounds, np.minimum(saddles.epsilon, deepest))
     excess, variance, slope = saddles.excess, saddles.variance, np.abs(saddles.slope)
     budget = math.log(0.1 * tolerance / (_ROUNDING * leaves)) - excess
-    # What is estimated is too much, rather, and more digits take long.
+    # Estimates are rather too large, and more digits take long.
     extended = budget < (0.05 if careful else _COSTLY)
     budget = np.where(extended, math.log(0.1 * tolerance / (_EXTENDED_ROUNDING * leaves)) - excess, budget)
     budget = np.minimum(np.maximum(budget, 0.05), 4.0)
@@ -209,7 +207,7 @@ def tilts_of(
     while left.size:
         served = left[low[left] <= high[left[0]]]
         begin, end = float(low[served].max()), float(high[left[0]])
-        # The middle of what serves all leaves room for the estimates.
+        # The middle leaves room for errors of the estimates.
         tilt = 0.5 * (begin + end) if begin > 0.0 else min(end, float(np.median(saddles.tilt[served])))
         tilt = max(tilt, 0.0)
         moved = tilt - saddles.tilt[served]
@@ -224,7 +222,7 @@ def tilts_of(
 def _known(
     factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool
 ) -> Frequencies | None:
-    """Compose tilted leaves; None where few frequencies do not do."""
+    """Compose tilted leaves; None where few frequencies do not serve."""
     leaves = [(tilted_leaf(state, direction, tilt.tilt, exact=below), power) for state, power in factors]
     items = [(leaf, power) for leaf, power in leaves if leaf is not None]
     return few_frequencies(items, tilt.outside, extended=tilt.extended) if len(items) == len(leaves) else None
@@ -262,10 +260,10 @@ def _highest(factors: Sequence[tuple[PairState, int]], direction: Direction) -> 
 def chernoff_bound(
     factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: float, epsilon: FloatArray, shift: float
 ) -> FloatArray:
-    """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0 (Chernoff).
+    """Logarithms of upper bounds on δ at some ε by one tilt θ >= 0.
 
-    (1 - e^{ε-ℓ})_+ <= c e^{θ(ℓ-ε)}, c = θ^θ / (1+θ)^(1+θ), so that the finite losses of a dominating pair add at most
-    c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), and the mass at infinity is added.
+    Finite losses of a dominating pair add at most c e^{-θε} Π (Σ a* e^{θℓ})^d to δ(ε), c = θ^θ / (1+θ)^(1+θ), and the
+    mass at infinity is added (Theorem 14, docs/pld.md).
     """
     exponent = size = 0.0
     for state, power in factors:
@@ -329,3 +327,58 @@ def _log_some_infinite(parts: Sequence[tuple[float, float, int]], side: float) -
     rate *= 1.0 + side * 32.0 * _U
     result = log_total + (math.log(-math.expm1(-rate)) if rate > 0.0 else -math.inf)
     return result + side * 32.0 * _U * (size + abs(log_total) + abs(result) + 1.0)
+
+
+def bounds_below_floor(question: Question) -> FloatArray:
+    """Return logarithms of upper bounds on δ, shape (2, R, E): 0 where δ does not seem to lie below the floor."""
+    shape = (2, question.rounds.size, question.epsilon.size)
+    result = np.zeros(shape)
+    if question.floor <= 0.0:
+        return result
+    level = math.log(question.floor) - _LESS
+    deep = {
+        direction: np.array([_deep(question, direction, r, level) for r in question.rounds.tolist()])
+        for direction in question.directions
+    }
+    if question.together:
+        # Where the larger direction does not, the smaller one is bounded with it.
+        everywhere: BoolArray = np.all(list(deep.values()), axis=0)
+        deep = dict.fromkeys(deep, everywhere)
+    for axis, direction in enumerate(question.directions):
+        exponents = question.exponents(direction)
+        for row, r in enumerate(question.rounds.tolist()):
+            columns = np.flatnonzero(deep[direction][row])
+            if columns.size:
+                epsilon = question.epsilon[columns]
+                nearest = np.array([min(float(epsilon.min()), exponents.deepest(r, level))])
+                result[axis, row, columns] = _bounds_by_tilt(
+                    question, direction, exponents.saddle_points(r, nearest), r, epsilon
+                )
+    if question.symmetric:
+        result[1] = result[0]
+    return result
+
+
+def _deep(question: Question, direction: Direction, rounds: int, level: float) -> BoolArray:
+    saddles = question.saddle_points(direction, rounds)
+    return np.asarray((saddles.log_delta < level) | ~saddles.told.astype(bool))
+
+
+def _bounds_by_tilt(
+    question: Question, direction: Direction, nearest: SaddlePoints, rounds: int, epsilon: FloatArray
+) -> FloatArray:
+    """Bound ln δ at some ε by the tilt of one."""
+    tilt = float(nearest.tilt[0])
+    spacing = _BELOW_SPACING * math.sqrt(float(nearest.variance[0]) / (rounds * question.leaves))
+    nothing = np.zeros(epsilon.size)
+    chosen = lattices_for(question, spacing, question.top) if spacing > 0.0 else None
+    if chosen is None:
+        return nothing
+    factors = [
+        (leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, ()), count * rounds)
+        for (pair, count), lattice in zip(question.counts.items(), chosen.lattices, strict=True)
+    ]
+    shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
+    if not shift <= LARGEST_SHIFT:
+        return nothing
+    return chernoff_bound(factors, direction, tilt, epsilon, shift)

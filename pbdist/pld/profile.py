@@ -1,60 +1,62 @@
-"""A rough picture of a pair's loss, from which windows, tilts and widths are chosen.
+"""A rough picture of a pair's loss, its cumulants at many tilts, and saddle points. Nothing here is a bound.
 
-Nothing here is a bound: whatever is chosen, what is computed with it holds. Each cell stands for one event of loss
-ln(a / b), the pair that keeps both masses, whose cumulants K(θ) = ln E_A e^{θL} are those of the pair up to the square
-of a cell's width, and exact at θ = 0 and θ = -1.
+Windows, tilts and widths are chosen from it; bounds computed with them hold whatever they are. Each bin stands for one
+event of loss ln(a / b), which keeps both masses. Its cumulants K(θ) = ln E_A e^{θL} are those of the pair up to the
+square of a bin's width, and exact at θ = 0 and θ = -1.
+
+At the saddle point θ of ε, rK'(θ) = ε, δ is about e^{F} / (1 + θ(1+θ)√(2πV)) with F = rK(θ) - θε and V = rK''(θ).
+Adding a variance v to the loss, P_A and P_B masses kept, moves ln δ by at most about v (θ(θ+1) + 1/V + 1/√V) / 2. The
+direction B||A has the loss -L under B, with the cumulants K(-1-θ).
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pbdist.mechanisms import ElementaryPair
-from pbdist.types import FloatArray
+from pbdist.types import Direction, FloatArray
 
-__all__ = ["LossProfile", "loss_profile"]
+__all__ = ["Exponents", "LossProfile", "SaddlePoints", "loss_profile"]
 
 _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 161)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))
-#: Cells a standard deviation, and how many at most.
-_RESOLUTION, _MOST_CELLS = 6.0, 2000
-#: Deviations up to which all cells that events are joined to are alike.
+#: Bins per standard deviation, and bins at most.
+_RESOLUTION, _MOST_BINS = 6.0, 2000
+#: Deviations up to which all bins that events are joined to are alike.
 _BULK = 8.0
+#: Saddle points are looked for at these.
+_TILTS: FloatArray = np.concatenate(([0.0], np.geomspace(1e-4, 1e4, 81)))
+#: How often leaps are looked at closer, from what part of them that is not smooth, into how many parts, and how many.
+_REFINEMENTS, _LEAP, _PARTS, _MOST_LEAPS = 3, 0.3, 8, 8
+#: Frequencies at which a characteristic function is looked at, and by what factor more are kept than are estimated.
+_FREQUENCIES, _MORE = 48, 2.0
+#: Part of the distance to the floor by which ln δ of what lies below it may be wrong.
+_OF_FLOOR = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class LossProfile:
-    """Losses as point masses.
+    """Losses as point masses."""
 
-    Attributes
-    ----------
-    loss : ndarray, shape (m,)
-        Nats, finite, increasing.
-    lower, upper : ndarray, shape (m,)
-        Where the events lie that each point stands for, nats, finite.
-    log_a : ndarray, shape (m,)
-        Natural logarithms of the P_A masses.
-    lattice : float
-        A width of which every loss is a multiple, 0 if there is none.
-    heaviest_atom : float
-        Size of the loss of the heaviest atom, 0 if there is none but at 0.
-    only_a, only_b : float
-        P_A mass of infinite losses, and P_B mass of infinitely small ones.
-    pictures : dict
-        What is remembered of the choice of lattices.
-    """
-
+    #: Nats, finite, increasing; shape (m,).
     loss: FloatArray
+    #: Where the events lie that each point stands for, nats, finite; shape (m,).
     lower: FloatArray
     upper: FloatArray
+    #: Natural logarithms of the P_A masses; shape (m,).
     log_a: FloatArray
+    #: A width of which every loss is a multiple, 0 if there is none.
     lattice: float
+    #: Size of the loss of the heaviest atom, 0 if there is none but at 0.
     heaviest_atom: float
+    #: P_A mass of infinite losses, and P_B mass of infinitely small ones.
     only_a: float = 0.0
     only_b: float = 0.0
+    #: What is remembered of the choice of lattices.
     pictures: dict[tuple[float, int, float], Any] = field(default_factory=dict, init=False, repr=False)
 
     def moments(self, tilt: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -70,12 +72,12 @@ class LossProfile:
         fourth = np.einsum("ij,ij,ij->i", weight, square, square) / total
         return largest + np.log(total), mean, variance, (fourth + 3.0 * variance**2) / 12.0
 
-    def log_characteristic(self, tilt: float, places: FloatArray) -> FloatArray:
+    def log_characteristic(self, tilt: float, frequencies: FloatArray) -> FloatArray:
         """Return ln |E e^{itL}| under a tilt, at some t."""
         exponent = self.log_a + tilt * self.loss
         weight = np.exp(exponent - exponent.max())
         weight /= weight.sum()
-        sums = np.exp(1j * np.multiply.outer(places, self.loss)) @ weight
+        sums = np.exp(1j * np.multiply.outer(frequencies, self.loss)) @ weight
         result: FloatArray = np.log(np.minimum(np.abs(sums), 1.0) + 1e-300)
         return result
 
@@ -101,9 +103,9 @@ class LossProfile:
 
 
 def loss_profile(pair: ElementaryPair, target: float, rare: float) -> LossProfile:
-    """Look at a pair around its own losses, and up to the mean loss `target` that tilts may give it, nats.
+    """Picture a pair around its own losses, and up to the mean loss `target` that tilts may give it, nats.
 
-    Up to `rare` it is looked at as closely as that many cells allow.
+    Up to `rare` with as many bins as are allowed.
     """
     picture = pair.loss_picture(rare)
     if picture is not None:
@@ -123,10 +125,10 @@ def loss_profile(pair: ElementaryPair, target: float, rare: float) -> LossProfil
     _, means, variances, _ = rough.moments(np.array([-0.5]))
     mean, spread = float(means[0]), max(math.sqrt(float(variances[0])), 1e-12)
     reach = min(target, max(float(rough.loss[-1]), -float(rough.loss[0]))) + abs(mean) + 10.0 * spread
-    cells = min(int(2.0 * reach / spread * _RESOLUTION) + 2, _MOST_CELLS)
-    fine = np.linspace(-reach, reach, cells)
+    bins = min(int(2.0 * reach / spread * _RESOLUTION) + 2, _MOST_BINS)
+    fine = np.linspace(-reach, reach, bins)
     if rare > reach:
-        fine = np.union1d(fine, np.linspace(-rare, rare, _MOST_CELLS // 2))
+        fine = np.union1d(fine, np.linspace(-rare, rare, _MOST_BINS // 2))
     outside = edges[np.abs(edges) > max(reach, rare) + spread]
     return _profile(pair, np.sort(np.concatenate((outside, fine))))
 
@@ -138,7 +140,7 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
     known = (masses.bins_a.lower > 0.0) & (masses.bins_b.lower > 0.0)
     log_a = np.log(a[known]) + scaled.log_scale_a[known]
     loss = log_a - np.log(b[known]) - scaled.log_scale_b[known]
-    # The outermost cells have no outer end: what they hold lies about their point.
+    # The outermost bins have no outer end: their masses count as near their loss.
     lower = np.concatenate(([-np.inf], edges))[known]
     upper = np.concatenate((edges, [np.inf]))[known]
     lower, upper = np.where(np.isfinite(lower), lower, 2.0 * loss), np.where(np.isfinite(upper), upper, 2.0 * loss)
@@ -151,7 +153,7 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
         loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
     lattice = 0.0 if np.any(masses.bins_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
     heaviest = _heaviest(atoms, masses.atoms_a.upper[finite])
-    if loss.size > _MOST_CELLS:
+    if loss.size > _MOST_BINS:
         loss, lower, upper, log_a = _joined(loss, lower, upper, log_a)
     only_a, only_b = float(masses.only_a.upper.sum()), float(masses.only_b.upper.sum())
     return LossProfile(loss, lower, upper, log_a, lattice, heaviest, only_a, only_b)
@@ -160,14 +162,14 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
 def _joined(
     loss: FloatArray, lower: FloatArray, upper: FloatArray, log_a: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Join events of about the same loss, as many cells as there may be."""
+    """Join events of about the same loss into as many bins as are allowed."""
     log_u = log_a - 0.5 * loss
     weight = np.exp(log_u - log_u.max())
     spread = max(math.sqrt(float(np.sum(weight * loss**2) / weight.sum())), 1e-12)
     size = np.abs(loss) / (_BULK * spread)
     part = np.where(size <= 1.0, size, 1.0 + np.log(np.maximum(size, 1.0)))
-    place = np.floor(np.sign(loss) * part * (0.1 * _MOST_CELLS))
-    first = np.flatnonzero(np.append(True, np.diff(place) > 0.0))
+    bins = np.floor(np.sign(loss) * part * (0.1 * _MOST_BINS))
+    first = np.flatnonzero(np.append(True, np.diff(bins) > 0.0))
     last = np.append(first[1:], loss.size) - 1
     own_a = np.logaddexp.reduceat(log_a, first)
     own_b = np.logaddexp.reduceat(log_a - loss, first)
@@ -193,3 +195,152 @@ def _lattice(atoms: FloatArray, loss_error: float) -> float:
         if np.all(np.abs(sizes - multiple * width) <= 2.0 * loss_error + 1e-15 * sizes) and multiple[-1] <= 4096:
             return width
     return 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class SaddlePoints:
+    """Of some ε after a number of rounds; arrays of shape (E,)."""
+
+    #: ε, nats; θ >= 0 and V.
+    epsilon: FloatArray
+    tilt: FloatArray
+    variance: FloatArray
+    #: rK'(θ) - ε: above 0 where no tilt is needed.
+    slope: FloatArray
+    #: F, and about ln δ.
+    exponent: FloatArray
+    log_delta: FloatArray
+    #: Whether the losses reach that far.
+    told: FloatArray
+
+    @property
+    def excess(self) -> FloatArray:
+        """About ln(e^F / δ)."""
+        z = self.tilt * np.sqrt(self.variance)
+        result: FloatArray = np.log1p(z * z) - 0.5 * np.minimum(np.log(self.variance), 0.0) + 1.0
+        return result
+
+    def sharpness(self, tolerance: float, floor: float) -> float:
+        """By how much a unit of added variance moves ln δ, at most about, relative to how well it is to be known.
+
+        Of what lies below the floor, it need only be proved.
+        """
+        if not self.told.any():
+            return 0.0
+        tilt, variance = self.tilt, self.variance
+        allowed = np.maximum(tolerance, _OF_FLOOR * (math.log(floor) - self.log_delta))
+        sharp = 0.5 * (tilt * (tilt + 1.0) + 1.0 / variance + 1.0 / np.sqrt(variance)) / allowed
+        return float(np.max(sharp[self.told.astype(bool)]))
+
+
+class Exponents:
+    """Cumulants of a round in one direction, at increasing tilts.
+
+    `means` are the least and the largest mean of a round that matter, nats.
+    """
+
+    def __init__(
+        self, profiles: Sequence[tuple[LossProfile, int]], direction: Direction, means: tuple[float, float]
+    ) -> None:
+        self._profiles, self._sign = profiles, 1.0 if direction is Direction.A_TO_B else -1.0
+        self._tilts, sums = _TILTS, self._sums(_TILTS)
+        for _ in range(_REFINEMENTS):
+            between = self._between(sums, *means)
+            if not between.size:
+                break
+            tilts = np.concatenate((self._tilts, between))
+            order = np.argsort(tilts, kind="stable")
+            sums = np.concatenate((sums, self._sums(between)), axis=1)[:, order]
+            self._tilts = tilts[order]
+        self._k, self._variance = sums[0], sums[2]
+        # Rounding must not turn them round.
+        self._mean = np.maximum.accumulate(sums[1])
+        #: By how much the mean would rise between two tilts, if it rose evenly.
+        self._smooth = 0.5 * (self._variance[1:] + self._variance[:-1]) * np.diff(self._tilts)
+        #: Σ E D⁴/24 for the difference D of two losses of a leaf.
+        self._fourth = sums[3]
+
+    def _sums(self, tilts: FloatArray) -> FloatArray:
+        sums = np.zeros((4, tilts.size))
+        for profile, count in self._profiles:
+            if profile.loss.size:
+                sums += count * np.stack(profile.moments(self._theta(tilts)))
+        sums[1] *= self._sign
+        sums[2:] = np.maximum(sums[2:], 1e-300)
+        return sums
+
+    def _between(self, sums: FloatArray, least: float, largest: float) -> FloatArray:
+        """Return tilts where the mean leaps from what is usual to what is rare."""
+        steps, mean = np.diff(self._tilts), sums[1]
+        smooth = 0.5 * (sums[2, 1:] + sums[2, :-1]) * steps
+        leaps = np.diff(mean)
+        matters = (mean[:-1] < largest) & (mean[1:] > least)
+        worst = np.flatnonzero(matters & (np.abs(leaps - smooth) > _LEAP * np.maximum(leaps, smooth)))
+        if worst.size > _MOST_LEAPS:
+            ratio = mean[1:][worst] / np.maximum(mean[:-1][worst], 0.1 * least + 1e-300)
+            worst = worst[np.argsort(ratio, kind="stable")[-_MOST_LEAPS:]]
+        parts = np.arange(1.0, _PARTS) / _PARTS
+        return (self._tilts[worst][:, None] + steps[worst][:, None] * parts).ravel()
+
+    def saddle_points(self, rounds: int, epsilon: FloatArray) -> SaddlePoints:
+        """Return those of some ε after a number of rounds."""
+        x = epsilon / rounds
+        mean, tilts = self._mean, self._tilts
+        index = np.clip(np.searchsorted(mean, x), 1, tilts.size - 1) - 1
+        low, high = mean[index], mean[index + 1]
+        width = tilts[index + 1] - tilts[index]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # The mean rises by factors where it leaps, and evenly about 0.
+            even = np.abs(self._smooth[index] - (high - low)) <= _LEAP * (high - low)
+            rate = np.where((low > 0.0) & (high > low) & ~even, np.log(high / low), 0.0)
+            grown = np.where(rate > 1e-6, np.log(x / low) / rate, (x - low) / (high - low))
+            part = np.clip(np.nan_to_num(grown, nan=0.0), 0.0, 1.0)
+            reached = np.where(rate > 1e-6, low * np.exp(rate * part), low + part * (high - low))
+            area = np.where(rate > 1e-6, width * (reached - low) / rate, 0.5 * part * width * (low + reached))
+        at_zero = x <= mean[0]
+        tilt = np.where(at_zero, 0.0, tilts[index] + part * width)
+        variance = np.maximum(rounds * np.interp(tilt, tilts, self._variance), 1e-280)
+        exponent = np.where(at_zero, rounds * self._k[0], rounds * (self._k[index] + area - tilt * x))
+        slope = np.where(at_zero, rounds * self._mean[0] - epsilon, 0.0)
+        log_delta = exponent - np.log1p(tilt * (1.0 + tilt) * np.sqrt(2.0 * math.pi * variance))
+        return SaddlePoints(epsilon, tilt, variance, slope, exponent, log_delta, x < mean[-1])
+
+    def deepest(self, rounds: int, log_floor: float) -> float:
+        """Return about the ε at which δ is e^`log_floor` after some rounds; the largest loss if there is none."""
+        variance = np.maximum(rounds * self._variance, 1e-280)
+        tail = np.log1p(self._tilts * (1.0 + self._tilts) * np.sqrt(2.0 * math.pi * variance))
+        log_delta = rounds * (self._k - self._tilts * self._mean) - tail
+        if log_delta[-1] >= log_floor:
+            return float(rounds * self._mean[-1])
+        return float(rounds * np.interp(-log_floor, -np.minimum.accumulate(log_delta), self._mean))
+
+    @property
+    def usual_variance(self) -> float:
+        """Variance of a round's loss, without a tilt."""
+        return float(self._variance[0])
+
+    def surviving(self, rounds: int, tilt: float, log_outside: float, spacing: float) -> float:
+        """Return about how many frequencies are left of so many rounds, on a lattice of a spacing; infinite if all are.
+
+        Where the lowest moments do not suffice, the characteristic function is computed at some frequencies.
+        """
+        second, fourth = (float(np.interp(tilt, self._tilts, values)) for values in (self._variance, self._fourth))
+        budget = math.log(8.0) - log_outside
+        window = 2.0 * math.sqrt(2.0 * budget * rounds * second)
+        cut = math.sqrt(budget / (0.3749 * rounds * second))
+        if cut * cut > 0.25 * second / fourth:
+            frequencies = np.geomspace(cut, math.pi / spacing, _FREQUENCIES)
+            left = np.zeros(frequencies.size)
+            for profile, count in self._profiles:
+                if profile.loss.size:
+                    left += count * rounds * profile.log_characteristic(self._theta(tilt), frequencies)
+            above = np.flatnonzero(left > log_outside - 2.0)
+            if above.size and above[-1] == frequencies.size - 1:
+                return math.inf
+            cut = float(frequencies[above[-1] + 1]) if above.size else cut
+        # Windows are somewhat wider than they would have to be.
+        return _MORE * cut * window / (2.0 * math.pi)
+
+    def _theta(self, tilt: FloatArray | float) -> Any:
+        """The tilt of A||B."""
+        return tilt if self._sign > 0.0 else -1.0 - tilt

@@ -1,26 +1,25 @@
-"""What is asked of a round, with rough pictures of its losses, from which everything is chosen. Nothing is a bound."""
+"""The question that a table of bounds answers, with rough pictures of a round's losses. Nothing here is a bound."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pbdist.mechanisms import ElementaryPair
-from pbdist.pld.exponents import Exponents, SaddlePoints
-from pbdist.pld.profile import LossProfile, loss_profile
+from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.pld.profile import Exponents, LossProfile, SaddlePoints, loss_profile
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["Question"]
+__all__ = ["Question", "factor_counts"]
 
 #: Part of the tolerance, at the floor, that windows may take.
 _OF_FLOOR = 0.1
-#: Part of the tolerance that may be left untold beside what is known.
+#: Part of the tolerance that may be left open where lower bounds are known.
 _OF_KNOWN = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Bounds on δ at every r and ε.
+    """A question: bounds on δ at every r and ε.
 
     Attributes
     ----------
@@ -43,11 +42,13 @@ class Question:
     tolerance: float
     floor: float
     together: bool
+    #: Profiles of pairs by the losses that they look at; shared by questions that were made from this one.
+    _looks: dict[tuple[ElementaryPair, float, float], LossProfile] = field(default_factory=dict, repr=False)
     _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)
     _saddles: dict[tuple[Direction, int], SaddlePoints] = field(default_factory=dict, init=False, repr=False)
 
     def beside(self, log_least: float) -> "Question":
-        """Ask for no more than matters beside a δ of which every one is known to be at least e^`log_least`."""
+        """Raise the floor to a small part of e^`log_least`, where every δ is known to be at least that."""
         return replace(self, floor=max(self.floor, _OF_KNOWN * self.tolerance * math.exp(min(log_least, 0.0))))
 
     @property
@@ -72,17 +73,18 @@ class Question:
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """Those that differ."""
+        """The directions that differ."""
         return tuple(Direction)[: 1 if self.symmetric else 2]
 
     @cached_property
     def profiles(self) -> list[tuple[LossProfile, int]]:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
         usual, rare = self.largest / (self.top * self.leaves), self.largest / self.leaves
-        return [
-            (loss_profile(pair, usual, rare).seen(self.lost / (self.top * self.leaves)), count)
-            for pair, count in self.counts.items()
-        ]
+        for pair in self.counts:
+            if (pair, usual, rare) not in self._looks:
+                self._looks[pair, usual, rare] = loss_profile(pair, usual, rare)
+        lost = self.lost / (self.top * self.leaves)
+        return [(self._looks[pair, usual, rare].seen(lost), count) for pair, count in self.counts.items()]
 
     @property
     def lost(self) -> float:
@@ -111,3 +113,16 @@ class Question:
         if asked not in self._saddles:
             self._saddles[asked] = self.exponents(direction).saddle_points(rounds, self.epsilon)
         return self._saddles[asked]
+
+
+def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
+    """Return the elementary pairs of a round, and how often each occurs in it.
+
+    Those that change nothing are left out, unless there are no others.
+    """
+    counts: dict[ElementaryPair, int] = {}
+    for pair, count in components:
+        for factor in pair.factors:
+            counts[factor] = counts.get(factor, 0) + count
+    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
+    return telling or counts

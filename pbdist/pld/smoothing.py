@@ -1,9 +1,9 @@
-r"""Bounds on δ by Fourier inversion of exact transforms, after one more mechanism that tells next to nothing.
+r"""Bounds on δ by Fourier inversion of exact transforms, with one more mechanism that reveals next to nothing.
 
 A Gaussian mechanism of ratio s (sensitivity / scale) is composed with the rounds: that makes δ larger, and its
-transform fall so fast that few frequencies do. Two such mechanisms, of ratios s and c s, bound δ from below by
+transform fall so fast that few frequencies suffice. Two such mechanisms, of ratios s and c s, bound δ from below by
 (1 + α) δ_s - α δ_{cs}, α = 1 / (c e^{-s²(c²-1)/8} - 1). Both bounds are off by about s² times the curvature of δ.
-Section 14 of ``docs/pld.md`` proves this, and the errors of sums in place of integrals.
+Section 14 of ``docs/pld.md`` proves this, and the errors of sums in position of integrals.
 """
 
 import math
@@ -14,30 +14,30 @@ from typing import Any
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld.frequencies import Powers
-from pbdist.pld.loss_transform import TransformLine
-from pbdist.pld.rounds import Rounds
+from pbdist.pld.loss_transform import Rounds, SoftCut
+from pbdist.pld.powers import Differences, Powers, log_most
+from pbdist.pld.transform_line import TransformLine
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["Smoothed", "SmoothedBounds", "Tilts", "exactly"]
+__all__ = ["LargeLosses", "Smoothed", "SmoothedBounds", "Tilts", "exactly"]
 
 _U = UNIT_ROUNDOFF
 #: c.
 _WIDER = 1.5
-#: What is cut off at high frequencies, nats below the largest term, where nothing else is said.
+#: Terms so many nats below the largest one are cut off, by default.
 _CUT = 36.0
 #: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
 _TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 2e4, 400.0
-#: In so many parts.
+#: They are computed in so many parts.
 _AT_ONCE = 4
 #: Moments of so many rounds are kept for further questions.
 _KEPT = 16
 #: The first look at tilts goes up to this times the deviation of one event.
 _FIRST_TILT = 60.0
-#: Periods that are tried, relative to what the tilt tells, the part of the tolerance that the others may take, and how
+#: Periods that are tried, relative to 2 / tilt, the part of the tolerance that the others may take, and how
 #: many are looked at together.
 _PERIODS, _OF_PERIODS, _LOOKED_AT = np.geomspace(1.0, 3000.0, 60), 1e-3, 9
-#: Next to where rare large losses take over, tilted losses seem to be spread far more than they are.
+#: Near tilts at which rare large losses take over, tilted losses seem to be spread far more than they are.
 _STEEP = 30.0
 #: By so much, nats, the square of their deviations exceeds what is normal.
 _TWO_MODES = 5.0
@@ -46,19 +46,17 @@ _BELOW = -np.linspace(0.0, 1.0, 41)
 
 
 class Smoothed:
-    """δ of some number of rounds in one direction, by the frequencies of tilted losses.
+    """δ of r rounds in one direction, by the frequencies of tilted losses: of all losses, or of a part of them.
 
-    Parameters
-    ----------
-    rounds : Rounds
-    number : int
-        r.
-    tilts : Tilts
-        They hold the transforms of all tilts that were used, for all numbers of rounds.
+    The tilts hold the transforms that were used, for all numbers of rounds; those of a soft cut are of usual losses
+    alone. With `large` it is δ of P^r - U^r, where at least one loss is large.
     """
 
-    def __init__(self, rounds: Rounds, number: int, tilts: "Tilts") -> None:
-        self.rounds, self.number, self.tilts = rounds, number, tilts
+    def __init__(self, rounds: Rounds, number: int, tilts: "Tilts", large: "LargeLosses | None" = None) -> None:
+        self.rounds, self.number, self.tilts, self.large = rounds, number, tilts, large
+        #: The part that is left out, and closer bounds on it.
+        self.left_out: Smoothed | None = None
+        self.left_out_bounds: SmoothedBounds | None = None
         #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
         self._log_moments, self._log_moments_upper = self._moments()
         # Chernoff's bounds of all tilts, and that δ is at most 1.
@@ -66,7 +64,16 @@ class Smoothed:
         self._log_factors = np.concatenate(([0.0], self._log_moments_upper + tilts.log_largest))
 
     def _moments(self) -> tuple[FloatArray, FloatArray]:
-        return self.number * self.tilts.log_moments, self.number * self.tilts.log_moments_upper
+        tilts = self.tilts
+        whole, upper = self.number * tilts.log_moments, self.number * tilts.log_moments_upper
+        if self.large is None:
+            return whole, upper
+        # P^n - U^n <= n (P - U) P^(n-1), and at most P^n.
+        tilt, count = tilts.tilt, self.rounds.sampled[0][2]
+        single = (tilts.log_moments - 0.5 * self.rounds.variance * (tilt + tilt * tilt)) / count
+        large = math.log(self.number * count) + self.large.log_moments - single
+        off = 3.0 * self.rounds.log_moment_error(tilt)
+        return np.minimum(whole, whole + large), np.minimum(upper, upper + large + off)
 
     def chernoff(self, epsilon: FloatArray, ratio: float = 0.0) -> FloatArray:
         """Return upper bounds on ln δ: (1 - e^{ε-ℓ})_+ <= c e^{τ(ℓ-ε)}, c = τ^τ / (1+τ)^(1+τ), for any τ > 0.
@@ -112,29 +119,46 @@ class Smoothed:
 
     def log_fall(self, tilt: float, t: float) -> float:
         """By how much terms are less from frequency t on than at 0, but for Gaussian mechanisms; about."""
-        return sum(self.number * count * line.log_fall(t) for line, _, count in self.lines_at(tilt))
+        lines = self.lines_at(tilt)
+        if self.large is None:
+            return sum(self.number * count * line.log_fall(t) for line, _, count in lines)
+        [(line, _, count)], part = lines, self._large_line(tilt, self.large)
+        number = self.number * count
+        return log_most(line, part, number, t) - log_most(line, part, number, 0.0)
 
     def powers(self, tilt: float, ratio: float, period: float, cut: float) -> Powers:
         """Return the powers of transforms at all frequencies that matter, with a mechanism of ratio s."""
-        return Powers(
-            self.lines_at(tilt),
-            self.number,
-            self.number * self.rounds.variance,
-            tilt=tilt,
-            spacing=2.0 * math.pi / period,
-            size=self.size(tilt, ratio, period, cut),
-        )
+        lines, variance = self.lines_at(tilt), self.number * self.rounds.variance
+        spacing, size = 2.0 * math.pi / period, self.size(tilt, ratio, period, cut)
+        if self.large is None:
+            return Powers(lines, self.number, variance, tilt=tilt, spacing=spacing, size=size)
+        part = self._large_line(tilt, self.large)
+        return Differences(part, lines, self.number, variance, tilt=tilt, spacing=spacing, size=size)
 
-    def log_left_out(self, epsilon: FloatArray, ratio: float) -> FloatArray:  # noqa: ARG002, parts need it
-        """Bound ln of what δ has besides, with a mechanism of ratio s."""
-        return np.full(epsilon.size, -np.inf)
+    def log_left_out(self, epsilon: FloatArray, ratio: float) -> FloatArray:
+        """Bound ln δ of the part that is left out, with a mechanism of ratio s."""
+        if self.left_out is None:
+            return np.full(epsilon.size, -np.inf)
+        result = self.left_out.chernoff(epsilon, ratio)
+        # δ rises with the ratio.
+        if self.left_out_bounds is not None and ratio <= self.left_out_bounds.ratio:
+            result = np.minimum(result, self.left_out_bounds.log_most(epsilon))
+        return result
 
     def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
-        """Return the transforms on the line of a tilt."""
+        """Return the transforms on the line of a tilt, kept for further numbers of rounds."""
         lines = self.tilts.lines
         if tilt not in lines:
-            lines[tilt] = self.rounds.lines(tilt)
+            lines[tilt] = [
+                (TransformLine(transform, 1.0 + tilt if forward else -tilt, self.tilts.part), forward, count)
+                for transform, forward, count in self.rounds.sampled
+            ]
         return lines[tilt]
+
+    def _large_line(self, tilt: float, large: "LargeLosses") -> TransformLine:
+        if tilt not in large.lines:
+            large.lines[tilt] = TransformLine(self.rounds.sampled[0][0], 1.0 + tilt, large.part)
+        return large.lines[tilt]
 
     def gentler(self, tilt: float) -> float:
         """Return the next lower one of the tilts that are looked at, whose transforms may be known already."""
@@ -157,15 +181,15 @@ class Smoothed:
         """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses."""
         tilt = self.tilts.tilt
         exponent = self._exponent(epsilon)
-        place = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
+        index = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
         rows = np.arange(epsilon.size)
         # A parabola in ln τ.
-        left, middle, right = (exponent[rows, place + shift] for shift in (-1, 0, 1))
+        left, middle, right = (exponent[rows, index + shift] for shift in (-1, 0, 1))
         bend = left - 2.0 * middle + right
         step = math.log(tilt[1] / tilt[0])
         bend = np.where(bend > 1e-9, bend, step * step)
         moved = np.clip(0.5 * (left - right) / bend, -1.0, 1.0)
-        return tilt[place] * np.exp(moved * step), middle, np.sqrt(np.maximum(bend, step * step)) / step
+        return tilt[index] * np.exp(moved * step), middle, np.sqrt(np.maximum(bend, step * step)) / step
 
     def period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
         """Return a period with which hardly anything is added by what lies one or more periods away."""
@@ -179,15 +203,15 @@ class Smoothed:
         first, last = 0, _PERIODS.size - 1
         while first < last:
             # Some at a time.
-            places = np.unique(np.linspace(first, last, _LOOKED_AT).astype(np.int64))
-            added = np.full((places.size, epsilon.size), -np.inf)
+            tried = np.unique(np.linspace(first, last, _LOOKED_AT).astype(np.int64))
+            added = np.full((tried.size, epsilon.size), -np.inf)
             for apart, factors in sides:
-                turned = np.multiply.outer(2.0 / tilt * _PERIODS[places], apart)
+                turned = np.multiply.outer(2.0 / tilt * _PERIODS[tried], apart)
                 less = turned + np.log(-np.expm1(-turned))
                 added = np.maximum(added, np.min(factors - less[:, None, :], axis=-1))
             enough = np.append(np.all(added[:-1] <= wanted, axis=1), True)
-            place = int(np.argmax(enough))
-            first, last = int(places[place - 1]) + 1 if place else first, int(places[place])
+            found = int(np.argmax(enough))
+            first, last = int(tried[found - 1]) + 1 if found else first, int(tried[found])
         return 2.0 / tilt * float(_PERIODS[last])
 
     def others(self, epsilon: FloatArray, tilt: float, period: float, ratio: float) -> FloatArray:
@@ -217,7 +241,7 @@ class SmoothedBounds:
 
     def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float, cut: float) -> None:
         self._side, self.tilt, self.ratio, self._period = side, tilt, ratio, period
-        #: Which part of δ rounding was, for the ε asked for last.
+        #: Which part of δ rounding was, at the ε of the last call.
         self.rounding = np.zeros(0)
         powers = side.powers(tilt, ratio, period, cut)
         self._narrow, self._wide = powers.sums(ratio), powers.sums(_WIDER * ratio)
@@ -229,7 +253,7 @@ class SmoothedBounds:
         narrow, narrow_error = self._narrow.at(epsilon)
         wide, wide_error = self._wide.at(epsilon)
         grown = _WIDER * math.exp(-ratio * ratio * (_WIDER**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
-        # With a larger ratio nothing is known from below.
+        # With a larger ratio there is no lower bound.
         known = grown > 1.0
         weight = 1.0 / (grown - 1.0) if known else 0.0
         log_scale = self._narrow.log_scale
@@ -269,12 +293,23 @@ class SmoothedBounds:
 
 
 @dataclass(frozen=True, eq=False)
+class LargeLosses:
+    """Large losses: their part, ln of their moment of a round at all tilts (infinite if unknown), and transforms."""
+
+    part: SoftCut
+    log_moments: FloatArray
+    lines: dict[float, TransformLine] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class Tilts:
     """Tilts that are looked at, with ln E e^{τ loss} of a round, and ln of τ^τ / (1+τ)^(1+τ)."""
 
     tilt: FloatArray
     log_moments: FloatArray
     log_moments_upper: FloatArray
+    #: Of which losses; None for all.
+    part: SoftCut | None = None
     lines: dict[float, list[tuple[TransformLine, bool, int]]] = field(default_factory=dict)
 
     @staticmethod

@@ -1,8 +1,8 @@
-r"""Tilted leaves: masses under the factor e^{θℓ}, which brings the losses about one ε into sight.
+r"""Tilted leaves: masses under the factor e^{θℓ}, with which losses near one ε are usual.
 
 Rows of a leaf are kept under the factors e^{-ℓ/2} and e^{ℓ/2} (`state`), so that one factor e^{(θ + ½)ℓ - κ} makes a
 e^{θℓ - κ} of P_A masses and b e^{(θ+1)ℓ - κ} of P_B masses. Labels are names, so that those of the far part are chosen
-to lie on the core's places.
+to lie on the core's positions.
 """
 
 import math
@@ -25,55 +25,40 @@ _SMALLEST = 1e-300
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows on one lattice.
+    """Some rows on one lattice."""
 
-    Attributes
-    ----------
-    rows : slice
-        Which rows; the others have nothing there.
-    first, stride : int
-        First place and distance of places, in spacings.
-    weights : ndarray, shape (rows, n)
-    """
-
+    #: Which rows; the others have nothing there.
     rows: slice
+    #: First position and distance of positions, in spacings.
     first: int
     stride: int
+    #: Shape (rows, n).
     weights: FloatArray
 
     @property
-    def places(self) -> FloatArray:
-        """The places."""
+    def positions(self) -> FloatArray:
+        """The positions."""
         return self.first + self.stride * np.arange(float(self.weights.shape[-1]))
 
     @property
     def last(self) -> int:
-        """The highest place."""
+        """The highest position."""
         return self.first + self.stride * (int(self.weights.shape[-1]) - 1)
 
 
 @dataclass(frozen=True, eq=False)
 class TiltedLeaf:
-    """Dominating masses and, where lower bounds are asked for, exact P_A and P_B masses: rows of sum 1 or next to it.
+    """Dominating masses and, where wanted, exact P_A and P_B masses: rows of sum 1 or next to it."""
 
-    Attributes
-    ----------
-    spacing, tilt : float
-        h, nats, and θ.
-    first : int
-        The lowest place; all others are counted from it.
-    halves : tuple of int
-        Of each row: the loss or label of a place k is ``spacing * (k + halves / 2)``, nats.
-    parts : tuple of Part
-    log_scale, log_scale_error : ndarray, shape (rows,)
-        κ, and how far rounding may have moved it.
-    """
-
+    #: h, nats, and θ.
     spacing: float
     tilt: float
+    #: The lowest position; all others are counted from it.
     first: int
+    #: Of each row: the loss or label of a position k is ``spacing * (k + halves / 2)``, nats.
     halves: tuple[int, ...]
     parts: tuple[Part, ...]
+    #: κ, and how far rounding may have moved it; shape (rows,).
     log_scale: FloatArray
     log_scale_error: FloatArray
 
@@ -94,11 +79,11 @@ class TiltedLeaf:
 
     @property
     def last(self) -> int:
-        """The highest place."""
+        """The highest position."""
         return max(part.last for part in self.parts)
 
     def dense(self, longest: int) -> tuple[FloatArray, FloatArray]:
-        """The weights on neighbouring places, from any first one on; and the sum of those too far apart, by rows."""
+        """The weights on neighbouring positions, from any first one on; and the sum of those too far apart, by rows."""
         rows = len(self.halves)
         chosen = self.parts if self.last < longest else [part for part in self.parts if part.stride == 1]
         begin = min((part.first for part in chosen), default=0)
@@ -132,7 +117,7 @@ def tilted_leaf(state: PairState, direction: Direction, tilt: float, *, exact: b
             return None
         for events in state.exact[direction].rows:
             stride = round(events.spacing / spacing)
-            # The core's place that is next to the first label: the same events under names nearby.
+            # The core's position that is next to the first label: the same events under names nearby.
             first = round((events.spacing * events.first + events.label - label) / spacing)
             moved = spacing * (first + stride * np.arange(float(events.size))) + label
             change = np.exp(0.5 * (events.labels - moved))
@@ -149,7 +134,7 @@ def _tilted(
 ) -> TiltedLeaf | None:
     """Multiply rows by e^{(θ + ½)λ - κ}: P_A's exact masses rounded down, all others up.
 
-    Each part is its rows, first place, distance of places, masses, and their losses or labels λ.
+    Each part is its rows, first position, distance of positions, masses, and their losses or labels λ.
     """
     found = [part for part in found if np.any(part[3])]
     if not found:
@@ -173,7 +158,7 @@ def _tilted(
         kept = np.where(values < np.where(up > 0.0, _SMALLEST, 1e-290), np.where(values > 0.0, least, 0.0), values)
         parts.append(Part(rows, start - first, stride, kept * factor))
     total = _totals(parts, len(halves))
-    # What underflows is nothing beside a total that is not next to it.
+    # Weights that underflow do not matter for a total far above underflow.
     if not np.all(np.isfinite(total)) or not np.all(total > 1e-100):
         return None
     scale = (1.0 + sides * 4.0 * _U) / total[:, None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.pld.logarithms import delta_above, delta_below
+from pbdist.pld.engine import delta_above, delta_below
 from pbdist.query.curve import Curve, log_above, log_below
 from pbdist.query.points import PairPoints
 from pbdist.query.settings import Setting

@@ -8,8 +8,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.pld.lattice import Dominating, Exact
-from pbdist.pld.reading import LARGEST_SHIFT
-from pbdist.pld.state import Masses, PairState
+from pbdist.pld.state import LARGEST_SHIFT, Masses, PairState
 from pbdist.types import Direction, FloatArray, JsonValue
 
 __all__ = ["state_from_record", "state_record"]

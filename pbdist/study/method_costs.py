@@ -107,7 +107,7 @@ def tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     )
     width = None if cell.factor is None else math.log1p(cell.factor - 1.0)
     try:
-        cost = table_cost(question, width=width, places=study.buckets, keep_states=study.keep_states)
+        cost = table_cost(question, width=width, positions=study.buckets, keep_states=study.keep_states)
     except PbdistError:
         # What cannot be computed is told by the run, which computes the rest.
         cost = Cost(0.0, 0, 0)

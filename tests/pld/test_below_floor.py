@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from pbdist.mechanisms import ApproximateDP, ElementaryPair, Gaussian, Histogram, Laplace, RandomizedResponse
-from pbdist.pld.known import bounds_below_floor, log_revealed_mass
+from pbdist.pld.closed_form import log_revealed_mass
+from pbdist.pld.many_rounds import bounds_below_floor
 from pbdist.pld.question import Question
 from pbdist.types import Direction
 

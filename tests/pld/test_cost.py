@@ -42,11 +42,11 @@ def test_a_run_chooses_what_a_plan_does(pair: Pair, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: type(pair).__name__)
 def test_projections_are_sane(pair: Pair) -> None:
-    cost = table_cost(question_of(pair), width=None, places=None, keep_states=False)
+    cost = table_cost(question_of(pair), width=None, positions=None, keep_states=False)
     assert 0.0 < cost.seconds < 60.0
     assert 0 < cost.peak_bytes < 1 << 33
-    given = table_cost(question_of(pair, np.array([1, 64])), width=1e-3, places=None, keep_states=False)
-    finer = table_cost(question_of(pair, np.array([1, 64])), width=2.5e-4, places=None, keep_states=False)
+    given = table_cost(question_of(pair, np.array([1, 64])), width=1e-3, positions=None, keep_states=False)
+    finer = table_cost(question_of(pair, np.array([1, 64])), width=2.5e-4, positions=None, keep_states=False)
     assert 0.0 < given.seconds < finer.seconds
 
 
@@ -59,5 +59,5 @@ def test_more_rounds_of_a_ladder_cost_more() -> None:
 
 
 def test_nothing_is_projected_of_a_closed_form() -> None:
-    cost = table_cost(question_of(Gaussian(40.0)), width=None, places=None, keep_states=False)
+    cost = table_cost(question_of(Gaussian(40.0)), width=None, positions=None, keep_states=False)
     assert cost.seconds == 0.0

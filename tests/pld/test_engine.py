@@ -24,7 +24,10 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.pld.engine import TightBounds, factor_counts, tight_bounds
+from pbdist.pld import question
+from pbdist.pld.engine import TightBounds, tight_bounds
+from pbdist.pld.profile import LossProfile, loss_profile
+from pbdist.pld.question import factor_counts
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 
@@ -511,3 +514,15 @@ def test_losses_of_thousands_of_nats_tell_everything() -> None:
     assert np.all(found.delta_lower <= 1.0)
     assert np.all(found.delta_lower >= 1.0 - 1e-8)
     assert np.all(found.delta_upper >= 1.0 - 1e-300)
+
+
+def test_losses_are_pictured_once_for_all_engines(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def profile(pair: ElementaryPair, target: float, rare: float) -> LossProfile:
+        seen.append(pair)
+        return loss_profile(pair, target, rare)
+
+    monkeypatch.setattr(question, "loss_profile", profile)
+    tight_bounds({Laplace(10.0): 1}, np.array([1, 50]), np.array([0.05]), tolerance=1e-2, floor=1e-40)
+    assert len(seen) == 1

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from pbdist.mechanisms import Gaussian, Histogram, NoisyCount
+from pbdist.pld.choice import Limits
 from pbdist.pld.engine import tight_bounds
-from pbdist.pld.ladder import Limits, powers
+from pbdist.pld.ladder import powers
 from pbdist.pld.leaf import Lattice, leaf_state
-from pbdist.pld.reading import lower_deltas, upper_deltas
+from pbdist.pld.state import lower_deltas, upper_deltas
 from pbdist.types import Direction
 from tests.truth import ProductTruth
 

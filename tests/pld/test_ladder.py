@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pbdist.pld.ladder import Limits, powers, product_of
+from pbdist.pld.choice import Limits
+from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import Lattice
 from tests.pld.test_leaf import WIDEST, assert_brackets, leaf_of, random_histogram, random_lattice
 from tests.truth import ProductTruth

@@ -9,12 +9,13 @@ import pytest
 
 from pbdist.mechanisms import Gaussian, Reversed, SubsampledGaussian
 from pbdist.pld.inversion import epsilon_table
-from pbdist.pld.large_losses import LargeLosses, LossCuts, LossPart, UsualLosses
+from pbdist.pld.ladder import ladder_bounds
+from pbdist.pld.large_losses import LossCuts
+from pbdist.pld.loss_transform import Rounds, SoftCut, rounds_of
 from pbdist.pld.question import Question
-from pbdist.pld.rounds import Rounds, rounds_of
-from pbdist.pld.smoothed import Smoothing, guessed_epsilon
 from pbdist.pld.smoothing import Smoothed, Tilts
-from pbdist.pld.table import ladder_bounds
+from pbdist.pld.transform_epsilon import guessed_epsilon
+from pbdist.pld.transform_rows import TransformRows
 from pbdist.types import Direction
 
 
@@ -24,17 +25,24 @@ def rounds_for(noise: float, rate: float) -> Rounds:
     return found
 
 
-def parts_of(noise: float, rate: float, number: int, epsilon: float, fraction: float) -> list[LossPart]:
+def parts_of(
+    noise: float, rate: float, number: int, epsilon: float, fraction: float
+) -> tuple[LossCuts, list[Smoothed]]:
     rounds = rounds_for(noise, rate)
-    tilts = Tilts.of(rounds, number, epsilon)
-    cut = LossCuts(rounds, tilts).cut(fraction * epsilon)
-    return [kind(rounds, number, tilts, cut) for kind in (LargeLosses, UsualLosses)]
+    cuts = LossCuts(rounds, Tilts.of(rounds, number, epsilon))
+    return cuts, cuts.parts(number, fraction * epsilon)
 
 
-def single(part: LossPart, noise: float, rate: float, epsilon: float) -> mpmath.mpf:
+def cut_of(part: Smoothed) -> SoftCut:
+    found = part.tilts.part if part.large is None else part.large.part
+    assert found is not None
+    return found
+
+
+def single(part: Smoothed, noise: float, rate: float, epsilon: float) -> mpmath.mpf:
     """δ of one round's losses in a part."""
     mu, q, growth = 1 / mpmath.mpf(noise), mpmath.mpf(rate), mpmath.exp(mpmath.mpf(epsilon))
-    soft = part.soft_cut
+    soft = cut_of(part)
     first = mpmath.log((growth - 1 + q) / q) / mu + mu / 2
 
     def inner(y: mpmath.mpf) -> mpmath.mpf:
@@ -53,8 +61,7 @@ def test_parts_of_one_round_are_bracketed_whatever_is_chosen() -> None:
         for _ in range(12):
             noise, rate = draw.uniform(0.6, 2.5), 10.0 ** draw.uniform(-4.0, -2.0)
             epsilon = draw.choice([0.1, 0.4, 1.0])
-            for part in parts_of(noise, rate, 1, epsilon, draw.choice([0.5, 0.7, 0.9, 1.2])):
-                part.alone = True
+            for part in parts_of(noise, rate, 1, epsilon, draw.choice([0.5, 0.7, 0.9, 1.2]))[1]:
                 exact = mpmath.log(single(part, noise, rate, epsilon))
                 points = np.array([epsilon])
                 tilt, log_delta = part.saddle(points)
@@ -79,10 +86,11 @@ def test_both_parts_are_all() -> None:
     least, most = (float(np.log(bounds[0, 0, 0])) for bounds in (known.lower, known.upper))
     assert most - least < 1e-3
     lower, upper = -math.inf, -math.inf
-    for part in parts_of(1.2, 2e-3, 2, 0.3, 0.65):
+    _, parts = parts_of(1.2, 2e-3, 2, 0.3, 0.65)
+    for part, other in (parts, parts[::-1]):
         tilt, log_delta = part.saddle(epsilon)
         for alone in (False, True):
-            part.alone = alone
+            part.left_out = None if alone else other
             chosen = float(tilt[0])
             told = part.at(chosen, 0.01 / chosen, part.period(epsilon, log_delta, chosen, 1e-4)).bounds(epsilon)
             if alone:
@@ -112,7 +120,7 @@ def test_both_parts_are_all() -> None:
 def test_deep_points_meet_where_no_one_tilt_does(noise: float, rate: float, rounds: int, epsilon: float) -> None:
     pair = SubsampledGaussian(noise, rate)
     question = Question({pair: 1}, np.array([rounds]), np.array([epsilon]), 1e-3, 0.0, True)
-    lower, upper = Smoothing(question).row(0)
+    lower, upper = TransformRows(question).row(0)
     assert upper[0, 0] - lower[0, 0] <= math.log1p(1e-3)
     known = ladder_bounds(Question({pair: 1}, np.array([rounds]), np.array([epsilon]), 0.01, 1e-42, True), [0])
     assert known is not None
@@ -125,7 +133,7 @@ def test_a_table_with_points_of_all_kinds() -> None:
     pair = SubsampledGaussian(1.2, 2e-4)
     epsilon = np.array([0.01, 0.05, 0.1, 0.2, 0.4, 0.8])
     question = Question({pair: 1}, np.array([5000]), epsilon, 1e-3, 1e-40, True)
-    lower, upper = Smoothing(question).row(0)
+    lower, upper = TransformRows(question).row(0)
     assert np.all(upper[0] - lower[0] <= math.log1p(1e-3))
     known = ladder_bounds(question, [0])
     assert known is not None
@@ -133,10 +141,20 @@ def test_a_table_with_points_of_all_kinds() -> None:
     assert np.all(np.log(known.lower[0, 0]) <= upper[0])
 
 
+def test_the_second_pass_of_a_row_knows_what_the_first_one_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = Question({SubsampledGaussian(1.2, 2e-4): 1}, np.array([5000]), np.array([0.2]), 1e-3, 1e-40, True)
+    rows = TransformRows(question)
+    first = rows.row(0, parts=False)
+    assert rows.left_to_parts > 0
+    expected = TransformRows(question).row(0, first)
+    monkeypatch.setattr(Smoothed, "nearly_all", None)
+    np.testing.assert_array_equal(rows.row(0, first), expected)
+
+
 def test_gaussian_noise_besides_is_kept() -> None:
     counts = {SubsampledGaussian(1.2, 2e-4): 1, Gaussian(3000.0): 1}
     question = Question(counts, np.array([5000]), np.array([0.3]), 1e-3, 0.0, True)
-    lower, upper = Smoothing(question).row(0)
+    lower, upper = TransformRows(question).row(0)
     known = ladder_bounds(question, [0])
     assert known is not None
     assert upper[0, 0] - lower[0, 0] <= math.log1p(1e-3)
@@ -145,12 +163,14 @@ def test_gaussian_noise_besides_is_kept() -> None:
 
 
 def test_what_is_left_out_grows_with_the_ratio() -> None:
-    for part in parts_of(1.227, 1.413e-4, 56626, 0.1964, 0.65):
+    cuts, parts = parts_of(1.227, 1.413e-4, 56626, 0.1964, 0.65)
+    for part, other in (parts, parts[::-1]):
+        part.left_out = other
         points = np.array([0.1964])
         without = part.log_left_out(points, 0.0)
         assert part.log_left_out(points, 1e-3)[0] >= without[0]
         # A closer look finds less.
-        assert part.look_closely(points, 100.0)
+        assert cuts.look_closely(part, other, points, 100.0)
         assert part.log_left_out(points, 0.0)[0] <= without[0]
 
 
@@ -168,7 +188,7 @@ def test_a_reversed_pair_is_cut_in_its_other_direction() -> None:
     told = []
     for each in (pair, Reversed(pair)):
         question = Question({each: 1}, np.array([6294]), np.array([0.2221]), 1e-3, 0.0, True)
-        told.append(Smoothing(question).row(0))
+        told.append(TransformRows(question).row(0))
     np.testing.assert_array_equal(told[0][0][0], told[1][0][1])
     np.testing.assert_array_equal(told[0][1][0], told[1][1][1])
     assert told[1][1][1, 0] - told[1][0][1, 0] <= math.log1p(1e-3)
@@ -212,8 +232,7 @@ def test_large_losses_that_are_no_floats_are_not_said_to_be_there(tilt: float) -
     epsilon = np.array([0.5096607391173876])
     rounds = rounds_for(2.0, 1e-12)
     tilts = Tilts.of(rounds, 47, float(epsilon[0]))
-    part = LargeLosses(rounds, 47, tilts, LossCuts(rounds, tilts).cut(4.0 * float(epsilon[0])))
-    part.alone = True
+    part = LossCuts(rounds, tilts).parts(47, 4.0 * float(epsilon[0]))[0]
     assert part.chernoff(epsilon)[0] < -1700.0
     period = part.period(epsilon, part.saddle(epsilon)[1], tilt, 1e-3)
     lower, upper = part.at(tilt, 0.02 / tilt, period).bounds(epsilon)

@@ -9,8 +9,7 @@ import pytest
 
 from pbdist.mechanisms import ElementaryPair, Gaussian, Histogram, Laplace, RandomizedResponse, SubsampledGaussian
 from pbdist.pld.leaf import Lattice, leaf_state
-from pbdist.pld.reading import lower_deltas, upper_deltas
-from pbdist.pld.state import PairState
+from pbdist.pld.state import PairState, lower_deltas, upper_deltas
 from pbdist.types import Direction
 from pbdist.verify.exact import exact_bounds
 from tests.truth import ProductTruth

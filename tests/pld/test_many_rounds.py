@@ -23,7 +23,7 @@ from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.many_rounds import Tilt, _known, _read, chernoff_bound, many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.types import Direction
-from tests.pld.test_gaussian import holds, log_delta, variance_of
+from tests.pld.test_closed_form import holds, log_delta, variance_of
 
 
 def random_lattices(draw: random.Random, spacing: float, deviation: float, count: int) -> list[Lattice]:

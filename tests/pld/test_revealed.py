@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pbdist import DiscreteGaussian, DiscreteLaplace, Histogram, RandomizedResponse, privacy_bounds
-from pbdist.pld.known import log_least_known
+from pbdist.pld.closed_form import log_least_known
 
 
 def _exact(a, b, rounds, epsilon):

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, Reversed, SubsampledGaussian
+from pbdist.pld.loss_transform import rounds_of
 from pbdist.pld.question import Question
-from pbdist.pld.rounds import rounds_of
-from pbdist.pld.smoothed import Smoothing, guessed_epsilon, has_transforms
 from pbdist.pld.smoothing import Smoothed, Tilts
+from pbdist.pld.transform_epsilon import guessed_epsilon
+from pbdist.pld.transform_rows import TransformRows, has_transforms
 from pbdist.types import Direction
 
 
@@ -96,7 +97,7 @@ def test_two_rounds_are_bracketed_within_the_tolerance(
 ) -> None:
     epsilon = np.array([0.01, 0.3, 1.1])
     question = Question(counts, np.array([1]), epsilon, 1e-3, 1e-30, False)
-    lower, upper = Smoothing(question).row(0)
+    lower, upper = TransformRows(question).row(0)
     axis = list(Direction).index(direction)
     with mpmath.workdps(30):
         for place, asked in enumerate(epsilon.tolist()):
@@ -111,7 +112,7 @@ def test_two_rounds_are_bracketed_within_the_tolerance(
 def test_a_round_and_gaussian_noise_besides() -> None:
     """Gaussian noise counts as a pair that is sampled always."""
     counts: dict[ElementaryPair, int] = {SubsampledGaussian(1.0, 0.1): 1, Gaussian(4.0): 1}
-    lower, upper = Smoothing(Question(counts, np.array([1]), np.array([0.2, 1.5]), 1e-3, 1e-30, False)).row(0)
+    lower, upper = TransformRows(Question(counts, np.array([1]), np.array([0.2, 1.5]), 1e-3, 1e-30, False)).row(0)
     with mpmath.workdps(30):
         for axis, direction in enumerate(Direction):
             for place, asked in enumerate((0.2, 1.5)):
@@ -124,8 +125,8 @@ def test_reversed_pairs_are_the_other_direction() -> None:
     pair = SubsampledGaussian(0.8, 0.01)
     rounds, epsilon = np.array([7, 300]), np.array([0.1, 1.0])
     for row in (0, 1):
-        plain = Smoothing(Question({pair: 1}, rounds, epsilon, 1e-3, 1e-40, False)).row(row)
-        turned = Smoothing(Question({Reversed(pair): 1}, rounds, epsilon, 1e-3, 1e-40, False)).row(row)
+        plain = TransformRows(Question({pair: 1}, rounds, epsilon, 1e-3, 1e-40, False)).row(row)
+        turned = TransformRows(Question({Reversed(pair): 1}, rounds, epsilon, 1e-3, 1e-40, False)).row(row)
         for own, other in zip(plain, turned, strict=True):
             np.testing.assert_array_equal(own, other[::-1])
 
@@ -156,7 +157,7 @@ def test_others_have_no_transform() -> None:
 
 def test_nearly_certain_outcomes_and_the_trivial_bound() -> None:
     counts: dict[ElementaryPair, int] = {SubsampledGaussian(0.5, 0.05): 1}
-    lower, upper = Smoothing(Question(counts, np.array([1 << 20]), np.array([0.05, 8.0]), 1e-3, 1e-40, True)).row(0)
+    lower, upper = TransformRows(Question(counts, np.array([1 << 20]), np.array([0.05, 8.0]), 1e-3, 1e-40, True)).row(0)
     assert np.all(lower > -1e-3)
     assert np.all(upper <= 0.0)
 

@@ -22,8 +22,8 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
 )
 from pbdist.pld import engine, epsilon_table, factor_counts, tight_bounds
+from pbdist.pld.ladder import LadderBounds, ladder_bounds
 from pbdist.pld.question import Question
-from pbdist.pld.table import LadderBounds, ladder_bounds
 from tests.truth import bracketed_exp
 
 SEED = 20_261_122

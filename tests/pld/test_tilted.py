@@ -56,14 +56,14 @@ def test_weights_are_on_their_sides(pair: ElementaryPair, lattice: Lattice, tilt
                 for row, side in ((0, 1), (1, -1), (2, 1))
             )
             for part, row in zip(dominating, rows, strict=True):
-                for place, u, weight in zip(part.places, row.u.tolist(), part.weights[0].tolist(), strict=True):
+                for place, u, weight in zip(part.positions, row.u.tolist(), part.weights[0].tolist(), strict=True):
                     loss = mpmath.mpf(leaf.spacing) * (leaf.first + round(place))
                     wanted = mpmath.mpf(u) * mpmath.exp((mpmath.mpf(tilt) + 0.5) * loss)
                     assert upper * (mpmath.mpf(weight) + least) >= wanted
                     assert weight < 1e-290 or u < 1e-299 or upper * weight <= wanted * (1 + mpmath.mpf(10) ** -9)
                     compared += 1
             for part, row in zip(events, named, strict=True):
-                for k, place in enumerate(part.places):
+                for k, place in enumerate(part.positions):
                     # The event's name, near the one that it had.
                     name = mpmath.mpf(leaf.spacing) * (leaf.first + round(place) + mpmath.mpf(leaf.halves[1]) / 2)
                     label = mpmath.mpf(row.spacing) * (row.first + k) + mpmath.mpf(row.label)

@@ -1,6 +1,6 @@
-"""Sums over frequencies: powers of transforms, the kernel of δ, and what the sums are off by.
+"""Powers of transforms at all frequencies, and δ as a sum over them, with bounds on the errors.
 
-Sections 13 and 14 of ``docs/pld.md`` prove the errors.
+Sections 13 to 15 of ``docs/pld.md`` prove the errors.
 """
 
 import math
@@ -10,31 +10,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld.loss_transform import TransformLine
+from pbdist.pld.transform_line import TransformLine
 from pbdist.types import ComplexArray, FloatArray
 
-__all__ = ["FrequencySums", "Powers"]
+__all__ = ["Differences", "Powers", "log_most"]
 
 _U = UNIT_ROUNDOFF
 #: Frequencies that are summed together.
 _BLOCK = 32
+#: More than the error of a difference of floats that have lost digits by underflow.
+_FAINT = 1e-299
+#: Largest relative part of the large losses in a transform for which differences are computed.
+_LARGEST_PART = 0.9
 
 
 class Powers:
-    """Powers of transforms at all frequencies, but for Gaussian mechanisms, relative to e^{log_scale}.
+    """r-th powers of the transforms at `tilt` + i `spacing` n, n < `size`, relative to e^{log_scale}.
 
-    Parameters
-    ----------
-    lines : sequence of (TransformLine, bool, int)
-        Of a round, on the line of the tilt.
-    number : int
-        r.
-    variance : float
-        Of the losses of all Gaussian mechanisms, of all rounds together.
-    tilt, spacing : float
-        The points are `tilt` + i `spacing` n.
-    size : int
-        Number of frequencies, from 0 on.
+    `lines` are the transforms of a round on the line of the tilt. `sums` multiplies Gaussian mechanisms in: `variance`
+    is that of their losses in all rounds together.
     """
 
     def __init__(
@@ -102,6 +96,43 @@ class Powers:
         )
 
 
+class Differences(Powers):
+    """P^n - U^n = P^n (1 - (1 - V / P)^n) at all frequencies; `part` is V, the transform of large losses."""
+
+    def __init__(
+        self,
+        part: TransformLine,
+        lines: Sequence[tuple[TransformLine, bool, int]],
+        number: int,
+        variance: float,
+        *,
+        tilt: float,
+        spacing: float,
+        size: int,
+    ) -> None:
+        self._part, self._line = part, lines[0][0]
+        self._number = number * lines[0][2]
+        super().__init__(lines, number, variance, tilt=tilt, spacing=spacing, size=size)
+
+    def _scaled(self) -> None:
+        line, part, number = self._line, self._part, self._number
+        log_whole, doubt = line.logarithms(self._spacing, self._t.size)
+        log_part, part_doubt = part.logarithms(self._spacing, self._t.size)
+        ratio = np.exp(np.minimum((log_part - log_whole).real + (part.log_scale - line.log_scale), 300.0)) * np.exp(
+            1j * (log_part - log_whole).imag
+        )
+        scales = line.log_scale_size + part.log_scale_size
+        doubts = doubt + part_doubt + 8.0 * _U * (4.0 + scales + np.abs(log_part - log_whole))
+        less, error = _one_less_power(ratio, np.abs(ratio) * np.expm1(np.minimum(doubts, 300.0)), number)
+        size = np.maximum(np.abs(less), 1e-300)
+        self._exponent += np.log(np.where(size > 1e-300, less, 1e-300))
+        # Values that small have lost digits by underflow, or replace such values.
+        self._doubt += np.log1p((error + _FAINT * (1.0 + number)) / size)
+        self._doubt[doubts > 300.0] = math.inf
+        self._log_beyond = log_most(line, part, number, float(self._t[-1])) - self._log_scale
+        super()._scaled()
+
+
 @dataclass(frozen=True, eq=False)
 class FrequencySums:
     """Σ of terms e^{-itε} over all frequencies, of both signs, per period; relative to e^{log_scale}."""
@@ -119,8 +150,8 @@ class FrequencySums:
         padded = np.zeros(blocks * _BLOCK, dtype=np.complex128)
         padded[: self.terms.size] = self.terms
         near, far = (
-            np.exp(-1j * np.multiply.outer(self.spacing * places, epsilon))
-            for places in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
+            np.exp(-1j * np.multiply.outer(self.spacing * orders, epsilon))
+            for orders in (np.arange(_BLOCK), _BLOCK * np.arange(blocks))
         )
         # Not by a library whose sums may depend on the number of its threads; the outer sum by pairs.
         inner = np.einsum("fn,ne->fe", padded.reshape(blocks, _BLOCK), near)
@@ -129,3 +160,31 @@ class FrequencySums:
         error = self.error + _U * ((4.0 * _BLOCK + 64.0) * total + 16.0 * np.abs(epsilon) * first)
         period = 2.0 * math.pi / self.spacing
         return value / period, 1.01 * error / period
+
+
+def _one_less_power(part: ComplexArray, off: FloatArray, number: int) -> tuple[ComplexArray, FloatArray]:
+    """Return 1 - (1 - v)^n, and a bound on its error where v is off by so much; that is infinite for a large v."""
+    size = np.abs(part)
+    known = size + off < _LARGEST_PART
+    v = np.where(known, part, 0.0)
+    size = np.abs(v)
+    power = number * (0.5 * np.log1p(size**2 - 2.0 * v.real) + 1j * np.arctan2(-v.imag, 1.0 - v.real))
+    doubt = number * (off + 32.0 * _U * size) / (1.0 - _LARGEST_PART) + 8.0 * _U * np.abs(power)
+    # |1 - v| may exceed 1, where v has turned.
+    real = np.minimum(power.real, 600.0)
+    sine = np.sin(0.5 * power.imag)
+    grown = np.exp(real)
+    result = -(np.expm1(real) * np.cos(power.imag) - 2.0 * sine * sine) - 1j * grown * np.sin(power.imag)
+    error = grown * np.expm1(np.minimum(doubt, 1.0)) + 16.0 * _U * (
+        np.abs(np.expm1(real)) + 2.0 * np.abs(sine) * (1.0 + grown)
+    )
+    return result, np.where(known & (doubt < 1.0) & (power.real < 600.0), error, np.inf)
+
+
+def log_most(line: TransformLine, part: TransformLine, number: int, t: float) -> float:
+    r"""Bound ln \|P^n - U^n\| from frequency t on: \|U\| <= \|P\| + \|V\|, and n factors differ by V."""
+    log_part = part.log_largest(t) + part.log_scale
+    log_both = float(np.logaddexp(line.log_largest(t) + line.log_scale, log_part))
+    several = math.log(number) + log_part + (number - 1) * log_both
+    slack = 16.0 * _U * number * (abs(log_both) + line.log_scale_size + part.log_scale_size) + 1e-12
+    return min(several, math.log(2.0) + number * log_both) + slack

@@ -14,8 +14,8 @@ import pbdist
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, SubsampledGaussian
 from pbdist.pld import engine
+from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.pld.engine import TightBounds, tight_bounds
-from pbdist.pld.gaussian import gaussian_bounds, gaussian_ratio, gaussian_width
 from pbdist.types import FloatArray
 from tests.strategies import examples
 
