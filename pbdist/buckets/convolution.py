@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
-from pbdist.buckets.blocked.layout import Layout
-from pbdist.buckets.blocked.products import RunSums, run_sums
-from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, Summary, VectorStore
-from pbdist.fourier import Rounding
+from pbdist.buckets.products import RunSums, run_sums
+from pbdist.buckets.vectors import BlockedVector, Mapper, Summary, VectorStore
+from pbdist.buckets.work import Work
+from pbdist.fourier import Rounding, rounded_convolution
 from pbdist.fourier.blocks import add_blocks, way_back
 from pbdist.fourier.chunked import check_range, rounded, sums_directly
 from pbdist.fourier.cuts import (
@@ -28,7 +29,7 @@ from pbdist.fourier.survey import tower_candidates, towers_among
 from pbdist.fourier.vectors import Chunks, Vector, ranges
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["Convolution", "MappedSurvey", "convolution_of", "nonzero_elements"]
+__all__ = ["Convolution", "convolution_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +49,7 @@ def _maxima(rows: _Rows) -> FloatArray:
     return cell_maxima(rows.chunks.rows(rows.start, rows.stop))
 
 
-class MappedSurvey:
+class _MappedSurvey:
     """Looks at vectors by tasks.
 
     Parameters
@@ -88,7 +89,7 @@ def _nonzero(part: BlockedVector) -> tuple[IntArray, FloatArray]:
     return occupied + part.start, values[occupied]
 
 
-def nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, FloatArray]:
+def _nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, FloatArray]:
     """Return the positions, counted from the vector's first element, and the values of those that are not 0."""
     parts = [vector.part(start - vector.start, stop - vector.start) for start, stop in vector.blocks()]
     found = list(mapper.map(_nonzero, parts))
@@ -99,9 +100,19 @@ def nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, F
 _ROWS = 4
 
 
+class Convolution(Protocol):
+    """A convolution that is ready to be read range by range."""
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        """Return the elements of a range, rounded, in an array of their own."""
+
+    def remove(self) -> None:
+        """Remove what was written for it."""
+
+
 @dataclass(frozen=True, eq=False)
-class Convolution:
-    """A convolution that is ready to be read range by range; small and picklable.
+class _MappedConvolution:
+    """A convolution of vectors in blocks by tasks; small and picklable.
 
     Attributes
     ----------
@@ -198,28 +209,39 @@ class Convolution:
                         self._store().remove(name)
 
 
+class _Whole:
+    """A convolution that one process has computed whole."""
+
+    def __init__(self, values: FloatArray) -> None:
+        self._values = values
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        """Return a copy of the elements of a range."""
+        return self._values[start:stop].copy()
+
+    def remove(self) -> None:
+        """Nothing was written for it."""
+
+
 def convolution_of(
     x: tuple[BlockedVector, Summary],
     y: tuple[BlockedVector, Summary],
     *,
     rounding: Rounding,
     mass_limit: float,
-    mapper: Mapper,
-    layout: Layout,
+    work: Work,
     name: str,
 ) -> Convolution:
-    """Convolve two vectors in blocks: take all steps but those that `Convolution.read` takes.
+    """Convolve two vectors: take all steps except those that `Convolution.read` takes.
 
     Parameters
     ----------
     x, y : (BlockedVector, Summary)
         The vectors and what is known of them; pass the same vector twice to save transforms.
     rounding, mass_limit
-        As for `pbdist.fourier.rounded_convolution`.
-    mapper : Mapper
-        Who works.
-    layout : Layout
-        The sizes of the tasks.
+        As for `pbdist.fourier.rounded_convolution`, whose result this is, bit by bit.
+    work : Work
+        Where the vectors lie, and who works.
     name : str
         What the names of all arrays that are written begin with.
 
@@ -229,8 +251,12 @@ def convolution_of(
         If the result would overflow.
     """
     (vector_x, known_x), (vector_y, known_y) = x, y
+    if work.in_one_block:
+        array_x = vector_x[:]
+        array_y = array_x if vector_y is vector_x else vector_y[:]
+        return _Whole(rounded_convolution(array_x, array_y, rounding, mass_limit))
     check_range(known_x.largest, known_y.largest, min(vector_x.size, vector_y.size))
-    result = partial(Convolution, rounding=rounding, mass_limit=mass_limit)
+    result = partial(_MappedConvolution, rounding=rounding, mass_limit=mass_limit)
     if known_x.nonzero == 0 or known_y.nonzero == 0:
         return result(None, None, 0, None, None, ())
     same = vector_x is vector_y
@@ -238,17 +264,17 @@ def convolution_of(
     part_y = part_x if same else vector_y.part(known_y.first, known_y.last + 1)
     first = known_x.first + known_y.first
     terms = min(known_x.nonzero, known_y.nonzero)
-    survey = MappedSurvey(mapper, layout.task // 4)
+    survey = _MappedSurvey(work.mapper, work.layout.task // 4)
     plan = None if sums_directly(terms, part_x.size, part_y.size) else plan_chunks(part_x, part_y, survey)
     if plan is None:
         swapped = known_x.nonzero > known_y.nonzero
         sparse, other = (part_y, known_x) if swapped else (part_x, known_y)
-        direct = plan_directly(*nonzero_elements(sparse, mapper), other.smallest, swapped=swapped)
+        direct = plan_directly(*_nonzero_elements(sparse, work.mapper), other.smallest, swapped=swapped)
         return result(part_x, part_y, first, direct, None, ())
     chunks = [plan.chunks(level, part_x, part_y) for level in plan.levels]
     sums = tuple(
         tuple(
-            run_sums(plan.levels[level].plan.runs[run], chunks[level], mapper, layout, f"{name}/{level}-{run}")
+            run_sums(plan.levels[level].plan.runs[run], chunks[level], work, f"{name}/{level}-{run}")
             for run in range(len(plan.levels[level].plan.runs))
         )
         for level in range(len(plan.levels))
