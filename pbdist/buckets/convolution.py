@@ -10,9 +10,9 @@ import numpy as np
 from pbdist.buckets.products import RunSums, run_sums
 from pbdist.buckets.vectors import BlockedVector, Mapper, Summary, VectorStore
 from pbdist.buckets.work import Work
-from pbdist.fourier import Rounding, rounded_convolution
+from pbdist.fourier import Rounding
 from pbdist.fourier.blocks import add_blocks, way_back
-from pbdist.fourier.chunked import check_range, rounded, sums_directly
+from pbdist.fourier.chunked import check_range, rounded, sums_directly, supported_convolution
 from pbdist.fourier.cuts import (
     ChunkedPlan,
     Ends,
@@ -210,14 +210,18 @@ class _MappedConvolution:
 
 
 class _Whole:
-    """A convolution that one process has computed whole."""
+    """A convolution that one process has computed whole: its elements from the position `first` on; others are 0."""
 
-    def __init__(self, values: FloatArray) -> None:
-        self._values = values
+    def __init__(self, first: int, values: FloatArray) -> None:
+        self._first, self._values = first, values
 
     def read(self, start: int, stop: int) -> FloatArray:
-        """Return a copy of the elements of a range."""
-        return self._values[start:stop].copy()
+        """Return the elements of a range."""
+        result = np.zeros(stop - start)
+        first, last = max(start, self._first), min(stop, self._first + self._values.size)
+        if first < last:
+            result[first - start : last - start] = self._values[first - self._first : last - self._first]
+        return result
 
     def remove(self) -> None:
         """Nothing was written for it."""
@@ -251,19 +255,19 @@ def convolution_of(
         If the result would overflow.
     """
     (vector_x, known_x), (vector_y, known_y) = x, y
-    if work.in_one_block:
-        array_x = vector_x[:]
-        array_y = array_x if vector_y is vector_x else vector_y[:]
-        return _Whole(rounded_convolution(array_x, array_y, rounding, mass_limit))
     check_range(known_x.largest, known_y.largest, min(vector_x.size, vector_y.size))
     result = partial(_MappedConvolution, rounding=rounding, mass_limit=mass_limit)
     if known_x.nonzero == 0 or known_y.nonzero == 0:
         return result(None, None, 0, None, None, ())
     same = vector_x is vector_y
-    part_x = vector_x.part(known_x.first, known_x.last + 1)
-    part_y = part_x if same else vector_y.part(known_y.first, known_y.last + 1)
     first = known_x.first + known_y.first
     terms = min(known_x.nonzero, known_y.nonzero)
+    if work.in_one_block:
+        array_x = vector_x[known_x.first : known_x.last + 1]
+        array_y = array_x if same else vector_y[known_y.first : known_y.last + 1]
+        return _Whole(first, rounded(*supported_convolution(array_x, array_y, terms), rounding, mass_limit))
+    part_x = vector_x.part(known_x.first, known_x.last + 1)
+    part_y = part_x if same else vector_y.part(known_y.first, known_y.last + 1)
     survey = _MappedSurvey(work.mapper, work.layout.task // 4)
     plan = None if sums_directly(terms, part_x.size, part_y.size) else plan_chunks(part_x, part_y, survey)
     if plan is None:

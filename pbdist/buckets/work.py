@@ -82,6 +82,8 @@ class Work:
 
     def groups(self, size: int) -> list[list[tuple[int, int]]]:
         """Cut positions into blocks, and gather the blocks of each task."""
+        if self.in_one_block:
+            return [[(0, size)]]
         blocks = -(-size // self.layout.block)
         share = -(-blocks // (2 * self.mapper.parallel))
         return groups(0, size, self.layout.block, min(self.layout.task // self.layout.block, share))

@@ -29,6 +29,7 @@ __all__ = [
     "rounded",
     "rounded_convolution",
     "sums_directly",
+    "supported_convolution",
 ]
 
 #: The direct sum is used up to this many non-zero elements in the sparser vector, ..
@@ -82,16 +83,18 @@ def convolve(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     first_x, x = _trimmed(x)
     first_y, y = (first_x, x) if same else _trimmed(y)
     terms = min(int(np.count_nonzero(x)), int(np.count_nonzero(y)))
-    if sums_directly(terms, x.size, y.size):
-        part, part_bound = direct_convolution(x, y)
-    else:
-        part, part_bound = chunked_convolution(x, y)
+    part, part_bound = supported_convolution(x, y, terms)
     if part.size == size:
         return part, part_bound
     values, bound = np.zeros(size), np.zeros(size)
     inside = slice(first_x + first_y, first_x + first_y + part.size)
     values[inside], bound[inside] = part, part_bound
     return values, bound
+
+
+def supported_convolution(x: FloatArray, y: FloatArray, terms: int) -> tuple[FloatArray, FloatArray]:
+    """Convolve as `convolve` does vectors whose first and last element are above 0, and so many of the sparser one."""
+    return direct_convolution(x, y) if sums_directly(terms, x.size, y.size) else chunked_convolution(x, y)
 
 
 def rounded_convolution(x: FloatArray, y: FloatArray, rounding: Rounding, mass_limit: float = np.inf) -> FloatArray:
