@@ -12,21 +12,24 @@ from pbdist.buckets.vectors import BlockedVector, Mapper, Summary, VectorStore
 from pbdist.buckets.work import Work
 from pbdist.fourier import Rounding
 from pbdist.fourier.blocks import add_blocks, way_back
-from pbdist.fourier.chunked import check_range, rounded, sums_directly, supported_convolution
-from pbdist.fourier.cuts import (
-    ChunkedPlan,
+from pbdist.fourier.chunk_plan import segment_maxima
+from pbdist.fourier.convolution import (
+    DirectPlan,
     Ends,
     add_towers,
+    check_range,
+    direct_sums,
     end_sums,
     keep_better,
-    plan_chunks,
+    plan_directly,
     put_ends,
+    rounded,
     scale_back,
+    sums_directly,
+    supported_convolution,
 )
-from pbdist.fourier.direct import DirectPlan, direct_sums, plan_directly
-from pbdist.fourier.plan import cell_maxima
-from pbdist.fourier.survey import tower_candidates, towers_among
-from pbdist.fourier.vectors import Chunks, Vector, ranges
+from pbdist.fourier.cuts import ConvolutionPlan, plan_chunks
+from pbdist.fourier.vectors import Chunks, Vector, ranges, tower_candidates, towers_among
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
 __all__ = ["Convolution", "convolution_of"]
@@ -46,7 +49,7 @@ def _candidates(rows: _Rows) -> tuple[int, IntArray]:
 
 
 def _maxima(rows: _Rows) -> FloatArray:
-    return cell_maxima(rows.chunks.rows(rows.start, rows.stop))
+    return segment_maxima(rows.chunks.rows(rows.start, rows.stop))
 
 
 class _MappedSurvey:
@@ -75,7 +78,7 @@ class _MappedSurvey:
         return towers_among(self._mapper.map(_candidates, self._rows(chunks)))
 
     def maxima(self, chunks: Chunks) -> FloatArray:
-        """Return the maxima of the cells."""
+        """Return the maxima of the segments."""
         return np.concatenate(list(self._mapper.map(_maxima, self._rows(chunks))))
 
     def _rows(self, chunks: Chunks) -> list[_Rows]:
@@ -131,7 +134,7 @@ class _MappedConvolution:
     x: BlockedVector | None
     y: BlockedVector | None
     first: int
-    plan: DirectPlan | ChunkedPlan | None
+    plan: DirectPlan | ConvolutionPlan | None
     ends: Ends | None
     sums: tuple[tuple[RunSums, ...], ...]
     rounding: Rounding
@@ -163,7 +166,7 @@ class _MappedConvolution:
         put_ends(result, self.ends, self.plan.size, start)
         return result
 
-    def _level(self, plan: ChunkedPlan, level: int, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+    def _level(self, plan: ConvolutionPlan, level: int, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         """Return what one cut says of a range."""
         chunk = plan.levels[level].chunk
         first_row, last_row = start // chunk, -(-stop // chunk)

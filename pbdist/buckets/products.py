@@ -11,7 +11,7 @@ import numpy as np
 from pbdist.buckets.vectors import VectorStore
 from pbdist.buckets.work import Work
 from pbdist.fourier.blocks import Windows, block_sums, chunk_spectra, reach, run_windows, widths
-from pbdist.fourier.plan import Run
+from pbdist.fourier.chunk_plan import Run
 from pbdist.fourier.vectors import Chunks
 from pbdist.types import ComplexArray, FloatArray
 

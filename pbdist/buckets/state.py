@@ -104,7 +104,7 @@ class BucketState(StateHead):
 
     The P_B mass b of a bucket stands for the paper's virtual error term, ℓ̃(i) = b(i) - a(i) f^-i, and `b_real_lower`
     for the real one, ℓ(i) = b_real(i) - a(i) f^-i: it equals b but that what has been in the corner -n counts as
-    a f^n, so that a misplaced event can never be credited with more P_B mass than its place allows.
+    a f^n, so that a misplaced event can never be credited with more P_B mass than its bucket allows.
 
     Attributes
     ----------

@@ -69,7 +69,7 @@ class VectorStore(Protocol):
         """
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Keep an array, in the place of any other of that name: whole or not at all. Nothing changes it afterwards."""
+        """Keep an array, and drop any other of that name: whole or not at all. Nothing changes it afterwards."""
 
     def remove(self, name: str) -> None:
         """Forget an array, if it is there."""

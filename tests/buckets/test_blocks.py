@@ -23,8 +23,8 @@ from pbdist.buckets.vectors import PIECE, BlockedVector
 from pbdist.errors import InvalidInputError
 from pbdist.fourier import Rounding, convolve, rounded_convolution
 from pbdist.fourier.blocks import block_sums, chunk_spectra, run_windows
+from pbdist.fourier.chunk_plan import Run
 from pbdist.fourier.cuts import plan_chunks
-from pbdist.fourier.plan import Run
 from pbdist.fourier.vectors import Chunks
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -37,7 +37,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.table import bounds_table
 from pbdist.types import Direction
-from tests.buckets.convolution_truth import SHAPES, shape
+from tests.fourier.convolution_truth import SHAPES, shape
 from tests.oracles.bucket_trees import leaf_of
 
 PAIRS = [
