@@ -48,7 +48,7 @@ class BoundsTable:
     delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
         First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
     states : mapping of (Direction, int) to BucketState or PairState
-        State of each direction and r; empty unless asked for. A `PairState` is that of both directions; so is the
+        State of each direction and r; empty unless `keep_states`. A `PairState` is that of both directions; so is the
         bucket state of a symmetric pair. There is none of an r that no ladder serves.
     within : ndarray of bool, shape (2, R, E), or None
         Where the bounds meet within the tolerance, or no better is to be had; None where no tolerance is aimed at.
@@ -121,7 +121,7 @@ def blocked_table(
     components, compositions, epsilon, buckets, factor, keep_states, rule
         As `pbdist.table.bounds_table` takes them. Kept states are returned whole, in the memory of this process.
     work : Work
-        Where the states lie, and who works.
+        How the states are held and computed.
 
     Returns
     -------

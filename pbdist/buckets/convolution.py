@@ -1,4 +1,4 @@
-"""Convolution of giant vectors, block by block, with the plan that a look at all blocks gives."""
+"""Convolve vectors in blocks: whole in this process, or by tasks that a survey of all blocks has planned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ class _MappedSurvey:
     Parameters
     ----------
     mapper : Mapper
-        Who works.
+        Runs the tasks.
     task : int
         Elements that one task looks at.
     """
@@ -124,7 +124,7 @@ class _MappedConvolution:
     first
         The position of x[0] y[0] in the whole result.
     plan, ends
-        What is to be done, and the directly summed ends.
+        How it is convolved, and the directly summed ends.
     sums
         For each cut the sums of its runs.
     rounding, mass_limit
@@ -248,7 +248,7 @@ def convolution_of(
     rounding, mass_limit
         As for `pbdist.fourier.rounded_convolution`, whose result this is, bit by bit.
     work : Work
-        Where the vectors lie, and who works.
+        How vectors are held and computed.
     name : str
         What the names of all arrays that are written begin with.
 
@@ -286,6 +286,6 @@ def convolution_of(
         )
         for level in range(len(plan.levels))
     )
-    # The plan's runs have done their work.
+    # Nothing needs the runs any more.
     light = replace(plan, levels=tuple(replace(level, plan=replace(level.plan, runs=())) for level in plan.levels))
     return result(part_x, part_y, first, light, end_sums(part_x, part_y), sums)

@@ -85,7 +85,7 @@ def powers_by_rule(
     """Yield (r, state of r compositions) for each r in `compositions`, in increasing order.
 
     One ladder of repeated self-composition, r = 1, 2, 4, .., serves all; any other r is composed from its binary
-    digits, the finest grids first. Each state may be used until the next one is asked for; at the end all are removed,
+    digits, the finest grids first. Each state may be used until the next one is taken; at the end all are removed,
     except the leaf and the last state.
     """
     wanted = sorted({int(r) for r in compositions})

@@ -175,7 +175,7 @@ def _leaf_frame(
 ) -> _LeafFrame:
     """Find what is not spread over the loss bins; `whole` holds the masses if there is one block only.
 
-    With several blocks the masses are asked for between the outermost edges alone: what lies beyond them, the atoms and
+    With several blocks only the masses between the outermost edges are computed here: what lies beyond them, the atoms and
     what only one distribution has are those of any edges between.
     """
     n = grid.half_width

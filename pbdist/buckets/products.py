@@ -71,7 +71,7 @@ class _Products:
 
 
 def _cut(start: int, stop: int, step: int) -> list[tuple[int, int]]:
-    """Cut a range into parts of `step`, but for the last one."""
+    """Cut a range into parts of `step`; the last one may be shorter."""
     return [(first, min(first + step, stop)) for first in range(start, stop, step)]
 
 

@@ -1,4 +1,4 @@
-"""Where bucket lists lie, who works on them, into what sizes the work is cut, and the memory that one task takes."""
+"""Where states lie, what computes them, in blocks and tasks of which sizes, and the memory that one task takes."""
 
 from dataclasses import dataclass
 from itertools import count
@@ -46,14 +46,14 @@ _ONE_BLOCK = Layout(block=1 << 62, task=1 << 62, spectra=1 << 62)
 
 
 class Work:
-    """How bucket lists are held and worked on: the bounds do not depend on it.
+    """How states are held and computed: the bounds do not depend on it.
 
     Parameters
     ----------
     store : VectorStore, optional
         Where the blocks lie; every task reads and writes there. This process's memory by default.
     mapper : Mapper, optional
-        Who works; this process by default.
+        Runs the tasks; this process by default.
     layout : Layout, optional
         The sizes of blocks and tasks. Without one, every vector is one block and is convolved whole in this process.
     name : str, optional

@@ -174,7 +174,7 @@ def block_sums(spectra_x: ComplexArray, spectra_y: ComplexArray, windows: Window
     Returns
     -------
     ndarray, shape (blocks, f)
-        The same bits for a frequency whatever it is handed in with.
+        A frequency has the same bits whatever other frequencies are passed with it.
     """
     sums = np.empty((len(windows), spectra_x.shape[1]), dtype=np.complex128)
     most = max((of_x.stop - of_x.start for of_x, _ in windows), default=0)

@@ -1,6 +1,6 @@
 """Convolution of non-negative vectors with a certified bound on its rounding error.
 
-A plain transform errs by about 1e-16 of the largest output, so that whatever lies below is noise. Here both vectors are
+A plain transform errs by about 1e-16 of the largest output, so that everything below is noise. Here both vectors are
 cut into chunks (`cuts`), every chunk is flattened by an exponential tilt (`chunk_plan`) and transformed by itself, and
 the products of the chunks that meet in one block of the output are added up before they are transformed back
 (`blocks`). Each block then errs by about 1e-16 of what feeds it. A few elements that tower above their neighbours are

@@ -52,7 +52,7 @@ def convolve_by_tilts(
     x, y : ndarray, shapes (k, n) and (k, m)
         Finite, no element above 2^300. The same object for squares.
     needs : Needs
-        What must be known: the bounds hold whatever that is.
+        What must be known; the bounds hold in any case.
     beside : (ndarray, ndarray), optional
         Shapes (n,) and (m,): the result is to be added to their convolution, and need be known as part of that only.
 

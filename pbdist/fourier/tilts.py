@@ -225,7 +225,7 @@ def _best(common: BoolArray, loss: FloatArray, relevant: BoolArray) -> int:
 def parts_of(segments: FloatArray, other: FloatArray, level: Level) -> list[tuple[int, int]]:
     """Part a vector where it lies farthest below its hull: of few parts each is nearly as high as its own.
 
-    Segments that no part has add nothing that is wanted, with whatever segment of the other vector they meet.
+    Segments that no part has add nothing that is wanted, with any segment of the other vector.
     """
     positions = np.arange(segments.size)[:, None] + np.arange(other.size)
     with np.errstate(invalid="ignore"):

@@ -72,7 +72,7 @@ class Chunks:
         self.shape = (-(-vector.size // chunk), chunk)
 
     def rows(self, start: int, stop: int) -> FloatArray:
-        """Return some of the chunks, shape (stop - start, chunk); each the same whatever it is read with."""
+        """Return some of the chunks, shape (stop - start, chunk); each the same, alone or with others."""
         chunk = self.shape[1]
         rows = np.empty((stop - start, chunk))
         first = start * chunk
