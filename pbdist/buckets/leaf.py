@@ -175,8 +175,8 @@ def _leaf_frame(
 ) -> _LeafFrame:
     """Find what is not spread over the loss bins; `whole` holds the masses if there is one block only.
 
-    With several blocks only the masses between the outermost edges are computed here: what lies beyond them, the atoms and
-    what only one distribution has are those of any edges between.
+    With several blocks only the masses between the outermost edges are computed here: what lies beyond them, the atoms
+    and what only one distribution has are those of any edges between.
     """
     n = grid.half_width
     masses = whole if whole is not None else pair.directed_loss_masses(_outermost(grid), direction)

@@ -62,7 +62,7 @@ class StateHead:
     infinity_a_lower, infinity_a_upper, infinity_b_upper : float
         Bounds on the P_A and P_B masses of the bucket ∞.
     window : int
-        The counter u (Definition 7): an event in bucket i has a loss in ((i - u) h, i h]; the corner -n is an exception.
+        The counter u (Definition 7): an event in bucket i has a loss in ((i - u) h, i h]; not in the corner -n.
     loss_error : float
         By how many nats the losses may lie outside that window for rounding.
     mass_limit : float

@@ -1,8 +1,8 @@
 """Plan the convolution of two vectors by chunks: how many, where shorter ones are tried, and which towers go apart.
 
 Every way of cutting gives values and a valid bound for them. Where the chunk plan expects a coarse bound, shorter
-chunks are tried for those output blocks alone, and of each element the value with the smaller bound is kept. All of that is decided from
-a `Survey` of the vectors, before anything is transformed.
+chunks are tried for those output blocks alone, and of each element the value with the smaller bound is kept. All of
+that is decided from a `Survey` of the vectors, before anything is transformed.
 """
 
 from collections.abc import Iterator
