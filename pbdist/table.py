@@ -19,9 +19,7 @@ from pbdist.arguments import (
     checked_floor,
     checked_precision,
 )
-from pbdist.buckets.bucket_table import BoundsTable, bucket_table, reveals_nothing, without_loss
-from pbdist.buckets.composition import IN_MEMORY
-from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
+from pbdist.buckets import SHARP_RULE, BoundsTable, SquaringRule, Work, bucket_table, reveals_nothing, without_loss
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair
 from pbdist.pld import PairState, epsilon_table, factor_counts, kept_states, tight_bounds
@@ -126,9 +124,7 @@ def bounds_table(
         )
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
-    return bucket_table(
-        parts, rounds, losses, IN_MEMORY, buckets=buckets, width=width, keep_states=keep_states, rule=rule
-    )
+    return bucket_table(parts, rounds, losses, Work(), buckets=buckets, width=width, keep_states=keep_states, rule=rule)
 
 
 @dataclass(frozen=True, eq=False)

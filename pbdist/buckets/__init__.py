@@ -1,37 +1,26 @@
-"""Privacy buckets: bucket lists, their composition, and the bounds on δ that they give; numpy and scipy only."""
+"""Privacy buckets (Meiser & Mohammadi 2018): states of masses on buckets, their composition, and bounds on δ."""
 
-from pbdist.buckets.composition import (
-    SHARP_RULE,
-    Composed,
-    Leaf,
-    Squared,
-    SquaringRule,
-    compose,
-    compose_adaptively,
-    evaluate,
-    leaf_of,
-    powers,
-    square,
-)
-from pbdist.buckets.delta import LowerBound, UpperBound, delta_lower, delta_upper
-from pbdist.buckets.state import BucketState, Grid
+from pbdist.buckets.bucket_table import BoundsTable, blocked_table, bucket_table, reveals_nothing, without_loss
+from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
+from pbdist.buckets.state import BucketState
+from pbdist.buckets.vectors import Mapper, MemoryVectors, SerialMapper, VectorStore
+from pbdist.buckets.work import Layout, Work, layout_within, projected_bytes
 
 __all__ = [
     "SHARP_RULE",
+    "BoundsTable",
     "BucketState",
-    "Composed",
-    "Grid",
-    "Leaf",
-    "LowerBound",
-    "Squared",
+    "Layout",
+    "Mapper",
+    "MemoryVectors",
+    "SerialMapper",
     "SquaringRule",
-    "UpperBound",
-    "compose",
-    "compose_adaptively",
-    "delta_lower",
-    "delta_upper",
-    "evaluate",
-    "leaf_of",
-    "powers",
-    "square",
+    "VectorStore",
+    "Work",
+    "blocked_table",
+    "bucket_table",
+    "layout_within",
+    "projected_bytes",
+    "reveals_nothing",
+    "without_loss",
 ]

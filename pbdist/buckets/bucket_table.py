@@ -1,23 +1,33 @@
-"""The table of δ bounds by privacy buckets, wherever the bucket lists are held."""
+"""Tables of δ bounds by privacy buckets."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
-from pbdist.buckets.delta import log_lower, log_upper
+from pbdist.arguments import (
+    DEFAULT_BUCKETS,
+    checked_components,
+    checked_compositions,
+    checked_epsilon,
+    checked_factor,
+    half_width_of,
+)
+from pbdist.buckets.delta import delta_lower, delta_upper, log_lower, log_upper
 from pbdist.buckets.grid_choice import choose_loss_width
-from pbdist.buckets.ladder import Engine, SquaringRule, State, composed_by_rule, powers_by_rule
-from pbdist.buckets.state import BucketState, Grid
+from pbdist.buckets.ladder import SHARP_RULE, SquaringRule, composed_by_rule, powers_by_rule
+from pbdist.buckets.leaf import leaf
+from pbdist.buckets.state import BlockedState, BucketState, Grid
+from pbdist.buckets.work import Work
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Pair
 from pbdist.pld import factor_counts
 from pbdist.pld.state import PairState
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["BoundsTable", "bucket_table", "reveals_nothing", "without_loss"]
+__all__ = ["BoundsTable", "blocked_table", "bucket_table", "reveals_nothing", "without_loss"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +48,7 @@ class BoundsTable:
     delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
         First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
     states : mapping of (Direction, int) to BucketState or PairState
-        State of each direction and r; empty unless asked for. A `PairState` is that of both directions; so is the
+        State of each direction and r; empty unless `keep_states`. A `PairState` is that of both directions; so is the
         bucket state of a symmetric pair. There is none of an r that no ladder serves.
     within : ndarray of bool, shape (2, R, E), or None
         Where the bounds meet within the tolerance, or no better is to be had; None where no tolerance is aimed at.
@@ -93,33 +103,62 @@ def without_loss(
     )
 
 
+def blocked_table(
+    components: Sequence[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    epsilon: Any,
+    work: Work,
+    buckets: int | None = None,
+    factor: float | None = None,
+    keep_states: bool = False,
+    rule: SquaringRule = SHARP_RULE,
+) -> BoundsTable:
+    """Compute bounds for every r and ε by privacy buckets, with the states held and worked on as `work` says.
+
+    Parameters
+    ----------
+    components, compositions, epsilon, buckets, factor, keep_states, rule
+        As `pbdist.table.bounds_table` takes them. Kept states are returned whole, in the memory of this process.
+    work : Work
+        How the states are held and computed.
+
+    Returns
+    -------
+    BoundsTable
+        Bit by bit that of `pbdist.table.bounds_table` with ``method="buckets"``.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+    return bucket_table(
+        checked_components(components),
+        checked_compositions(compositions),
+        checked_epsilon(epsilon),
+        work,
+        buckets=buckets,
+        width=None if factor is None else math.log1p(checked_factor(factor) - 1.0),
+        keep_states=keep_states,
+        rule=rule,
+    )
+
+
 def bucket_table(
     parts: Sequence[tuple[Pair, int]],
     rounds: IntArray,
     losses: FloatArray,
-    engine: Engine[State],
+    work: Work,
     *,
     buckets: int | None,
     width: float | None,
     keep_states: bool,
     rule: SquaringRule,
 ) -> BoundsTable:
-    """Compute bounds for every r and ε asked for by privacy buckets.
+    """Compute bounds for every r and ε by privacy buckets, from checked arguments.
 
-    Parameters
-    ----------
-    parts, rounds, losses
-        Components, numbers of rounds and ε as `bounds_table` takes them, checked.
-    engine : Engine
-        What holds the bucket lists: the same numbers come out whatever it is.
-    buckets : int or None
-        Number of finite buckets.
-    width : float or None
-        Loss width of one round, nats.
-    keep_states : bool
-        Whether to return the states too.
-    rule : SquaringRule
-        When to square.
+    `width` is the loss width of one round in nats; the parameters are otherwise those of `blocked_table`.
     """
     half_width = half_width_of(DEFAULT_BUCKETS if buckets is None else buckets)
     grid = Grid(choose_loss_width(parts, int(rounds.max()), half_width) if width is None else width, half_width)
@@ -134,16 +173,16 @@ def bucket_table(
             lower[axis], upper[axis] = lower[0], upper[0]
             states.update({(direction, r): states[Direction.A_TO_B, r] for (_, r) in list(states)})
             break
-        leaf = _round_state(parts, grid, direction, rule, engine)
-        state = leaf
-        for r, state in powers_by_rule(leaf, rounds.tolist(), rule, engine):
+        one_round = _round_state(parts, grid, direction, rule, work)
+        state = one_round
+        for r, state in powers_by_rule(one_round, rounds.tolist(), rule, work):
             rows = np.flatnonzero(rounds == r)
-            lower[axis, rows] = engine.lower(state, losses)
-            upper[axis, rows] = engine.upper(state, losses)
+            lower[axis, rows] = delta_lower(state, losses, work.mapper)
+            upper[axis, rows] = delta_upper(state, losses, work.mapper)
             if keep_states:
-                states[direction, r] = engine.gathered(state)
-        for last in {id(one): one for one in (leaf, state)}.values():
-            engine.release(last)
+                states[direction, r] = state.gathered()
+        for last in {id(one): one for one in (one_round, state)}.values():
+            last.remove()
     if reveals_nothing(parts):
         return without_loss(
             rounds,
@@ -174,21 +213,21 @@ def _round_state(
     grid: Grid,
     direction: Direction,
     rule: SquaringRule,
-    engine: Engine[State],
-) -> State:
+    work: Work,
+) -> BlockedState:
     """Return the state of one round: each pair as often as it occurs, a product by its factors, composed together."""
-    result: State | None = None
+    result: BlockedState | None = None
     for factor, count in factor_counts(components).items():
-        leaf = engine.leaf(factor, grid, direction)
-        [(_, state)] = powers_by_rule(leaf, [count], rule, engine)
-        if state is not leaf:
-            engine.release(leaf)
+        once = leaf(factor, grid, direction, work)
+        [(_, state)] = powers_by_rule(once, [count], rule, work)
+        if state is not once:
+            once.remove()
         if result is None:
             result = state
             continue
-        longer = composed_by_rule(result, state, rule, engine)
-        engine.release(result)
-        engine.release(state)
+        longer = composed_by_rule(result, state, rule, work)
+        result.remove()
+        state.remove()
         result = longer
     if result is None:
         raise InvalidInputError("mechanism: expected at least one pair, got none")

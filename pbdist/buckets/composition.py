@@ -1,152 +1,125 @@
-"""Composition and squaring of bucket lists, composition trees, and powers (Definitions 3, 4 and 7, Figure 10)."""
+"""Composition and squaring of states, and what a composition would send to ∞ (Definitions 4 and 7)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.delta import delta_lower, delta_upper
-from pbdist.buckets.ladder import SHARP_RULE, SquaringRule, composed_by_rule, powers_by_rule
-from pbdist.buckets.leaf import corner_mass, leaf_state
-from pbdist.buckets.state import VECTORS, BucketList, BucketState, Grid
-from pbdist.buckets.sums import PIECE, piece_sums, summation_error, total
+from pbdist.buckets.convolution import Convolution, convolution_of
+from pbdist.buckets.leaf import corner_mass
+from pbdist.buckets.state import VECTORS, BlockedState, Grid, StateHead, check_masses
+from pbdist.buckets.vectors import PIECE, BlockedVector, Summary, piece_sums, summation_error, total
+from pbdist.buckets.work import Work
 from pbdist.errors import InvalidInputError
-from pbdist.fourier import Rounding, rounded_convolution
+from pbdist.fourier import Rounding
 from pbdist.fourier.vectors import Vector, ranges
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
-from pbdist.types import Direction, FloatArray
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.types import FloatArray
 
-__all__ = [
-    "AT_INFINITY",
-    "IN_MEMORY",
-    "PAIRING",
-    "ROUNDINGS",
-    "SHARP_RULE",
-    "Composed",
-    "Leaf",
-    "Squared",
-    "SquaringRule",
-    "Tree",
-    "compose",
-    "compose_adaptively",
-    "composed_limit",
-    "composed_scalars",
-    "evaluate",
-    "leaf_of",
-    "overflow_of",
-    "paired",
-    "powers",
-    "rounded_total",
-    "square",
-    "squared_scalars",
-]
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """Leaf of a composition tree: a pair on a grid, in one direction."""
-
-    pair: Pair
-    grid: Grid
-    direction: Direction = Direction.A_TO_B
-
-
-@dataclass(frozen=True)
-class Squared:
-    """Squaring node: the factor of its child is squared."""
-
-    child: "Tree"
-
-
-@dataclass(frozen=True)
-class Composed:
-    """Composition node: its two children, seen independently of one another."""
-
-    left: "Tree"
-    right: "Tree"
-
+__all__ = ["compose", "overflow", "square"]
 
 #: To which side each vector is rounded, ..
-ROUNDINGS = {
+_ROUNDINGS = {
     "a_lower": Rounding.DOWN,
     "a_upper": Rounding.UP,
     "b_upper": Rounding.UP,
     "b_real_lower": Rounding.DOWN,
 }
 #: .. by which factor where two masses are added, ..
-PAIRING = {name: 1.0 + (2.0 if side is Rounding.UP else -2.0) * UNIT_ROUNDOFF for name, side in ROUNDINGS.items()}
-#: .. and what goes with it in the bucket ∞.
-AT_INFINITY = {"a_lower": "infinity_a_lower", "a_upper": "infinity_a_upper", "b_upper": "infinity_b_upper"}
+_PAIRING = {name: 1.0 + (2.0 if side is Rounding.UP else -2.0) * UNIT_ROUNDOFF for name, side in _ROUNDINGS.items()}
+#: .. and which mass of the bucket ∞ belongs to it.
+_AT_INFINITY = {"a_lower": "infinity_a_lower", "a_upper": "infinity_a_upper", "b_upper": "infinity_b_upper"}
 
 #: A histogram whose probabilities sum to more than 1 is not composed beyond this total.
 _LARGEST_TOTAL = 1e100
 
-Tree: TypeAlias = Leaf | Squared | Composed
 
-
-def evaluate(tree: Tree) -> BucketState:
-    """Return the bucket list of a composition tree, node by node as Definitions 4 and 7 say.
-
-    Raises
-    ------
-    InvalidInputError
-        If the two sides of a composition have different grids.
-    """
-    match tree:
-        case Leaf(pair, grid, direction):
-            return leaf_of(pair, grid, direction)
-        case Squared(child):
-            return square(evaluate(child))
-        case Composed(left, right):
-            first = evaluate(left)
-            return compose(first, first if left is right else evaluate(right))
-
-
-def leaf_of(pair: Pair, grid: Grid, direction: Direction) -> BucketState:
-    """Return the bucket list of one round of a pair on exactly that grid.
-
-    A product's is the composition of its factors' leaves, without squaring; `bounds_table` squares between them.
-    """
-    states = [leaf_state(factor, grid, direction) for factor in pair.factors]
-    result = states[0]
-    for state in states[1:]:
-        result = compose(result, state)
-    return result
-
-
-def compose(first: BucketState, second: BucketState) -> BucketState:
-    """Return the bucket list of two independent bucket lists on one grid (Definition 7's × node).
+def compose(first: BlockedState, second: BlockedState, work: Work) -> BlockedState:
+    """Return the state of two independent states on one grid (Definition 7's × node).
 
     Masses are convolved, indices below -n go to -n and those above n to ∞, everything with a factor at ∞ goes to ∞,
     and the corner -n of b_real is set to a(-n) f^n. Convolving b is what the paper's rule for the virtual error term
-    amounts to, but at -n, where Definition 7 subtracts a f^-(j+k) and its Lemma 11 needs a f^n.
+    amounts to, except at -n, where Definition 7 subtracts a f^-(j+k) and its Lemma 11 needs a f^n.
 
     Raises
     ------
     InvalidInputError
         If the grids differ.
     """
+    mass_limit = _composed_limit(first, second)
     n = first.grid.half_width
-    same = first is second
-    mass_limit = composed_limit(first, second)
-    vectors: dict[str, Any] = {}
+    vectors = work.new_vectors(VECTORS, 2 * n + 1)
+    summaries: dict[str, Summary] = {}
     beyond: dict[str, float] = {}
-    for name, rounding in ROUNDINGS.items():
-        x: FloatArray = getattr(first, name)
-        y: FloatArray = x if same else getattr(second, name)
-        vectors[name], beyond[name] = _fold(rounded_convolution(x, y, rounding, mass_limit), n, rounding)
-    vectors["b_real_lower"][0] = corner_mass(float(vectors["a_lower"][0]), first.grid)
-    totals = {
-        name: tuple(
-            rounded_total(piece_sums(getattr(state, name)), 2 * n + 1, ROUNDINGS[name]) for state in (first, second)
+    corner = 0.0
+    for name, rounding in _ROUNDINGS.items():
+        x = first.vector(name)
+        convolution = convolution_of(
+            x,
+            x if second is first else second.vector(name),
+            rounding=rounding,
+            mass_limit=mass_limit,
+            work=work,
+            name=f"{vectors[name].name}-work",
         )
-        for name in AT_INFINITY
+        # The convolution's indices are -2n .. 2n.
+        below = _rounded_total(_sums(convolution, 0, n + 1, work), n + 1, rounding)
+        beyond[name] = _rounded_total(_sums(convolution, 3 * n + 1, n, work), n, rounding)
+        if name == "a_lower":
+            corner = corner_mass(below, first.grid)
+        lowest = corner if name == "b_real_lower" else below
+        tasks = [
+            _Folded(convolution, vectors[name], name, first.grid, tuple(blocks), lowest)
+            for blocks in work.groups(2 * n + 1)
+        ]
+        summaries[name] = Summary.joined(work.mapper.map(_write_folded, tasks))
+        convolution.remove()
+    totals = {
+        name: [_rounded_total(state.summaries[name].sums, 2 * n + 1, _ROUNDINGS[name]) for state in (first, second)]
+        for name in _AT_INFINITY
     }
-    return BucketState(grid=first.grid, **vectors, **composed_scalars(first, second, totals, beyond))
+    return BlockedState.of(first.grid, vectors, summaries, _composed_scalars(first, second, totals, beyond))
 
 
-def composed_limit(first: BucketList, second: BucketList) -> float:
+@dataclass(frozen=True, eq=False)
+class _Folded:
+    """Consecutive blocks of a composition to be read off its convolution, and the mass of its first bucket."""
+
+    convolution: Convolution
+    vector: BlockedVector
+    name: str
+    grid: Grid
+    blocks: tuple[tuple[int, int], ...]
+    lowest: float
+
+
+def _write_folded(task: _Folded) -> Summary:
+    first, last = task.blocks[0][0], task.blocks[-1][1]
+    n = task.grid.half_width
+    values = task.convolution.read(n + first, n + last)
+    if first == 0:
+        values[0] = task.lowest
+    return _written(task.vector, task.name, first, values, task.grid)
+
+
+def _written(vector: BlockedVector, name: str, start: int, values: FloatArray, grid: Grid) -> Summary:
+    check_masses(name, values, values.size, grid)
+    return vector.write(start, values)
+
+
+def _sums(convolution: Convolution, offset: int, size: int, work: Work) -> list[float]:
+    """Sum the pieces of a part of a convolution, counted from `offset`."""
+    tasks = [(convolution, offset, part[0][0], part[-1][1]) for part in work.groups(size)]
+    return [value for part in work.mapper.map(_summed_part, tasks) for value in part]
+
+
+def _summed_part(task: tuple[Convolution, int, int, int]) -> list[float]:
+    convolution, offset, start, stop = task
+    return piece_sums(convolution.read(offset + start, offset + stop), start)
+
+
+def _composed_limit(first: StateHead, second: StateHead) -> float:
     """Return what no mass of a composition exceeds.
 
     Raises
@@ -156,50 +129,53 @@ def composed_limit(first: BucketList, second: BucketList) -> float:
     """
     if first.grid != second.grid:
         raise InvalidInputError(f"compose: expected two states on one grid, got {first.grid} and {second.grid}")
-    return product_up(first.mass_limit, second.mass_limit)
+    return _product_up(first.mass_limit, second.mass_limit)
 
 
-def composed_scalars(
-    first: BucketList, second: BucketList, totals: Mapping[str, Sequence[float]], beyond: Mapping[str, float]
+def _composed_scalars(
+    first: StateHead, second: StateHead, totals: Mapping[str, Sequence[float]], beyond: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return what a composition is but for its vectors and its grid.
+    """Return the scalars of a composition.
 
     Parameters
     ----------
-    first, second : BucketList
+    first, second : StateHead
     totals : mapping
-        For each vector of `AT_INFINITY` the sums of both lists, rounded to the vector's side.
+        For each vector of `_AT_INFINITY` the sums of both states, rounded to the vector's side.
     beyond : mapping
         For each of them what the finite buckets send above n, likewise.
     """
-    mass_limit = composed_limit(first, second)
+    mass_limit = _composed_limit(first, second)
     result: dict[str, Any] = {
         "window": first.window + second.window,
         "loss_error": (first.loss_error + second.loss_error) * (1.0 + 2.0 * UNIT_ROUNDOFF),
         "mass_limit": mass_limit,
     }
-    for name, scalar in AT_INFINITY.items():
+    for name, scalar in _AT_INFINITY.items():
         finite = totals[name]
         infinite = [float(getattr(state, scalar)) for state in (first, second)]
         mass = beyond[name] + infinite[0] * (finite[1] + infinite[1]) + finite[0] * infinite[1]
-        rounded = mass * (1.0 + (8.0 if ROUNDINGS[name] is Rounding.UP else -8.0) * UNIT_ROUNDOFF)
+        rounded = mass * (1.0 + (8.0 if _ROUNDINGS[name] is Rounding.UP else -8.0) * UNIT_ROUNDOFF)
         result[scalar] = min(rounded, mass_limit)
     return result
 
 
-def square(state: BucketState) -> BucketState:
-    """Return the bucket list on the grid of the squared factor: bucket i goes to ⌈i/2⌉, for negative odd i too.
+def square(state: BlockedState, work: Work) -> BlockedState:
+    """Return the state on the grid of the squared factor: bucket i goes to ⌈i/2⌉, for negative odd i too.
 
     Bucket -n goes to -n/2, as Definition 6 has it; the formula of Definition 4 leaves it out.
     """
-    n = state.grid.half_width
-    vectors: dict[str, Any] = {name: paired(getattr(state, name), n, 0, 2 * n + 1) * PAIRING[name] for name in VECTORS}
-    return BucketState(grid=state.grid.squared, **vectors, **squared_scalars(state))
-
-
-def squared_scalars(state: BucketList) -> dict[str, Any]:
-    """Return what a squared list is but for its vectors and its grid."""
-    return {
+    size = 2 * state.grid.half_width + 1
+    vectors = work.new_vectors(VECTORS, size)
+    tasks = [
+        _Paired(state.vectors[name], vectors[name], name, state.grid, tuple(blocks))
+        for name in VECTORS
+        for blocks in work.groups(size)
+    ]
+    parts: dict[str, list[Summary]] = {name: [] for name in VECTORS}
+    for task, found in zip(tasks, work.mapper.map(_write_paired, tasks), strict=True):
+        parts[task.name].append(found)
+    scalars = {
         "infinity_a_lower": state.infinity_a_lower,
         "infinity_a_upper": state.infinity_a_upper,
         "infinity_b_upper": state.infinity_b_upper,
@@ -207,97 +183,31 @@ def squared_scalars(state: BucketList) -> dict[str, Any]:
         "loss_error": state.loss_error,
         "mass_limit": state.mass_limit,
     }
+    summaries = {name: Summary.joined(found) for name, found in parts.items()}
+    return BlockedState.of(state.grid.squared, vectors, summaries, scalars)
 
 
-def compose_adaptively(first: BucketState, second: BucketState, rule: SquaringRule) -> BucketState:
-    """Compose two lists whose loss widths differ by a power of two, squaring as the rule says.
+@dataclass(frozen=True, eq=False)
+class _Paired:
+    """Blocks of a squared state to be made from the state."""
 
-    The finer list is squared until the grids agree; then both are, if the rule asks for it. What the composition would
-    send to ∞ is summed beforehand, without composing.
-
-    Raises
-    ------
-    InvalidInputError
-        If squaring cannot make the grids equal.
-    """
-    return composed_by_rule(first, second, rule, IN_MEMORY)
+    source: BlockedVector
+    vector: BlockedVector
+    name: str
+    grid: Grid
+    blocks: tuple[tuple[int, int], ...]
 
 
-def powers(leaf: BucketState, compositions: Sequence[int], rule: SquaringRule) -> Iterator[tuple[int, BucketState]]:
-    """Yield (r, state of r compositions) for each r asked for, in increasing order.
-
-    One ladder of repeated self-composition, r = 1, 2, 4, .., serves all; any other r is composed from its binary
-    digits, the finest grids first.
-
-    Parameters
-    ----------
-    leaf : BucketState
-        One round.
-    compositions : sequence of int
-        At least 1 each.
-    rule : SquaringRule
-        When to square.
-    """
-    return powers_by_rule(leaf, compositions, rule, IN_MEMORY)
+def _write_paired(task: _Paired) -> Summary:
+    n = task.grid.half_width
+    return Summary.joined(
+        _written(task.vector, task.name, start, _paired(task.source, n, start, stop) * _PAIRING[task.name], task.grid)
+        for start, stop in task.blocks
+    )
 
 
-class _InMemory:
-    """Holds bucket lists whole."""
-
-    def leaf(self, pair: ElementaryPair, grid: Grid, direction: Direction) -> BucketState:
-        return leaf_state(pair, grid, direction)
-
-    def compose(self, first: BucketState, second: BucketState) -> BucketState:
-        return compose(first, second)
-
-    def square(self, state: BucketState) -> BucketState:
-        return square(state)
-
-    def overflow(self, first: BucketState, second: BucketState) -> float:
-        return _overflow(first.a_lower, second.a_lower, first.grid.half_width)
-
-    def lower(self, state: BucketState, epsilon: FloatArray) -> FloatArray:
-        return delta_lower(state, epsilon)
-
-    def upper(self, state: BucketState, epsilon: FloatArray) -> FloatArray:
-        return delta_upper(state, epsilon)
-
-    def gathered(self, state: BucketState) -> BucketState:
-        return state
-
-    def release(self, state: BucketState) -> None:
-        pass
-
-
-IN_MEMORY = _InMemory()
-
-
-def _fold(full: FloatArray, n: int, rounding: Rounding) -> tuple[FloatArray, float]:
-    """Cut a convolution, indices -2n .. 2n, to -n .. n: the lower rest goes to -n, the upper rest is returned."""
-    finite = full[n : 3 * n + 1].copy()
-    finite[0] = rounded_total(piece_sums(full[: n + 1]), n + 1, rounding)
-    return finite, rounded_total(piece_sums(full[3 * n + 1 :]), n, rounding)
-
-
-def rounded_total(sums: Iterable[float], count: int, rounding: Rounding) -> float:
-    """Sum of `count` masses from the sums of their pieces, rounded to a side."""
-    slack = summation_error(count) + 2.0 * UNIT_ROUNDOFF
-    return total(sums) * (1.0 + slack if rounding is Rounding.UP else 1.0 - slack)
-
-
-def product_up(x: float, y: float) -> float:
-    """Product rounded up; 1 times 1 is exact."""
-    product = x * y
-    if product > _LARGEST_TOTAL:
-        raise InvalidInputError(
-            "compositions: expected so few that probabilities which sum to more than 1 stay finite,"
-            f" got a total of {product:g}"
-        )
-    return product if product == 1.0 else product * (1.0 + 2.0 * UNIT_ROUNDOFF)
-
-
-def paired(masses: Vector, n: int, start: int, stop: int) -> FloatArray:
-    """Add the buckets 2i - 1 and 2i of a list on -n .. n into bucket i, at the positions from `start` to `stop`."""
+def _paired(masses: Vector, n: int, start: int, stop: int) -> FloatArray:
+    """Add the buckets 2i - 1 and 2i of masses on -n .. n into bucket i, at the positions from `start` to `stop`."""
     result = np.zeros(stop - start)
     # Position m holds the positions 2m - n - 1 and 2m - n; the first one of them has no partner.
     first, last = max(start, n // 2), min(stop, n // 2 + n + 1)
@@ -309,7 +219,56 @@ def paired(masses: Vector, n: int, start: int, stop: int) -> FloatArray:
     return result
 
 
-def overflow_of(x: Vector, y: Vector, n: int, part: tuple[int, int], above: float) -> float:
+def overflow(first: BlockedState, second: BlockedState, work: Work) -> float:
+    """Return the lower P_A mass that the composition of two states would send above n."""
+    n = first.grid.half_width
+    x, y = first.vectors["a_lower"], second.vectors["a_lower"]
+    pieces = list(ranges(n + 1, 2 * n + 1, PIECE))
+    kept = second.summaries["a_lower"].sums
+    # The first and the last piece may be parts of one.
+    sums = [kept[start // PIECE] if stop - start == PIECE else float(np.sum(y[start:stop])) for start, stop in pieces]
+    above = [total(sums[position + 1 :]) for position in range(len(pieces))]
+    step = work.layout.block // PIECE
+    tasks = [
+        _Overflow(x, y, n, tuple(pieces[start : start + step]), tuple(above[start : start + step]))
+        for start in range(0, len(pieces), step)
+    ]
+    return total(value for part in work.mapper.map(_overflow_part, tasks) for value in part)
+
+
+@dataclass(frozen=True, eq=False)
+class _Overflow:
+    """Pieces of y above n, each with the sum of what lies above it."""
+
+    x: BlockedVector
+    y: BlockedVector
+    n: int
+    pieces: tuple[tuple[int, int], ...]
+    above: tuple[float, ...]
+
+
+def _overflow_part(task: _Overflow) -> list[float]:
+    """Return what each piece sends above n."""
+    first, last = task.pieces[0][0], task.pieces[-1][1]
+    n = task.n
+    # The range of x that the pieces meet, read once.
+    x = _Window(task.x[3 * n - last + 2 : 3 * n - first + 2], 3 * n - last + 2)
+    y = _Window(task.y[first:last], first)
+    return [_overflow_of(x, y, n, part, above) for part, above in zip(task.pieces, task.above, strict=True)]
+
+
+class _Window:
+    """Some elements of a vector, at their positions in it."""
+
+    def __init__(self, values: FloatArray, start: int) -> None:
+        self._values, self._start = values, start
+        self.size = start + values.size
+
+    def __getitem__(self, part: slice) -> FloatArray:
+        return self._values[part.start - self._start : part.stop - self._start]
+
+
+def _overflow_of(x: Vector, y: Vector, n: int, part: tuple[int, int], above: float) -> float:
     """Mass that some buckets of y, k at the positions of `part`, send above n: Σ x(j) y(k) over j + k > n.
 
     Parameters
@@ -328,8 +287,18 @@ def overflow_of(x: Vector, y: Vector, n: int, part: tuple[int, int], above: floa
     return float(np.sum(x[3 * n - stop + 2 : 3 * n - start + 2] * further))
 
 
-def _overflow(x: FloatArray, y: FloatArray, n: int) -> float:
-    """Mass that the composition of two vectors would send above n."""
-    pieces = list(ranges(n + 1, 2 * n + 1, PIECE))
-    sums = [float(np.sum(y[start:stop])) for start, stop in pieces]
-    return total(overflow_of(x, y, n, part, total(sums[position + 1 :])) for position, part in enumerate(pieces))
+def _rounded_total(sums: Iterable[float], count: int, rounding: Rounding) -> float:
+    """Sum of `count` masses from the sums of their pieces, rounded to a side."""
+    slack = summation_error(count) + 2.0 * UNIT_ROUNDOFF
+    return total(sums) * (1.0 + slack if rounding is Rounding.UP else 1.0 - slack)
+
+
+def _product_up(x: float, y: float) -> float:
+    """Product rounded up; 1 times 1 is exact."""
+    product = x * y
+    if product > _LARGEST_TOTAL:
+        raise InvalidInputError(
+            "compositions: expected so few that probabilities which sum to more than 1 stay finite,"
+            f" got a total of {product:g}"
+        )
+    return product if product == 1.0 else product * (1.0 + 2.0 * UNIT_ROUNDOFF)

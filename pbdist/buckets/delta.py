@@ -1,29 +1,18 @@
-"""δ of a bucket list: the paper's bounds (Definitions 5 and 9) and sharper ones from the same masses."""
+"""Bounds on δ from a state: the chord from above, the bucket masses themselves from below (docs/theory.md)."""
 
 import math
-from collections.abc import Sequence
-from enum import Enum
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.state import BucketList, BucketState
-from pbdist.buckets.sums import PIECE, summation_error, total
+from pbdist.buckets.state import BlockedState, StateHead, head_of
+from pbdist.buckets.vectors import PIECE, BlockedVector, Mapper, summation_error, total
 from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = [
-    "LowerBound",
-    "UpperBound",
-    "delta_lower",
-    "delta_upper",
-    "log_lower",
-    "log_upper",
-    "lower_from_sums",
-    "lower_sums",
-    "upper_from_sums",
-    "upper_sums",
-]
+__all__ = ["delta_lower", "delta_upper", "log_lower", "log_upper"]
 
 #: More than all that underflow can take from a sum of products of masses.
 _UNDERFLOW = 1e-300
@@ -32,93 +21,58 @@ _UNDERFLOW = 1e-300
 _LARGE_EXPONENT = 600.0
 
 
-class UpperBound(Enum):
-    """Upper bounds on δ from a bucket list, from the loosest to the tightest."""
+@dataclass(frozen=True, eq=False)
+class _Points:
+    """A block of P_A and P_B masses, and the ε at which its share in the bounds is wanted."""
 
-    #: Every event counts with its bucket's factor (Meiser & Mohammadi 2018, Definition 5).
-    DEFINITION_5 = "definition-5"
-    #: Above a window of u buckets the P_B masses count exactly (Definition 9).
-    DEFINITION_9 = "definition-9"
-    #: Within the window the worst case with the bucket's own P_B mass counts: the chord of `delta_upper`.
-    CHORD = "chord"
+    head: StateHead
+    epsilon: FloatArray
+    a: BlockedVector
+    b: BlockedVector
+    start: int
+    stop: int
 
-
-class LowerBound(Enum):
-    """Lower bounds on δ from a bucket list."""
-
-    #: Σ max(0, a - e^ε b) over the buckets from j_ε to n (Definition 9).
-    DEFINITION_9 = "definition-9"
-    #: The same over all buckets, ∞ included.
-    POST_PROCESSING = "post-processing"
+    def masses(self) -> tuple[FloatArray, FloatArray]:
+        """Return the masses of the block."""
+        part = slice(self.start, self.stop)
+        return self.a[part], self.b[part]
 
 
-def delta_upper(state: BucketState, epsilon: FloatArray, bound: UpperBound = UpperBound.CHORD) -> FloatArray:
-    r"""Upper bounds on the hockey-stick divergence H(A‖B; ε) of what a bucket list was built from.
-
-    Parameters
-    ----------
-    state : BucketState
-    epsilon : ndarray, shape (k,)
-        ε in nats.
-    bound : UpperBound, optional
-
-    Returns
-    -------
-    ndarray, shape (k,)
-        Each at least the exact value, and at most the state's mass limit.
-
-    Notes
-    -----
-    Write t = P_B / P_A and g(t) = max(0, 1 - e^ε t), so that an event of P_A mass a contributes a g(t). In bucket i
-    each event has t in [f^-i, f^-(i-u)] = [t0, t1] (Lemmas 6 and 12). g falls, so a g(t0) is a bound (Definition 5).
-    g is linear on the interval if e^ε t1 <= 1; then the contribution is a - e^ε b (Definition 9). g is convex, so that
-    over all distributions of t with the mean b / a on the interval the contribution is largest when t takes
-    its two ends only: a ((1-λ) g(t0) + λ g(t1)), λ = (b/a - t0) / (t1 - t0). b enters as b_real, at most the P_B
-    mass and such that every event's share lies in the window, as in Lemma 13; a smaller b only lifts the bound.
-
-    Rounding: the losses may lie η = ``loss_error`` outside the window. With τ the value of t moved into
-    the window, t >= τ e^-η and b <= e^η Σ a τ, so that everything above holds for τ at ε - η with e^-η b. The
-    roundings of i h and of the exponents are paid in the same way, by 4u (ε + n h) more. Masses are upper values for a,
-    lower ones for b, in which the bound is monotone.
-    """
-    n = state.grid.half_width
-    sums = upper_sums(state, epsilon, (state.a_upper, state.b_real_lower), 0, bound)
-    return upper_from_sums(state, sums, 2 * n + 1)
-
-
-def upper_sums(
-    state: BucketList,
+def _piece_sums(
+    function: Callable[[_Points], list[list[float]]],
+    state: BlockedState,
     epsilon: FloatArray,
-    masses: tuple[FloatArray, FloatArray],
-    start: int,
-    bound: UpperBound = UpperBound.CHORD,
+    names: tuple[str, str],
+    mapper: Mapper,
 ) -> list[list[float]]:
-    """Sum the contributions of some buckets to the upper bounds, piece by piece.
+    """Return for each ε the sums of all pieces that reach above ε."""
+    a, b = (state.vectors[name] for name in names)
+    tasks = [_Points(head_of(state), epsilon, a, b, start, stop) for start, stop in a.blocks()]
+    sums: list[list[float]] = [[] for _ in epsilon]
+    for part in mapper.map(function, tasks):
+        for values, more in zip(sums, part, strict=True):
+            values.extend(more)
+    return sums
 
-    Parameters
-    ----------
-    state : BucketList
-    epsilon : ndarray, shape (k,)
-    masses : (ndarray, ndarray)
-        ``a_upper`` and ``b_real_lower`` of the buckets at consecutive positions.
-    start : int
-        The first position, the start of a piece.
-    bound : UpperBound, optional
 
-    Returns
-    -------
-    list of list of float
-        For each ε the sums of the pieces that reach above ε.
+def delta_upper(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> FloatArray:
+    """Upper bounds on H(A‖B; ε) for each ε in nats: the chord, docs/theory.md, sections 3 and 5.
+
+    Each is at most the state's mass limit. Masses are upper values for a, lower ones for b_real, in which the bound is
+    monotone. Losses may lie η = ``loss_error`` outside their windows: the bound is taken at ε - η with e^-η b_real, and
+    at 4u (ε + n h) less for the roundings of i h and of the exponents.
     """
-    return [_upper_sums_at(state, float(value), masses, start, bound) for value in epsilon]
-
-
-def upper_from_sums(state: BucketList, sums: Sequence[Sequence[float]], count: int) -> FloatArray:
-    """Return the upper bounds of `delta_upper` from the sums of all pieces of `count` buckets."""
+    sums = _piece_sums(_upper_part, state, epsilon, ("a_upper", "b_real_lower"), mapper)
+    count = 2 * state.grid.half_width + 1
     return np.array([_upper_from(state, part, count) for part in sums])
 
 
-def _upper_from(state: BucketList, sums: Sequence[float], count: int) -> float:
+def _upper_part(points: _Points) -> list[list[float]]:
+    masses = points.masses()
+    return [_upper_sums(points.head, float(value), masses, points.start) for value in points.epsilon]
+
+
+def _upper_from(state: StateHead, sums: Sequence[float], count: int) -> float:
     finite = total(sums)
     result = finite * (1.0 + (summation_error(count) + 16.0 * UNIT_ROUNDOFF)) + state.infinity_a_upper
     if finite > 0.0:
@@ -126,9 +80,8 @@ def _upper_from(state: BucketList, sums: Sequence[float], count: int) -> float:
     return float(min(result * (1.0 + 2.0 * UNIT_ROUNDOFF), state.mass_limit))
 
 
-def _upper_sums_at(
-    state: BucketList, epsilon: float, masses: tuple[FloatArray, FloatArray], start: int, bound: UpperBound
-) -> list[float]:
+def _upper_sums(state: StateHead, epsilon: float, masses: tuple[FloatArray, FloatArray], start: int) -> list[float]:
+    """Sum what the buckets from the position `start` on, that of a piece, add to the upper bound at ε."""
     a, b = masses
     n, h = state.grid.half_width, state.grid.loss_width
     slack = (state.loss_error + 4.0 * UNIT_ROUNDOFF * (abs(epsilon) + n * h)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
@@ -141,13 +94,12 @@ def _upper_sums_at(
     for begin, end in ranges(max(first, start), start + a.size, PIECE):
         part = slice(begin - start, end - start)
         x: FloatArray = shifted - h * np.arange(begin - n, end - n, dtype=np.float64)
-        # Definition 5 for every bucket: e^ε t0 = e^x, and g(t0) = -expm1(x) where that is positive.
+        scaled_b = _scaled_down(b[part] * b_factor, shifted)
+        # Definition 5: e^ε t0 = e^x, and g(t0) = -expm1(x) where that is positive.
         terms = a[part] * -np.expm1(np.minimum(x, 0.0))
-        if bound is not UpperBound.DEFINITION_5:
-            scaled_b = _scaled_down(b[part] * b_factor, shifted)
-            if bound is UpperBound.CHORD:
-                terms = np.minimum(terms, _chord(a[part], scaled_b, x, span=span, margin=margin))
-            terms = np.where(x + span <= -margin, a[part] - scaled_b, terms)
+        terms = np.minimum(terms, _chord(a[part], scaled_b, x, span=span, margin=margin))
+        # Definition 9, where g is linear.
+        terms = np.where(x + span <= -margin, a[part] - scaled_b, terms)
         # Exactly, none is negative.
         sums.append(float(np.sum(np.maximum(terms, 0.0))))
     return sums
@@ -160,97 +112,47 @@ def _chord(a: FloatArray, scaled_b: FloatArray, x: FloatArray, *, span: float, m
         relative = 16.0 * UNIT_ROUNDOFF + 4.0 * margin
         excess = scaled_b / a - e0 * (1.0 + relative)
         share = excess / (e1 * (1.0 + relative) - e0 * (1.0 - relative)) * (1.0 - 8.0 * UNIT_ROUNDOFF)
-    # Of both valid choices, λ and 0, the larger; λ is a mean's place between two ends, hence at most 1.
+    # Both λ and 0 are valid: the larger is taken. λ tells where a mean lies between two ends, so it is at most 1.
     share = np.where(np.isfinite(share), np.clip(share, 0.0, 1.0), 0.0)
     g0 = -np.expm1(np.minimum(x, 0.0)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     g1 = -np.expm1(np.minimum(x + span - margin, 0.0)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
     return a * (g0 - share * (g0 - g1) + 8.0 * UNIT_ROUNDOFF * g0)
 
 
-def delta_lower(state: BucketState, epsilon: FloatArray, bound: LowerBound = LowerBound.POST_PROCESSING) -> FloatArray:
-    """Lower bounds on the hockey-stick divergence H(A‖B; ε) of what a bucket list was built from.
+def delta_lower(state: BlockedState, epsilon: FloatArray, mapper: Mapper) -> FloatArray:
+    """Lower bounds on H(A‖B; ε), at least 0, for each ε in nats: Σ max(0, a - e^ε b), docs/theory.md, section 4.
 
-    Parameters
-    ----------
-    state : BucketState
-    epsilon : ndarray, shape (k,)
-        ε in nats.
-    bound : LowerBound, optional
-
-    Returns
-    -------
-    ndarray, shape (k,)
-        Each at most the exact value, and at least 0.
-
-    Notes
-    -----
-    That an event falls into a bucket is a function of the event: by post-processing the divergence of the bucket
-    masses, Σ max(0, a - e^ε b), is at most that of the events, wherever the buckets' edges lie. It holds for any
-    choice of buckets in the sum, so that buckets below ε, whose terms are 0, are left out; and for a <= P_A, b >= P_B,
-    in which it is monotone. No error of the losses enters.
+    Buckets below ε, whose terms are 0, are left out. Masses are lower values for a, upper ones for b. No error of the
+    losses enters.
     """
-    sums = lower_sums(state, epsilon, (state.a_lower, state.b_upper), 0, bound)
-    return lower_from_sums(state, epsilon, sums, 2 * state.grid.half_width + 1, bound)
-
-
-def lower_sums(
-    state: BucketList,
-    epsilon: FloatArray,
-    masses: tuple[FloatArray, FloatArray],
-    start: int,
-    bound: LowerBound = LowerBound.POST_PROCESSING,
-) -> list[list[float]]:
-    """Sum what some buckets add to the lower bounds, piece by piece.
-
-    Parameters
-    ----------
-    state : BucketList
-    epsilon : ndarray, shape (k,)
-    masses : (ndarray, ndarray)
-        ``a_lower`` and ``b_upper`` of the buckets at consecutive positions.
-    start : int
-        The first position, the start of a piece.
-    bound : LowerBound, optional
-
-    Returns
-    -------
-    list of list of float
-        For each ε the sums of the pieces that reach above ε.
-    """
-    n, h = state.grid.half_width, state.grid.loss_width
-    a, b = masses
-    result = []
-    for value in epsilon.tolist():
-        first = math.floor(min(value / h, n + 1.0)) - 1
-        if bound is LowerBound.DEFINITION_9:
-            first = math.ceil(min(value / h, n + 1.0))
-        sums = []
-        for begin, end in ranges(max(max(-n, first) + n, start), start + a.size, PIECE):
-            part = slice(begin - start, end - start)
-            gain = a[part] - _scaled_up(b[part], value)
-            sums.append(float(np.sum(gain[gain > 0.0])))
-        result.append(sums)
-    return result
-
-
-def lower_from_sums(
-    state: BucketList,
-    epsilon: FloatArray,
-    sums: Sequence[Sequence[float]],
-    count: int,
-    bound: LowerBound = LowerBound.POST_PROCESSING,
-) -> FloatArray:
-    """Return the lower bounds of `delta_lower` from the sums of all pieces of `count` buckets."""
-    slack = summation_error(count) + 8.0 * UNIT_ROUNDOFF
+    sums = _piece_sums(_lower_part, state, epsilon, ("a_lower", "b_upper"), mapper)
+    slack = summation_error(2 * state.grid.half_width + 1) + 8.0 * UNIT_ROUNDOFF
     results = []
     for value, part in zip(epsilon.tolist(), sums, strict=True):
         result = total(part) * (1.0 - slack)
-        if bound is LowerBound.POST_PROCESSING:
-            beyond = state.infinity_a_lower - float(_scaled_up(np.array([state.infinity_b_upper]), value)[0])
-            if beyond > 0.0:
-                result = (result + beyond) * (1.0 - 4.0 * UNIT_ROUNDOFF)
+        beyond = state.infinity_a_lower - float(_scaled_up(np.array([state.infinity_b_upper]), value)[0])
+        if beyond > 0.0:
+            result = (result + beyond) * (1.0 - 4.0 * UNIT_ROUNDOFF)
         results.append(result)
     return np.array(results)
+
+
+def _lower_part(points: _Points) -> list[list[float]]:
+    masses = points.masses()
+    return [_lower_sums(points.head, value, masses, points.start) for value in points.epsilon.tolist()]
+
+
+def _lower_sums(state: StateHead, epsilon: float, masses: tuple[FloatArray, FloatArray], start: int) -> list[float]:
+    """Sum what the buckets from the position `start` on, that of a piece, add to the lower bound at ε."""
+    a, b = masses
+    n, h = state.grid.half_width, state.grid.loss_width
+    first = max(-n, math.floor(min(epsilon / h, n + 1.0)) - 1) + n
+    sums = []
+    for begin, end in ranges(max(first, start), start + a.size, PIECE):
+        part = slice(begin - start, end - start)
+        gain = a[part] - _scaled_up(b[part], epsilon)
+        sums.append(float(np.sum(gain[gain > 0.0])))
+    return sums
 
 
 def _scaled_down(b: FloatArray, epsilon: float) -> FloatArray:

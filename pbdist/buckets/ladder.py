@@ -1,17 +1,16 @@
-"""When to square, and ladders of repeated composition, whatever holds the bucket lists."""
+"""When to square, and ladders of repeated composition."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
-from pbdist.buckets.state import BucketList, BucketState, Grid
+from pbdist.buckets.composition import compose, overflow, square
+from pbdist.buckets.state import BlockedState
+from pbdist.buckets.work import Work
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import ElementaryPair
 from pbdist.progress import report
-from pbdist.types import Direction, FloatArray
 
-__all__ = ["SHARP_RULE", "Engine", "Operations", "SquaringRule", "composed_by_rule", "powers_by_rule"]
+__all__ = ["SHARP_RULE", "SquaringRule", "composed_by_rule", "powers_by_rule"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,7 @@ class SquaringRule:
     """When to square before a composition (Meiser & Mohammadi 2018, Figure 10 and section 4.6).
 
     The factor is squared first if the composition would otherwise multiply the mass at ∞ by more than `growth` and
-    bring it above the budget. For two different lists the growth is taken against the mean of their masses at ∞.
+    bring it above the budget. For two different states the growth is taken against the mean of their masses at ∞.
 
     Attributes
     ----------
@@ -39,45 +38,11 @@ class SquaringRule:
 SHARP_RULE = SquaringRule(growth=2.0001)
 
 
-State = TypeVar("State", bound=BucketList)
+def composed_by_rule(first: BlockedState, second: BlockedState, rule: SquaringRule, work: Work) -> BlockedState:
+    """Compose two states whose loss widths differ by a power of two, squaring as the rule says.
 
-
-class Operations(Protocol[State]):
-    """What can be done with bucket lists, held in memory or in blocks."""
-
-    def compose(self, first: State, second: State) -> State:
-        """Return the composition of two lists on one grid."""
-
-    def square(self, state: State) -> State:
-        """Return the list on the grid of the squared factor."""
-
-    def overflow(self, first: State, second: State) -> float:
-        """Return the lower P_A mass that the composition of two lists would send above n."""
-
-    def release(self, state: State) -> None:
-        """Give up what holds a list that nothing needs any more."""
-
-
-class Engine(Operations[State], Protocol[State]):
-    """Everything that a table of bounds needs done with bucket lists."""
-
-    def leaf(self, pair: ElementaryPair, grid: Grid, direction: Direction) -> State:
-        """Return the list of one round of one pair."""
-
-    def lower(self, state: State, epsilon: FloatArray) -> FloatArray:
-        """Return the bounds of `pbdist.buckets.delta_lower`."""
-
-    def upper(self, state: State, epsilon: FloatArray) -> FloatArray:
-        """Return the bounds of `pbdist.buckets.delta_upper`."""
-
-    def gathered(self, state: State) -> BucketState:
-        """Return the list held in memory as a whole."""
-
-
-def composed_by_rule(first: State, second: State, rule: SquaringRule, operations: Operations[State]) -> State:
-    """Compose two lists whose loss widths differ by a power of two, squaring as the rule says.
-
-    As `pbdist.buckets.compose_adaptively`, which see; lists that are made on the way are released.
+    The finer state is squared until the grids agree; then both are, if the rule asks for it. What the composition would
+    send to ∞ is summed beforehand, without composing. States that are made on the way are removed.
 
     Raises
     ------
@@ -91,10 +56,10 @@ def composed_by_rule(first: State, second: State, rule: SquaringRule, operations
             f"compose: expected grids that squaring makes equal, got {first.grid} and {second.grid}"
         )
 
-    def squared(state: State) -> State:
-        result = operations.square(state)
+    def squared(state: BlockedState) -> BlockedState:
+        result = square(state, work)
         if state not in given:
-            operations.release(state)
+            state.remove()
         return result
 
     while first.grid.loss_width < second.grid.loss_width:
@@ -102,44 +67,45 @@ def composed_by_rule(first: State, second: State, rule: SquaringRule, operations
     while second.grid.loss_width < first.grid.loss_width:
         second = squared(second)
     before = first.infinity_a_lower + second.infinity_a_lower
-    after = before + operations.overflow(first, second)
+    after = before + overflow(first, second, work)
     if after > rule.free_infty_budget and after > 0.5 * rule.growth * before:
         same = first is second
         first = squared(first)
         second = first if same else squared(second)
-    result = operations.compose(first, second)
+    result = compose(first, second, work)
     for state in {id(state): state for state in (first, second)}.values():
         if state not in given:
-            operations.release(state)
+            state.remove()
     return result
 
 
 def powers_by_rule(
-    leaf: State, compositions: Sequence[int], rule: SquaringRule, operations: Operations[State]
-) -> Iterator[tuple[int, State]]:
-    """Yield (r, state of r compositions) for each r asked for, in increasing order.
+    leaf: BlockedState, compositions: Sequence[int], rule: SquaringRule, work: Work
+) -> Iterator[tuple[int, BlockedState]]:
+    """Yield (r, state of r compositions) for each r in `compositions`, in increasing order.
 
-    As `pbdist.buckets.powers`, which see. Each state may be used until the next one is asked for; all are released at
-    the end, but for the leaf and the last state.
+    One ladder of repeated self-composition, r = 1, 2, 4, .., serves all; any other r is composed from its binary
+    digits, the finest grids first. Each state may be used until the next one is taken; at the end all are removed,
+    except the leaf and the last state.
     """
     wanted = sorted({int(r) for r in compositions})
     rungs = [leaf]
     result = leaf
     for r in wanted:
         if result not in rungs:
-            operations.release(result)
+            result.remove()
         while len(rungs) < r.bit_length():
-            rungs.append(composed_by_rule(rungs[-1], rungs[-1], rule, operations))
+            rungs.append(composed_by_rule(rungs[-1], rungs[-1], rule, work))
             report("r =", 1 << (len(rungs) - 1), wanted[-1])
         digits = [rung for position, rung in enumerate(rungs) if r >> position & 1]
         result = digits[0]
         for factors, rung in enumerate(digits[1:], start=2):
-            longer = composed_by_rule(result, rung, rule, operations)
+            longer = composed_by_rule(result, rung, rule, work)
             if result not in rungs:
-                operations.release(result)
+                result.remove()
             result = longer
             report(f"r = {r:,}: factor", factors, len(digits))
         yield r, result
     for rung in rungs[1:]:
         if rung is not result:
-            operations.release(rung)
+            rung.remove()

@@ -1,102 +1,92 @@
-"""The leaf of a composition tree: one pair's masses sorted into loss buckets (Definition 4).
+"""States of one round: one pair's masses sorted into loss buckets (Definition 4), block by block.
 
-A long grid is filled block by block, by whatever process, so that no step needs the whole of it. What is not spread
-over the loss cells, the atoms and what only one distribution has, is found once (`leaf_frame`).
+What is not spread over the loss bins, the atoms and what only one distribution has, is found once (`_leaf_frame`).
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.state import BucketState, Grid
-from pbdist.buckets.sums import piece_sums, total
+from pbdist.buckets.state import VECTORS, BlockedState, Grid, check_masses
+from pbdist.buckets.vectors import BlockedVector, SerialMapper, Summary, total
+from pbdist.buckets.work import LEAF_BLOCK, Work
 from pbdist.errors import InvalidInputError, shown
 from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, MassBounds
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = [
-    "LEAF_BLOCK",
-    "BlockAtoms",
-    "LeafFrame",
-    "LeafMasses",
-    "check_leaf",
-    "corner_mass",
-    "fits_block",
-    "leaf_blocks",
-    "leaf_frame",
-    "leaf_masses",
-    "leaf_scalars",
-    "leaf_state",
-]
-
-#: Positions of a block: its masses and what they are computed from stay small.
-LEAF_BLOCK = 1 << 18
+__all__ = ["corner_mass", "leaf"]
 
 
-def leaf_state(pair: ElementaryPair, grid: Grid, direction: Direction = Direction.A_TO_B) -> BucketState:
-    """Sort one pair into the buckets of a grid.
+def leaf(pair: ElementaryPair, grid: Grid, direction: Direction, work: Work) -> BlockedState:
+    """Sort one pair into the buckets of a grid; `direction` says which of its distributions plays P_A.
 
-    Parameters
-    ----------
-    pair : ElementaryPair
-        The pair (A, B).
-    grid : Grid
-        The buckets.
-    direction : Direction, optional
-        Which of the two distributions plays P_A.
+    u = 1. An atom whose loss lies within its rounding error of a bucket's edge i h is taken to lie on the edge, hence
+    in bucket i; the distance is part of the state's ``loss_error``.
 
-    Returns
-    -------
-    BucketState
-        With u = 1. An atom whose loss lies within its rounding error of a bucket's edge i h is taken to lie on the
-        edge, hence in bucket i; the distance is part of the state's ``loss_error``.
+    Raises
+    ------
+    InvalidInputError
+        The masses do not sum to 1, or the grid is too long for one block and so fine that rounding puts its edges out
+        of order.
     """
     size = 2 * grid.half_width + 1
     blocks = leaf_blocks(pair, grid, direction)
-    whole = _cells(pair, grid, direction, *blocks[0]) if len(blocks) == 1 else None
-    frame = leaf_frame(pair, grid, direction, blocks, whole)
-    vectors: dict[str, Any] = {}
-    loss_errors = []
-    for position, (start, stop) in enumerate(blocks):
-        part = leaf_masses(pair, grid, direction, (start, stop), frame=frame, atoms=frame.atoms[position], whole=whole)
-        loss_errors.append(part.loss_error)
-        for name, masses in part.vectors.items():
-            if whole is not None:
-                vectors[name] = masses
-            else:
-                vectors.setdefault(name, np.empty(size))[start:stop] = masses
-    state = BucketState(grid=grid, **vectors, **leaf_scalars(pair, grid, frame, loss_errors))
-    totals = {name: total(piece_sums(getattr(state, name))) for name in ("a_upper", "b_upper")}
-    check_leaf(pair, totals["a_upper"] + state.infinity_a_upper, totals["b_upper"] + state.infinity_b_upper)
+    alone = len(blocks) == 1
+    if alone and size > LEAF_BLOCK and not work.in_one_block:
+        raise InvalidInputError(
+            f"buckets: expected buckets wide enough for float64 to tell their edges apart, got {grid}"
+        )
+    whole = _bin_masses(pair, grid, direction, *blocks[0]) if alone else None
+    frame = _leaf_frame(pair, grid, direction, blocks, whole)
+    vectors = work.new_vectors(VECTORS, size)
+    light = replace(frame, atoms=())
+    step = max(1, work.layout.block // blocks[0][1])
+    tasks = [
+        _LeafTask(
+            pair,
+            grid,
+            direction,
+            light,
+            tuple(blocks[first : first + step]),
+            frame.atoms[first : first + step],
+            whole,
+            vectors,
+        )
+        for first in range(0, len(blocks), step)
+    ]
+    # The masses of a single block are known already.
+    mapper = SerialMapper() if alone else work.mapper
+    parts = list(mapper.map(_fill_leaf, tasks))
+    summaries = {name: Summary.joined(part[name] for part, _ in parts) for name in VECTORS}
+    state = BlockedState.of(grid, vectors, summaries, _leaf_scalars(pair, grid, frame, [error for _, error in parts]))
+    for name, vector, beyond in (("A", "a_upper", state.infinity_a_upper), ("B", "b_upper", state.infinity_b_upper)):
+        # Upper masses hold every event; histograms may sum to a little less than 1.
+        if not total(summaries[vector].sums) + beyond >= 1.0 - 2e-9:
+            raise InvalidInputError(f"mechanism: expected parameters that keep all mass of {name}, got {shown(pair)}")
     return state
 
 
 @dataclass(frozen=True, eq=False)
-class BlockAtoms:
+class _BlockAtoms:
     """The atoms that fall into a block: their positions, counted from its start, and their masses."""
 
     position: IntArray
     a: MassBounds
     b: MassBounds
 
-    @property
-    def size(self) -> int:
-        """How many there are."""
-        return self.position.size
-
 
 @dataclass(frozen=True, eq=False)
-class LeafFrame:
-    """What a leaf is but for the masses spread over its loss cells.
+class _LeafFrame:
+    """A leaf without the masses spread over its loss bins.
 
     Attributes
     ----------
     spread
-        Whether there are any such.
+        Whether there are any such masses.
     atoms
         For each block the atoms in it.
     only_b
@@ -108,7 +98,7 @@ class LeafFrame:
     """
 
     spread: bool
-    atoms: tuple[BlockAtoms, ...]
+    atoms: tuple[_BlockAtoms, ...]
     only_b: float
     infinity_a_lower: float
     infinity_a_upper: float
@@ -117,20 +107,39 @@ class LeafFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class LeafMasses:
-    """The vectors of a block, and by how many nats the losses of its spread events may lie outside their cells."""
+class _LeafTask:
+    """Consecutive blocks of a leaf that are filled together, with their atoms; the masses if it is the only block."""
 
-    vectors: dict[str, FloatArray]
-    loss_error: float
+    pair: ElementaryPair
+    grid: Grid
+    direction: Direction
+    frame: _LeafFrame
+    blocks: tuple[tuple[int, int], ...]
+    atoms: tuple[_BlockAtoms, ...]
+    whole: LossMasses | None
+    vectors: Mapping[str, BlockedVector]
 
 
-def fits_block(grid: Grid) -> bool:
-    """Whether a leaf on a grid is filled by one block because it is short."""
-    return 2 * grid.half_width + 1 <= LEAF_BLOCK
+def _fill_leaf(task: _LeafTask) -> tuple[dict[str, Summary], float]:
+    """Write some blocks of each vector; return their summaries and the error of the losses."""
+    start, stop = task.blocks[0][0], task.blocks[-1][1]
+    arrays: dict[str, FloatArray] = {}
+    loss_error = 0.0
+    for block, atoms in zip(task.blocks, task.atoms, strict=True):
+        vectors, error = _leaf_masses(task, block, atoms)
+        loss_error = max(loss_error, error)
+        if len(task.blocks) == 1:
+            arrays = vectors
+        else:
+            for name, masses in vectors.items():
+                arrays.setdefault(name, np.empty(stop - start))[block[0] - start : block[1] - start] = masses
+    for name, masses in arrays.items():
+        check_masses(name, masses, stop - start, task.grid)
+    return {name: task.vectors[name].write(start, arrays[name]) for name in VECTORS}, loss_error
 
 
 def leaf_blocks(pair: ElementaryPair, grid: Grid, direction: Direction) -> list[tuple[int, int]]:
-    """Cut the positions of a grid into the blocks that its leaf is filled by: one, if no part stands for itself."""
+    """Cut the positions of a grid into the blocks that its leaf is filled by: only one if edges may be out of order."""
     size = 2 * grid.half_width + 1
     blocks = list(ranges(0, size, LEAF_BLOCK))
     meet = len(blocks) == 1 or all(
@@ -148,43 +157,32 @@ def _outermost(grid: Grid) -> FloatArray:
 
 
 def _edges(grid: Grid, start: int, stop: int) -> FloatArray:
-    """Return the loss edges of the cells of a block: the upper one of each, and the lower one of the first."""
+    """Return the loss edges of the bins of a block: the upper one of each, and the lower one of the first."""
     n = grid.half_width
     return np.arange(max(start - 1, 0) - n, stop - n, dtype=np.float64) * grid.loss_width
 
 
-def _cells(pair: ElementaryPair, grid: Grid, direction: Direction, start: int, stop: int) -> LossMasses:
+def _bin_masses(pair: ElementaryPair, grid: Grid, direction: Direction, start: int, stop: int) -> LossMasses:
     return pair.directed_loss_masses(_edges(grid, start, stop), direction)
 
 
-def leaf_frame(
+def _leaf_frame(
     pair: ElementaryPair,
     grid: Grid,
     direction: Direction,
     blocks: Sequence[tuple[int, int]],
-    whole: LossMasses | None = None,
-) -> LeafFrame:
-    """Find what is not spread over the loss cells.
+    whole: LossMasses | None,
+) -> _LeafFrame:
+    """Find what is not spread over the loss bins; `whole` holds the masses if there is one block only.
 
-    Parameters
-    ----------
-    pair, grid, direction
-        As for `leaf_state`.
-    blocks : sequence of (int, int)
-        What `leaf_blocks` returned.
-    whole : LossMasses, optional
-        The masses on the only block.
-
-    Notes
-    -----
-    With several blocks the masses are asked for between the outermost edges alone: what lies beyond them, the atoms and
-    what only one distribution has are those of any edges between.
+    With several blocks only the masses between the outermost edges are computed here: what lies beyond them, the atoms
+    and what only one distribution has are those of any edges between.
     """
     n = grid.half_width
     masses = whole if whole is not None else pair.directed_loss_masses(_outermost(grid), direction)
-    place, atom_error = _places(masses, grid)
-    beyond = place > n
-    position = place + n
+    index, atom_error = _atom_buckets(masses, grid)
+    beyond = index > n
+    position = index + n
     starts = np.array([start for start, _ in blocks])
     block_of = np.searchsorted(starts, position, side="right") - 1
     block_of[beyond] = len(blocks)
@@ -194,11 +192,11 @@ def leaf_frame(
     atoms = []
     for block, (start, _) in enumerate(blocks):
         mine = order[cuts[block] : cuts[block + 1]]
-        atoms.append(BlockAtoms(position[mine] - start, _some(masses.atoms_a, mine), _some(masses.atoms_b, mine)))
+        atoms.append(_BlockAtoms(position[mine] - start, _some(masses.atoms_a, mine), _some(masses.atoms_b, mine)))
     up, down = 1.0 + 2.0 * UNIT_ROUNDOFF, 1.0 - 2.0 * UNIT_ROUNDOFF
     a_beyond = _beyond(masses.bins_a, _some(masses.atoms_a, beyond))
     b_beyond = _beyond(masses.bins_b, _some(masses.atoms_b, beyond))
-    return LeafFrame(
+    return _LeafFrame(
         spread=whole is not None or float(masses.bins_a.upper.max()) > 0.0 or float(masses.bins_b.upper.max()) > 0.0,
         atoms=tuple(atoms),
         only_b=float(masses.only_b.upper[0]),
@@ -209,45 +207,25 @@ def leaf_frame(
     )
 
 
-def leaf_masses(
-    pair: ElementaryPair,
-    grid: Grid,
-    direction: Direction,
-    block: tuple[int, int],
-    *,
-    frame: LeafFrame,
-    atoms: BlockAtoms,
-    whole: LossMasses | None = None,
-) -> LeafMasses:
-    """Return the vectors of a leaf on one block.
-
-    Parameters
-    ----------
-    pair, grid, direction
-        As for `leaf_state`.
-    block : (int, int)
-        First position and the one after the last.
-    frame : LeafFrame
-    atoms : BlockAtoms
-        Those of the block.
-    whole : LossMasses, optional
-        The masses on the only block.
-    """
-    start, stop = block
+def _leaf_masses(task: _LeafTask, block: tuple[int, int], atoms: _BlockAtoms) -> tuple[dict[str, FloatArray], float]:
+    """Return the vectors of one block, and by how many nats the losses of spread events may lie outside their bins."""
+    frame, (start, stop) = task.frame, block
     count = np.bincount(atoms.position, minlength=stop - start)
     slack = (count + 2.0) * UNIT_ROUNDOFF
-    cells: dict[str, FloatArray | float] = dict.fromkeys(("a_lower", "a_upper", "b_lower", "b_upper"), 0.0)
+    spread: dict[str, FloatArray | float] = dict.fromkeys(("a_lower", "a_upper", "b_lower", "b_upper"), 0.0)
     loss_error = 0.0
     if frame.spread:
-        masses = whole if whole is not None else _cells(pair, grid, direction, start, stop)
+        masses = task.whole
+        if masses is None:
+            masses = _bin_masses(task.pair, task.grid, task.direction, start, stop)
         loss_error = masses.loss_error
-        # The first cell of a block in the middle is what lies below its first edge.
+        # The first bin of a block in the middle is what lies below its first edge.
         inside = slice(0 if start == 0 else 1, -1)
         for name, bounds in (("a", masses.bins_a), ("b", masses.bins_b)):
-            cells[f"{name}_lower"], cells[f"{name}_upper"] = bounds.lower[inside], bounds.upper[inside]
+            spread[f"{name}_lower"], spread[f"{name}_upper"] = bounds.lower[inside], bounds.upper[inside]
 
     def collected(name: str, weights: FloatArray) -> FloatArray:
-        masses = cells[name] + np.bincount(atoms.position, weights=weights, minlength=stop - start)
+        masses = spread[name] + np.bincount(atoms.position, weights=weights, minlength=stop - start)
         return np.asarray(masses * (1.0 - slack if name.endswith("lower") else 1.0 + slack))
 
     vectors = {
@@ -259,12 +237,12 @@ def leaf_masses(
     if start == 0:
         # Events that A lacks have a loss of -inf.
         vectors["b_upper"][0] = (vectors["b_upper"][0] + frame.only_b) * (1.0 + 2.0 * UNIT_ROUNDOFF)
-        vectors["b_real_lower"][0] = corner_mass(float(vectors["a_lower"][0]), grid)
-    return LeafMasses(vectors, loss_error)
+        vectors["b_real_lower"][0] = corner_mass(float(vectors["a_lower"][0]), task.grid)
+    return vectors, loss_error
 
 
-def leaf_scalars(pair: ElementaryPair, grid: Grid, frame: LeafFrame, loss_errors: Sequence[float]) -> dict[str, Any]:
-    """Return what a leaf is but for its vectors and its grid."""
+def _leaf_scalars(pair: ElementaryPair, grid: Grid, frame: _LeafFrame, loss_errors: Sequence[float]) -> dict[str, Any]:
+    """Return the scalars of a leaf."""
     loss_error = max(frame.loss_error, *loss_errors)
     # The edges themselves are products i h, rounded once.
     loss_error += 2.0 * UNIT_ROUNDOFF * grid.half_width * grid.loss_width
@@ -278,19 +256,6 @@ def leaf_scalars(pair: ElementaryPair, grid: Grid, frame: LeafFrame, loss_errors
     }
 
 
-def check_leaf(pair: ElementaryPair, total_a: float, total_b: float) -> None:
-    """Refuse a leaf whose upper masses do not hold every event; histograms may sum to a little less than 1.
-
-    Raises
-    ------
-    InvalidInputError
-        An event was lost on the way into the buckets.
-    """
-    for name, mass in (("A", total_a), ("B", total_b)):
-        if not mass >= 1.0 - 2e-9:
-            raise InvalidInputError(f"mechanism: expected parameters that keep all mass of {name}, got {shown(pair)}")
-
-
 def corner_mass(a: float, grid: Grid) -> float:
     """Return a f^n rounded down: the P_B mass that the real error term credits to a mass a in the corner -n."""
     if a <= 0.0:
@@ -301,7 +266,7 @@ def corner_mass(a: float, grid: Grid) -> float:
     return math.exp(min(exponent, 0.0) - slack)
 
 
-def _places(masses: LossMasses, grid: Grid) -> tuple[IntArray, float]:
+def _atom_buckets(masses: LossMasses, grid: Grid) -> tuple[IntArray, float]:
     """Bucket index of each atom (n + 1 for ∞), and by how much an atom's exact loss may miss its bucket, nats."""
     n, h = grid.half_width, grid.loss_width
     loss = masses.atom_loss
@@ -310,23 +275,23 @@ def _places(masses: LossMasses, grid: Grid) -> tuple[IntArray, float]:
     quotient = np.clip(loss / h, -float(n) - 1.0, float(n) + 1.0)
     nearest = np.rint(quotient)
     tolerance = masses.loss_error / h + 4.0 * UNIT_ROUNDOFF * np.abs(quotient)
-    place = np.where(np.abs(quotient - nearest) <= tolerance, nearest, np.ceil(quotient))
-    place = np.maximum(place, -float(n))
-    placed = np.isfinite(loss) & (place <= n)
-    loss, index = loss[placed], place[placed]
-    rounding = 2.0 * UNIT_ROUNDOFF * (np.abs(loss) + np.abs(index) * h) + masses.loss_error
-    above = loss + rounding - index * h
-    below = np.where(index > -n, (index - 1.0) * h - (loss - rounding), 0.0)
-    return place.astype(np.int64), float(np.max(np.maximum(above, below), initial=0.0))
+    index = np.where(np.abs(quotient - nearest) <= tolerance, nearest, np.ceil(quotient))
+    index = np.maximum(index, -float(n))
+    inside = np.isfinite(loss) & (index <= n)
+    loss, kept = loss[inside], index[inside]
+    rounding = 2.0 * UNIT_ROUNDOFF * (np.abs(loss) + np.abs(kept) * h) + masses.loss_error
+    above = loss + rounding - kept * h
+    below = np.where(kept > -n, (kept - 1.0) * h - (loss - rounding), 0.0)
+    return index.astype(np.int64), float(np.max(np.maximum(above, below), initial=0.0))
 
 
 def _some(masses: MassBounds, chosen: Any) -> MassBounds:
     return MassBounds(masses.lower[chosen], masses.upper[chosen])
 
 
-def _beyond(cells: MassBounds, atoms: MassBounds) -> tuple[float, float]:
+def _beyond(bins: MassBounds, atoms: MassBounds) -> tuple[float, float]:
     """Lower and upper mass above the last edge, atoms included."""
     return (
-        (float(cells.lower[-1]) + math.fsum(atoms.lower)) * (1.0 - 4.0 * UNIT_ROUNDOFF),
-        (float(cells.upper[-1]) + math.fsum(atoms.upper)) * (1.0 + 4.0 * UNIT_ROUNDOFF),
+        (float(bins.lower[-1]) + math.fsum(atoms.lower)) * (1.0 - 4.0 * UNIT_ROUNDOFF),
+        (float(bins.upper[-1]) + math.fsum(atoms.upper)) * (1.0 + 4.0 * UNIT_ROUNDOFF),
     )

@@ -1,16 +1,17 @@
-"""A bucket list: the masses of a pair, or of a composition of pairs, on a grid of privacy losses."""
+"""States: the masses of a pair, or of a composition of pairs, on a grid of privacy losses; in arrays or in blocks."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from pbdist.buckets.vectors import BlockedVector, Summary
 from pbdist.errors import InvalidInputError
 from pbdist.types import FloatArray, JsonValue
 
-__all__ = ["VECTORS", "BucketList", "BucketState", "Grid", "check_masses"]
+__all__ = ["VECTORS", "BlockedState", "BucketState", "Grid", "StateHead", "check_masses", "head_of"]
 
 
 @dataclass(frozen=True)
@@ -41,36 +42,19 @@ class Grid:
         if not (isinstance(h, float) and math.isfinite(h * n) and h > 1e-300):
             raise InvalidInputError(f"grid.loss_width: expected a finite number of nats above 0, got {h!r}")
 
-    @classmethod
-    def from_factor(cls, factor: float, half_width: int) -> "Grid":
-        """Return the grid whose bucket factor is f, its loss width being the float nearest to ln f."""
-        if not (math.isfinite(factor) and factor > 1.0):
-            raise InvalidInputError(f"factor: expected a finite number above 1, got {factor!r}")
-        return cls(math.log1p(factor - 1.0), half_width)
-
-    @property
-    def factor(self) -> float:
-        """Bucket factor f = e^h, rounded; the grid itself is defined by h."""
-        return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
-
-    @property
-    def indices(self) -> FloatArray:
-        """Bucket indices -n .. n, shape (2n + 1,)."""
-        return np.arange(-self.half_width, self.half_width + 1, dtype=np.float64)
-
     @property
     def squared(self) -> "Grid":
         """The grid of the squared factor, twice as wide in each bucket."""
         return Grid(2.0 * self.loss_width, self.half_width)
 
 
-#: The vectors of a bucket list.
+#: The vectors of a state.
 VECTORS = ("a_lower", "a_upper", "b_upper", "b_real_lower")
 
 
 @dataclass(frozen=True, eq=False)
-class BucketList:
-    """What a bucket list is but for its vectors.
+class StateHead:
+    """A state without its vectors.
 
     Attributes
     ----------
@@ -78,7 +62,7 @@ class BucketList:
     infinity_a_lower, infinity_a_upper, infinity_b_upper : float
         Bounds on the P_A and P_B masses of the bucket ∞.
     window : int
-        The counter u (Definition 7): an event in bucket i has a loss in ((i - u) h, i h], but for the corner -n.
+        The counter u (Definition 7): an event in bucket i has a loss in ((i - u) h, i h]; not in the corner -n.
     loss_error : float
         By how many nats the losses may lie outside that window for rounding.
     mass_limit : float
@@ -92,6 +76,11 @@ class BucketList:
     window: int
     loss_error: float
     mass_limit: float
+
+
+def head_of(state: StateHead) -> StateHead:
+    """Return a state without its vectors."""
+    return StateHead(**{field.name: getattr(state, field.name) for field in fields(StateHead)})
 
 
 def check_masses(name: str, vector: FloatArray, size: int, grid: Grid) -> None:
@@ -110,12 +99,12 @@ def check_masses(name: str, vector: FloatArray, size: int, grid: Grid) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class BucketState(BucketList):
-    """Masses on a grid, as Definitions 4 and 7 of Meiser & Mohammadi 2018 keep them, with masses for error terms.
+class BucketState(StateHead):
+    """Masses on a grid, in arrays: Definitions 4 and 7 of Meiser & Mohammadi 2018, with masses for error terms.
 
     The P_B mass b of a bucket stands for the paper's virtual error term, ℓ̃(i) = b(i) - a(i) f^-i, and `b_real_lower`
     for the real one, ℓ(i) = b_real(i) - a(i) f^-i: it equals b but that what has been in the corner -n counts as
-    a f^n, so that a misplaced event can never be credited with more P_B mass than its place allows.
+    a f^n, so that a misplaced event can never be credited with more P_B mass than its bucket allows.
 
     Attributes
     ----------
@@ -173,4 +162,40 @@ class BucketState(BucketList):
         return cls(grid=grid, **parts)
 
 
-_SCALARS = tuple(field.name for field in fields(BucketState) if field.name not in {*VECTORS, "grid"})
+_SCALARS = tuple(field.name for field in fields(StateHead) if field.name != "grid")
+
+
+@dataclass(frozen=True, eq=False)
+class BlockedState(StateHead):
+    """The masses of a `BucketState` in blocks.
+
+    Attributes
+    ----------
+    vectors, summaries
+        The four vectors and what is known of each, by their names.
+    """
+
+    vectors: Mapping[str, BlockedVector]
+    summaries: Mapping[str, Summary]
+
+    @classmethod
+    def of(
+        cls, grid: Grid, vectors: Mapping[str, BlockedVector], summaries: Mapping[str, Summary], scalars: dict[str, Any]
+    ) -> "BlockedState":
+        """Return the state of vectors that are written."""
+        known = {name: replace(vector, largest=summaries[name].largest) for name, vector in vectors.items()}
+        return cls(grid=grid, vectors=known, summaries=summaries, **scalars)
+
+    def vector(self, name: str) -> tuple[BlockedVector, Summary]:
+        """Return a vector and what is known of it."""
+        return self.vectors[name], self.summaries[name]
+
+    def gathered(self) -> BucketState:
+        """Return the whole state, in the memory of this process."""
+        arrays: dict[str, Any] = {name: self.vectors[name][:] for name in VECTORS}
+        return BucketState(**vars(head_of(self)), **arrays)
+
+    def remove(self) -> None:
+        """Remove its blocks."""
+        for vector in self.vectors.values():
+            vector.remove()

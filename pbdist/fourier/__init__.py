@@ -1,6 +1,6 @@
-"""Convolution of masses with certified rounding; the only owner of Fourier transforms and of the rounding bound."""
+"""Convolution of masses with certified rounding: the only package that transforms, and that rounds what comes back."""
 
-from pbdist.fourier.chunked import Rounding, convolve, projected_bytes, rounded, rounded_convolution
+from pbdist.fourier.convolution import Rounding, convolve, rounded, rounded_convolution
 from pbdist.fourier.rows import convolve_by_tilts
 from pbdist.fourier.tilts import Allowance, Needs
 from pbdist.fourier.transform import transform_error
@@ -11,7 +11,6 @@ __all__ = [
     "Rounding",
     "convolve",
     "convolve_by_tilts",
-    "projected_bytes",
     "rounded",
     "rounded_convolution",
     "transform_error",

@@ -29,7 +29,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.fourier.plan import Plan, Run
+from pbdist.fourier.chunk_plan import ChunkPlan, Run
 from pbdist.fourier.transform import forward, inverse, transform_error
 from pbdist.fourier.vectors import HEADROOM_BITS, Chunks
 from pbdist.mechanisms import UNIT_ROUNDOFF
@@ -59,14 +59,14 @@ _SCRATCH = 1 << 15
 _FEWEST_COLUMNS = 8
 
 
-def convolve_blocks(chunks_x: Chunks, chunks_y: Chunks, plan: Plan) -> tuple[FloatArray, FloatArray]:
+def convolve_blocks(chunks_x: Chunks, chunks_y: Chunks, plan: ChunkPlan) -> tuple[FloatArray, FloatArray]:
     """Add up the blocks of a plan.
 
     Parameters
     ----------
     chunks_x, chunks_y : Chunks, shapes (P, c) and (Q, c)
         The vectors. Pass the same object twice to save transforms.
-    plan : Plan
+    plan : ChunkPlan
         What to do.
 
     Returns
@@ -174,7 +174,7 @@ def block_sums(spectra_x: ComplexArray, spectra_y: ComplexArray, windows: Window
     Returns
     -------
     ndarray, shape (blocks, f)
-        The same bits for a frequency whatever it is handed in with.
+        A frequency has the same bits whatever other frequencies are passed with it.
     """
     sums = np.empty((len(windows), spectra_x.shape[1]), dtype=np.complex128)
     most = max((of_x.stop - of_x.start for of_x, _ in windows), default=0)
@@ -198,7 +198,7 @@ def add_blocks(
     back: FloatArray | None,
     row: int,
 ) -> None:
-    """Transform some blocks of a run back and add them where they belong.
+    """Transform some blocks of a run back and add them to the output.
 
     Parameters
     ----------
@@ -218,16 +218,16 @@ def add_blocks(
     output = inverse(sums, 2 * chunk)
     if back is not None:
         output *= back
-    places = []
+    halves = []
     for first_row, half in ((row, slice(None, chunk)), (row + 1, slice(chunk, None))):
         first, last = max(0, -first_row), min(count, rows - first_row)
         if first < last:
-            places.append((slice(first_row + first, first_row + last), slice(first, last), half))
-    for here, blocks, half in places:
+            halves.append((slice(first_row + first, first_row + last), slice(first, last), half))
+    for here, blocks, half in halves:
         values[here] += output[blocks, half]
     if back is not None:
         np.multiply(width[:, None], back, out=output)
-    for here, blocks, half in places:
+    for here, blocks, half in halves:
         bound[here] += width[blocks, None] if back is None else output[blocks, half]
 
 

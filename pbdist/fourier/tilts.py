@@ -1,6 +1,6 @@
-r"""Plans of a few tilts of whole vectors, made on a coarse picture: the largest element of each of some fifty cells.
+r"""Choose a few tilts of whole vectors by a coarse picture: the largest element of each of some fifty segments.
 
-Nothing here is a bound: a bad plan costs precision, which the bounds of `rows` tell.
+Nothing here is a bound: a bad choice costs precision, and the bounds of `rows` say how much.
 """
 
 import math
@@ -17,11 +17,11 @@ __all__ = [
     "Level",
     "Needs",
     "Run",
-    "cells_of",
     "max_plus",
     "needed",
     "parts_of",
-    "planned",
+    "runs_of",
+    "segments_of",
 ]
 
 #: Tilts that are tried, and runs at most.
@@ -32,7 +32,7 @@ _UNIT = 2.0**-34
 LONGEST = 1 << 18
 #: .. as long as an exponent stays below this.
 _LARGEST_EXPONENT = 900.0
-#: Bits a cell of a tilt at most: so no tilted element is above 2^201.
+#: Bits a segment of a tilt at most: so no tilted element is above 2^201.
 _STEEPEST = 400.0
 #: A tilt will do where it loses so many bits more than the best one.
 _MORE = 3.0
@@ -42,7 +42,7 @@ _PRECISION = 42.0
 _LEAST, _LOST = 4.0, 20.0
 #: So many bits below what lies beside it an element need not be known.
 BESIDE = 60.0
-#: Parts of a vector at most, and cells between two that are parted at once.
+#: Parts of a vector at most, and segments between two that are parted at once.
 _PARTS, _HOLE = 8, 3
 
 
@@ -76,7 +76,7 @@ class Needs:
     spacing : float
         Nats from element to element.
     first : int
-        Place of the first element: its loss is first · spacing.
+        Position of the first element: its loss is first · spacing.
     allowance : Allowance
     """
 
@@ -87,7 +87,7 @@ class Needs:
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What must be known, cell by cell of the output.
+    """What must be known, segment by segment of the output.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Level:
     relevant : ndarray of bool
         Where anything is to be known.
     above, below : ndarray
-        Log2 of what lies beyond each cell for certain: of masses times e^{loss/2}, and of masses times e^{-loss/2}.
+        Log2 of what lies beyond each segment for certain: of masses times e^{loss/2}, and of masses times e^{-loss/2}.
     spare : float
         Bits that may be lost.
     """
@@ -108,7 +108,7 @@ class Level:
     spare: float
 
     def part(self, start: int, stop: int) -> "Level":
-        """The same of some cells."""
+        """The same of some segments."""
         part = slice(start, stop)
         return replace(
             self, want=self.want[part], relevant=self.relevant[part], above=self.above[part], below=self.below[part]
@@ -126,7 +126,7 @@ class Run:
     top_x, top_y : float
         Exponents of the largest tilted elements.
     start, stop : int
-        First cell of the output that is served, and the one after the last.
+        First segment of the output that is served, and the one after the last.
     """
 
     tilt: float
@@ -136,24 +136,24 @@ class Run:
     stop: int
 
 
-def cells_of(rows: FloatArray, cell: int) -> FloatArray:
-    """Log2 of the largest element of each cell, in all rows."""
+def segments_of(rows: FloatArray, segment: int) -> FloatArray:
+    """Log2 of the largest element of each segment, in all rows."""
     largest = rows.max(axis=0)
-    padded = np.zeros(-(-largest.size // cell) * cell)
+    padded = np.zeros(-(-largest.size // segment) * segment)
     padded[: largest.size] = largest
     with np.errstate(divide="ignore"):
-        result: FloatArray = np.log2(padded.reshape(-1, cell).max(axis=1))
+        result: FloatArray = np.log2(padded.reshape(-1, segment).max(axis=1))
     return result
 
 
-def needed(highest: FloatArray, larger: FloatArray | None, needs: Needs, cell: int) -> Level:
-    """How well each output cell must be known."""
+def needed(highest: FloatArray, larger: FloatArray | None, needs: Needs, segment: int) -> Level:
+    """How well each output segment must be known."""
     total = highest if larger is None else np.maximum(highest, larger)
-    size, allowance = cell * total.size, needs.allowance
+    size, allowance = segment * total.size, needs.allowance
     spare = min(max(_PRECISION + math.log2(allowance.rare), _LEAST), _LOST)
     # With a = u e^{l/2}, an error at a loss l reaches δ of A||B for every ε < l, as all mass beyond l does, and more of
     # it: a mass beyond l of as large an a hides the error. For B||A likewise with e^{-l/2} and what lies below l.
-    rise = (0.5 * needs.spacing / math.log(2.0)) * (needs.first + cell * (np.arange(total.size) + 1.0))
+    rise = (0.5 * needs.spacing / math.log(2.0)) * (needs.first + segment * (np.arange(total.size) + 1.0))
     above = np.maximum.accumulate((total + rise)[::-1])[::-1]
     below = np.maximum.accumulate(total - rise)
     least = math.log2(max(allowance.floor, 1e-290)) - math.log2(size)
@@ -161,7 +161,7 @@ def needed(highest: FloatArray, larger: FloatArray | None, needs: Needs, cell: i
     # In all, errors may add a part; where little lies beyond, a part of that.
     cap = math.log2(allowance.added / allowance.rare)
     cap_above, cap_below = above[0] + cap, below[-1] + cap
-    # What lies in the cell itself or in the next one need not lie beyond; of two directions the larger one counts.
+    # What lies in the segment itself or in the next one need not lie beyond; of two directions the larger one counts.
     nothing = np.full(2, -math.inf)
     above, below = np.append(above, nothing)[2:], np.append(nothing, below)[:-2]
     farther_up, farther_down = np.searchsorted(rise, -rise, "left"), np.searchsorted(rise, -rise, "right") - 1
@@ -172,30 +172,32 @@ def needed(highest: FloatArray, larger: FloatArray | None, needs: Needs, cell: i
     return Level(want, relevant, above, below, spare)
 
 
-def _taken(values: FloatArray, places: IntArray) -> FloatArray:
-    """Values at places, -inf outside."""
-    inside = (places >= 0) & (places < values.size)
-    return np.where(inside, values[np.clip(places, 0, values.size - 1)], -math.inf)
+def _taken(values: FloatArray, positions: IntArray) -> FloatArray:
+    """Values at these indices, -inf outside."""
+    inside = (positions >= 0) & (positions < values.size)
+    return np.where(inside, values[np.clip(positions, 0, values.size - 1)], -math.inf)
 
 
-def planned(cells_x: FloatArray, cells_y: FloatArray, cell: int, level: Level) -> list[Run] | None:
-    """Choose tilts and the ranges of output cells that they serve, or tell by None that tilts do not serve."""
+def runs_of(segments_x: FloatArray, segments_y: FloatArray, segment: int, level: Level) -> list[Run] | None:
+    """Choose tilts and the ranges of output segments that they serve, or tell by None that tilts do not serve."""
     want, relevant, spare = level.want, level.relevant, level.spare
-    tilts = np.clip(_candidates(max_plus(cells_x, cells_y), relevant), -_STEEPEST, _STEEPEST) / cell
+    tilts = np.clip(_candidates(max_plus(segments_x, segments_y), relevant), -_STEEPEST, _STEEPEST) / segment
     tilts = np.round(tilts / _UNIT) * _UNIT
-    middle = (np.arange(max(cells_x.size, cells_y.size)) + 0.5) * cell
-    level_x = (cells_x + tilts[:, None] * middle[: cells_x.size]).max(axis=1)
-    level_y = level_x if cells_x is cells_y else (cells_y + tilts[:, None] * middle[: cells_y.size]).max(axis=1)
-    # Cells i and j meet around (i + j + 1) cells; a cell of the output has elements of two such sums.
-    places = (np.arange(want.size) + 1.0) * cell
-    loss = (level_x + level_y)[:, None] - want - tilts[:, None] * places
+    middle = (np.arange(max(segments_x.size, segments_y.size)) + 0.5) * segment
+    level_x = (segments_x + tilts[:, None] * middle[: segments_x.size]).max(axis=1)
+    level_y = (
+        level_x if segments_x is segments_y else (segments_y + tilts[:, None] * middle[: segments_y.size]).max(axis=1)
+    )
+    # Segments i and j meet around (i + j + 1) segments; a segment of the output has elements of two such sums.
+    positions = (np.arange(want.size) + 1.0) * segment
+    loss = (level_x + level_y)[:, None] - want - tilts[:, None] * positions
     best = loss.min(axis=0)
     if float(np.max(np.where(relevant, best, 0.0))) > _LOST:
         return None
     enough = loss <= np.maximum(best + _MORE, spare)
     enough[:, ~relevant] = True
     runs: list[Run] = []
-    begin, end = (int(place) for place in np.flatnonzero(relevant)[[0, -1]] + (0, 1))
+    begin, end = (int(index) for index in np.flatnonzero(relevant)[[0, -1]] + (0, 1))
     start = begin
     while start < end:
         served = np.logical_and.accumulate(enough[:, start:end], axis=1)
@@ -203,31 +205,31 @@ def planned(cells_x: FloatArray, cells_y: FloatArray, cell: int, level: Level) -
         chosen = _best(served[:, stop - start - 1], loss[:, start:stop], relevant[start:stop])
         top_x, top_y = math.ceil(level_x[chosen]), math.ceil(level_y[chosen])
         tilt = float(tilts[chosen])
-        ends = tilt * cell * np.array([start, stop + 1.0])
-        exponents = (-top_x, -top_y, tilt * cell * cells_x.size - top_x, tilt * cell * cells_y.size - top_y)
+        ends = tilt * segment * np.array([start, stop + 1.0])
+        exponents = (-top_x, -top_y, tilt * segment * segments_x.size - top_x, tilt * segment * segments_y.size - top_y)
         back = np.max(top_x + top_y - ends)
         if max(*exponents, back) > _LARGEST_EXPONENT or len(runs) == _MOST:
             return None
-        # The last cell has elements beyond its place.
+        # The last segment has elements beyond its end.
         runs.append(Run(tilt, float(top_x), float(top_y), start, stop if stop < end else stop + 1))
         start = stop
     return runs
 
 
 def _best(common: BoolArray, loss: FloatArray, relevant: BoolArray) -> int:
-    """Return the tilt, of those that serve all cells of a run, that loses least at the worst of them."""
+    """Return the tilt, of those that serve all segments of a run, that loses least at the worst of them."""
     worst = np.where(relevant, loss, -math.inf).max(axis=1)
     return int(np.argmin(np.where(common, worst, math.inf)))
 
 
-def parts_of(cells: FloatArray, other: FloatArray, level: Level) -> list[tuple[int, int]]:
+def parts_of(segments: FloatArray, other: FloatArray, level: Level) -> list[tuple[int, int]]:
     """Part a vector where it lies farthest below its hull: of few parts each is nearly as high as its own.
 
-    Cells that no part has add nothing that is wanted, with whatever cell of the other vector they meet.
+    Segments that no part has add nothing that is wanted, with any segment of the other vector.
     """
-    places = np.arange(cells.size)[:, None] + np.arange(other.size)
+    positions = np.arange(segments.size)[:, None] + np.arange(other.size)
     with np.errstate(invalid="ignore"):
-        telling = np.max(cells[:, None] + other - level.want[places], axis=1) > -BESIDE
+        telling = np.max(segments[:, None] + other - level.want[positions], axis=1) > -BESIDE
     there = np.flatnonzero(telling)
     if there.size == 0:
         return []
@@ -235,7 +237,7 @@ def parts_of(cells: FloatArray, other: FloatArray, level: Level) -> list[tuple[i
     starts, stops = there[np.append(0, breaks + 1)], there[np.append(breaks, there.size - 1)] + 1
     parts = list(zip(starts.tolist(), stops.tolist(), strict=True))
     while len(parts) < _PARTS:
-        gaps = [_gap(cells[start:stop]) for start, stop in parts]
+        gaps = [_gap(segments[start:stop]) for start, stop in parts]
         worst = max(range(len(parts)), key=lambda part: gaps[part][0])
         if gaps[worst][0] <= 0.5 * _LOST:
             break
@@ -245,44 +247,44 @@ def parts_of(cells: FloatArray, other: FloatArray, level: Level) -> list[tuple[i
     return parts
 
 
-def _gap(cells: FloatArray) -> tuple[float, int]:
-    """By how many bits, at most, a cell lies below the hull; and where the hull begins again after it."""
-    places = np.flatnonzero(cells > -math.inf)
-    if places.size < 3:
+def _gap(segments: FloatArray) -> tuple[float, int]:
+    """By how many bits, at most, a segment lies below the hull; and where the hull begins again after it."""
+    positions = np.flatnonzero(segments > -math.inf)
+    if positions.size < 3:
         return 0.0, 0
-    hull = places[_hull(places, cells[places])]
-    below = np.interp(places, hull, cells[hull]) - cells[places]
+    hull = positions[_hull(positions, segments[positions])]
+    below = np.interp(positions, hull, segments[hull]) - segments[positions]
     worst = int(np.argmax(below))
-    rest = places[worst:]
+    rest = positions[worst:]
     # The part before ends where what follows rises above it.
     return float(below[worst]), int(rest[min(1, rest.size - 1)])
 
 
-def _hull(places: IntArray, heights: FloatArray) -> list[int]:
+def _hull(positions: IntArray, heights: FloatArray) -> list[int]:
     """Indices of the upper hull's corners."""
     hull = [0]
-    for i in range(1, places.size):
-        while len(hull) > 1 and (heights[i] - heights[hull[-1]]) * (places[hull[-1]] - places[hull[-2]]) >= (
+    for i in range(1, positions.size):
+        while len(hull) > 1 and (heights[i] - heights[hull[-1]]) * (positions[hull[-1]] - positions[hull[-2]]) >= (
             heights[hull[-1]] - heights[hull[-2]]
-        ) * (places[i] - places[hull[-1]]):
+        ) * (positions[i] - positions[hull[-1]]):
             hull.pop()
         hull.append(i)
     return hull
 
 
 def _candidates(highest: FloatArray, relevant: BoolArray) -> FloatArray:
-    """Tilts, in bits a cell, that level the upper hull around what is relevant, place by place."""
+    """Tilts, in bits a segment, that level the upper hull around what is relevant, segment by segment."""
     begin, end = np.flatnonzero(relevant)[[0, -1]]
-    # A cell more on either side tells the slope at the ends.
+    # A segment more on either side tells the slope at the ends.
     begin, end = max(int(begin) - 1, 0), min(int(end) + 2, highest.size)
-    places = begin + np.flatnonzero(highest[begin:end] > -math.inf)
-    heights = highest[places]
-    if places.size == 0:
+    positions = begin + np.flatnonzero(highest[begin:end] > -math.inf)
+    heights = highest[positions]
+    if positions.size == 0:
         return np.zeros(1)
-    hull = _hull(places, heights)
+    hull = _hull(positions, heights)
     if len(hull) < 2:
         return np.zeros(1)
-    slopes = -np.diff(heights[hull]) / np.diff(places[hull])
+    slopes = -np.diff(heights[hull]) / np.diff(positions[hull])
     chosen = np.unique(np.append(slopes, 0.0))
     if chosen.size > _TRIED:
         chosen = chosen[np.unique(np.linspace(0, chosen.size - 1, _TRIED).astype(int))]
@@ -290,9 +292,9 @@ def _candidates(highest: FloatArray, relevant: BoolArray) -> FloatArray:
 
 
 def max_plus(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Largest sums of cells that meet."""
+    """Largest sums of segments that meet."""
     padded = np.full((x.size, y.size + x.size), -math.inf)
     padded[:, : y.size] = x[:, None] + y
-    # Each row moves one place further than the one before.
+    # Each row moves one index further than the one before.
     result: FloatArray = padded.reshape(-1)[: x.size * (y.size + x.size - 1)].reshape(x.size, -1).max(axis=0)
     return result

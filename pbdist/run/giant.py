@@ -4,9 +4,8 @@ from contextlib import suppress
 from uuid import uuid4
 
 from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
-from pbdist.buckets.blocked import BlockedEngine, Layout, Mapper, blocked_table, layout_within
-from pbdist.buckets.blocked import projected_bytes as task_bytes
-from pbdist.buckets.bucket_table import BoundsTable
+from pbdist.buckets import BoundsTable, Layout, Mapper, Work, blocked_table, layout_within
+from pbdist.buckets import projected_bytes as task_bytes
 from pbdist.errors import InvalidInputError
 from pbdist.run.scratch import Scratch, scratch_at
 from pbdist.study import Cell, StudySpec
@@ -46,7 +45,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
     Returns
     -------
     BoundsTable
-        Bit by bit that of `pbdist.buckets.bounds_table`. With ``keep_states`` its states are held whole by this
+        Bit by bit that of `pbdist.bounds_table`. With ``keep_states`` its states are held whole by this
         process: 32 bytes for each bucket, direction and r.
 
     Raises
@@ -57,7 +56,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
     if study.method != "buckets":
         raise InvalidInputError(f"giant cell: expected method buckets, got {study.method}")
     # What a worker of an earlier run may still write gets in nobody's way.
-    engine = BlockedEngine(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
+    work = Work(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
     scratch.clear()
     try:
         return blocked_table(
@@ -67,7 +66,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
             buckets=study.buckets,
             factor=cell.factor,
             keep_states=study.keep_states,
-            engine=engine,
+            work=work,
         )
     finally:
         # What cannot be removed now is when the next cell, or the run, is done; it hides no failure, and no result.

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pbdist.buckets.blocked import VectorStore
+from pbdist.buckets import VectorStore
 from pbdist.store.folder import Folder
 from pbdist.store.outages import PATIENCE_SECONDS
 from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at, with_patience

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy.signal import fftconvolve
 
-from pbdist.fourier import convolve, projected_bytes
+from pbdist.fourier import convolve
+from tests.fourier.convolution_truth import projected_bytes
 
 SIZES = [
     1 << 12,

@@ -6,14 +6,17 @@ import json
 import numpy as np
 import pytest
 
-from pbdist.buckets import (
-    SHARP_RULE,
-    BucketState,
+from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule
+from pbdist.buckets.grid_choice import choose_loss_width
+from pbdist.buckets.state import Grid
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, NoisyCount, RandomizedResponse
+from pbdist.table import bounds_table
+from pbdist.types import Direction
+from tests.oracles.bucket_trees import (
     Composed,
-    Grid,
     Leaf,
     Squared,
-    SquaringRule,
     compose,
     compose_adaptively,
     delta_lower,
@@ -23,11 +26,6 @@ from pbdist.buckets import (
     powers,
     square,
 )
-from pbdist.buckets.grid_choice import choose_loss_width
-from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, NoisyCount, RandomizedResponse
-from pbdist.table import bounds_table
-from pbdist.types import Direction
 
 
 def assert_identical(first: BucketState, second: BucketState) -> None:
@@ -149,12 +147,6 @@ def test_half_widths_must_be_even(half_width):
 def test_widths_must_be_positive(width):
     with pytest.raises(InvalidInputError, match=r"grid\.loss_width: expected a finite number"):
         Grid(width, 10)
-
-
-@pytest.mark.parametrize("factor", [1.0, 0.5, np.nan, np.inf])
-def test_factors_must_exceed_one(factor):
-    with pytest.raises(InvalidInputError, match="factor: expected a finite number above 1"):
-        Grid.from_factor(factor, 10)
 
 
 @pytest.mark.parametrize("buckets", [20, 1000, 100_000])

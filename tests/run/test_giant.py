@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.buckets.blocked import Layout, SerialMapper
+from pbdist.buckets import Layout, SerialMapper
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study

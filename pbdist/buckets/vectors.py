@@ -1,4 +1,10 @@
-"""Vectors in blocks, wherever these lie, and who does the work on them."""
+"""Vectors that lie in blocks in some store, what is known of them, their sums, and who maps functions over blocks.
+
+Sums are taken piece by piece, so that they are the same whether a vector is summed whole or in blocks. A piece is what
+lies between two multiples of `PIECE` positions, counted from where the sum begins or from the vector's first element,
+as each function says. numpy sums a piece, in any order, and `math.fsum` the pieces, which rounds once: elements that
+are not negative are summed with a relative error of at most `summation_error`.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,11 +14,12 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from pbdist.buckets.sums import piece_sums
 from pbdist.fourier.vectors import ranges
+from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
 __all__ = [
+    "PIECE",
     "BlockedVector",
     "Mapper",
     "MemoryVectors",
@@ -20,11 +27,33 @@ __all__ = [
     "Summary",
     "VectorStore",
     "groups",
-    "summarised",
+    "piece_sums",
+    "summation_error",
+    "total",
 ]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+#: Positions of a piece.
+PIECE = 1 << 14
+
+
+def piece_sums(values: FloatArray, start: int = 0) -> list[float]:
+    """Sum each piece of consecutive elements, the first of which has the position `start`."""
+    return [
+        float(np.sum(values[first - start : last - start])) for first, last in ranges(start, start + values.size, PIECE)
+    ]
+
+
+def total(sums: Iterable[float]) -> float:
+    """Return the sum of pieces, rounded once."""
+    return math.fsum(sums)
+
+
+def summation_error(count: int) -> float:
+    """Bound on the relative error of the sum of so many elements that are not negative."""
+    return (min(count, PIECE) + 1.0) * UNIT_ROUNDOFF
 
 
 class VectorStore(Protocol):
@@ -40,7 +69,7 @@ class VectorStore(Protocol):
         """
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Keep an array, in the place of any other of that name: whole or not at all."""
+        """Keep an array, and drop any other of that name: whole or not at all. Nothing changes it afterwards."""
 
     def remove(self, name: str) -> None:
         """Forget an array, if it is there."""
@@ -59,8 +88,8 @@ class MemoryVectors:
         return self.arrays[name]
 
     def write(self, name: str, array: npt.NDArray[Any]) -> None:
-        """Keep a copy."""
-        self.arrays[name] = array.copy()
+        """Keep an array, not a copy."""
+        self.arrays[name] = array
 
     def remove(self, name: str) -> None:
         """Forget an array."""
@@ -72,7 +101,7 @@ class Mapper(Protocol):
 
     @property
     def parallel(self) -> int:
-        """On about how many items at a time: it decides how finely work is cut, never a result."""
+        """About how many items are worked on at a time: it decides how finely work is cut, never a result."""
 
     def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
         """Yield the result of each item, in the order of the items.
@@ -82,7 +111,7 @@ class Mapper(Protocol):
 
 
 class SerialMapper:
-    """Does all work here and now."""
+    """Does all work in this process, one item after the other."""
 
     parallel = 1
 
@@ -98,7 +127,7 @@ class Summary:
     Attributes
     ----------
     sums
-        Of the pieces, in order (`pbdist.buckets.sums`).
+        Of the pieces, in order.
     largest, smallest
         The largest element, and the smallest one above 0 (infinite if there is none).
     nonzero
@@ -118,6 +147,8 @@ class Summary:
     def joined(cls, parts: Iterable[Self]) -> "Summary":
         """Return the summary of consecutive parts, each of whole pieces."""
         listed = list(parts)
+        if len(listed) == 1:
+            return listed[0]
         return Summary(
             sums=tuple(value for part in listed for value in part.sums),
             largest=max(part.largest for part in listed),
@@ -128,16 +159,17 @@ class Summary:
         )
 
 
-def summarised(values: FloatArray, start: int) -> Summary:
+def _summarised(values: FloatArray, start: int) -> Summary:
     """Summarise consecutive elements from the position `start` on, the start of a piece."""
-    occupied = np.flatnonzero(values)
+    occupied = values > 0.0
+    nonzero = int(np.count_nonzero(occupied))
     return Summary(
         sums=tuple(piece_sums(values, start)),
         largest=float(values.max()),
-        smallest=float(values[occupied].min()) if occupied.size else math.inf,
-        nonzero=occupied.size,
-        first=start + int(occupied[0]) if occupied.size else np.iinfo(np.int64).max,
-        last=start + int(occupied[-1]) if occupied.size else -1,
+        smallest=float(np.min(values, where=occupied, initial=math.inf)),
+        nonzero=nonzero,
+        first=start + int(occupied.argmax()) if nonzero else np.iinfo(np.int64).max,
+        last=start + values.size - 1 - int(occupied[::-1].argmax()) if nonzero else -1,
     )
 
 
@@ -181,10 +213,14 @@ class BlockedVector:
         ]
         return pieces[0] if len(pieces) == 1 else np.concatenate([np.zeros(0), *pieces])
 
-    def write_block(self, start: int, values: FloatArray) -> Summary:
-        """Write the block that begins at a position."""
-        self.store.write(self._block_name(start), values)
-        return summarised(values, start)
+    def write(self, start: int, values: FloatArray) -> Summary:
+        """Write the blocks from a position on, the start of a block."""
+        parts = []
+        for begin, end in ranges(start, start + values.size, self.block):
+            part = values[begin - start : end - start]
+            self.store.write(self._block_name(begin), part)
+            parts.append(_summarised(part, begin))
+        return Summary.joined(parts)
 
     def part(self, start: int, stop: int) -> "BlockedVector":
         """Return the elements of a range as a vector."""

@@ -7,7 +7,7 @@ import pytest
 
 from pbdist.errors import InvalidInputError
 from pbdist.fourier import Rounding, convolve, rounded_convolution
-from tests.buckets.convolution_truth import (
+from tests.fourier.convolution_truth import (
     SHAPES,
     UNIT_BITS,
     assert_relatively_accurate,

@@ -1,11 +1,11 @@
-"""Which chunks, which tilts, which pairs: what the chunked convolution decides before it transforms anything.
+"""Choose the tilts and the pairs of chunks for every block of a chunked convolution, before anything is transformed.
 
 A choice made here moves the width of the certified bound and the time it takes, never its validity: what is left out is
 bounded by `Run.neglected`, and the kernel computes the rest of the bound from the data themselves.
 
-The estimates work on the maxima of short *cells* of the vectors, in bits. A chunk holds `CELLS` of them. For a tilt by
-2^(τ i), the products of the chunks p and q err by about the largest element of one times that of the other, both
-tilted; the output they are to be compared with is about the largest product of cells that meet there.
+The estimates work on the maxima of short *segments* of the vectors, in bits. A chunk holds `SEGMENTS` of them. For a
+tilt by 2^(τ i), the products of the chunks p and q err by about the largest element of one times that of the other,
+both tilted; the output they are compared with is about the largest product of segments that meet there.
 """
 
 import math
@@ -18,10 +18,10 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pbdist.fourier.transform import good_length
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["CELLS", "Plan", "Run", "cell_maxima", "chunk_length", "flat_plan", "plan_blocks"]
+__all__ = ["SEGMENTS", "ChunkPlan", "Run", "chunk_length", "flat_plan", "plan_blocks", "segment_maxima"]
 
-#: Cells of one chunk.
-CELLS = 8
+#: Segments of one chunk.
+SEGMENTS = 8
 
 #: Tilts are multiples of this many bits over one chunk, ..
 _TILT_STEP = 8
@@ -33,7 +33,7 @@ _STEEPEST = 8192
 #: Tilts are whole multiples of this many bits an element, so that the exponents τ i are exact.
 _TILT_UNIT = 2.0**-34
 
-#: Vectors whose cells differ by at most so many bits need no tilt and no window.
+#: Vectors whose segments differ by at most so many bits need no tilt and no window.
 _FLAT_BITS = 12.0
 #: What is certainly this many bits below an output block's largest pair is not transformed but added to the bound.
 _NEGLECTED_BITS = 64.0
@@ -78,8 +78,8 @@ class Run:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """The runs of the output blocks.
+class ChunkPlan:
+    """How the blocks of one cut are computed.
 
     Attributes
     ----------
@@ -94,73 +94,76 @@ class Plan:
 
 
 def chunk_length(size: int, chunks: int) -> int:
-    """Shortest length for at most so many chunks that is a whole multiple of `CELLS` and, twice, a good length."""
-    return CELLS * good_length(-(-size // (chunks * CELLS)))
+    """Shortest length for at most so many chunks that is a whole multiple of `SEGMENTS` and, twice, a good length."""
+    return SEGMENTS * good_length(-(-size // (chunks * SEGMENTS)))
 
 
-def cell_maxima(chunks: FloatArray) -> FloatArray:
-    """Log2 of the maxima of the cells, shape (chunks, `CELLS`); minus infinity where a cell is 0."""
+def segment_maxima(chunks: FloatArray) -> FloatArray:
+    """Log2 of the maxima of the segments, shape (chunks, `SEGMENTS`); minus infinity where a segment is 0."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log2(chunks.reshape(chunks.shape[0], CELLS, -1).max(axis=2)))
+        return np.asarray(np.log2(chunks.reshape(chunks.shape[0], SEGMENTS, -1).max(axis=2)))
 
 
-def flat_plan(cells_x: FloatArray, cells_y: FloatArray) -> Plan | None:
-    """All pairs of chunks without a tilt, if the cells are flat enough for that, else None."""
-    count_x, count_y = cells_x.shape[0], cells_y.shape[0]
-    if _range_bits(cells_x) + _range_bits(cells_y) > _FLAT_BITS:
+def flat_plan(segments_x: FloatArray, segments_y: FloatArray) -> ChunkPlan | None:
+    """All pairs of chunks without a tilt, if the segments are flat enough for that, else None."""
+    count_x, count_y = segments_x.shape[0], segments_y.shape[0]
+    if _range_bits(segments_x) + _range_bits(segments_y) > _FLAT_BITS:
         return None
     blocks = np.arange(count_x + count_y - 1)
     first, last = np.maximum(0, blocks - count_y + 1), np.minimum(count_x - 1, blocks)
-    return Plan(
+    return ChunkPlan(
         (Run(0.0, 0, blocks.size, first, last, np.full(blocks.size, -math.inf)),), np.zeros(blocks.size, dtype=bool)
     )
 
 
-def _range_bits(cells: FloatArray) -> float:
-    """Return by how many bits cells differ; those of 0 after the last chunk's data are no cells."""
-    used = cells.reshape(-1)[: _ends(cells)[1] + 1]
+def _range_bits(segments: FloatArray) -> float:
+    """Return by how many bits segments differ; those of 0 after the last chunk's data are no segments."""
+    used = segments.reshape(-1)[: _ends(segments)[1] + 1]
     return float(used.max() - used.min())
 
 
-def _ends(cells: FloatArray) -> tuple[int, int]:
-    """Return the first and the last cell that are not 0."""
-    occupied = cells.reshape(-1) > -math.inf
+def _ends(segments: FloatArray) -> tuple[int, int]:
+    """Return the first and the last segment that are not 0."""
+    occupied = segments.reshape(-1) > -math.inf
     return int(np.argmax(occupied)), occupied.size - 1 - int(np.argmax(occupied[::-1]))
 
 
-def plan_blocks(cells_x: FloatArray, cells_y: FloatArray, chunk: int, wanted: BoolArray | None = None) -> Plan:
+def plan_blocks(
+    segments_x: FloatArray, segments_y: FloatArray, chunk: int, wanted: BoolArray | None = None
+) -> ChunkPlan:
     """Choose a tilt and the pairs of chunks for every output block.
 
     Parameters
     ----------
-    cells_x, cells_y : ndarray
-        What `cell_maxima` returned for either vector.
+    segments_x, segments_y : ndarray
+        What `segment_maxima` returned for either vector.
     chunk : int
         The length of a chunk.
     wanted : ndarray of bool, optional
         Which blocks to compute; all of them by default.
     """
-    cell = chunk // CELLS
+    segment = chunk // SEGMENTS
     steepest = (
-        min(_LARGEST_TILT, max(_STEEPEST // max(cells_x.shape[0], cells_y.shape[0]), 2 * _TILT_STEP)) // _TILT_STEP
+        min(_LARGEST_TILT, max(_STEEPEST // max(segments_x.shape[0], segments_y.shape[0]), 2 * _TILT_STEP))
+        // _TILT_STEP
     )
     multiples = np.arange(-steepest, steepest + 1)
     tilts = np.round(multiples * (_TILT_STEP / (chunk * _TILT_UNIT))) * _TILT_UNIT
-    middle = (np.arange(CELLS) + 0.5) * cell
+    middle = (np.arange(SEGMENTS) + 0.5) * segment
     tilted = tilts[:, None, None] * middle
-    level_x = (cells_x + tilted).max(axis=2)
-    level_y = level_x if cells_x is cells_y else (cells_y + tilted).max(axis=2)
+    level_x = (segments_x + tilted).max(axis=2)
+    level_y = level_x if segments_x is segments_y else (segments_y + tilted).max(axis=2)
     if wanted is None:
-        wanted = np.ones(cells_x.shape[0] + cells_y.shape[0] - 1, dtype=bool)
+        wanted = np.ones(segments_x.shape[0] + segments_y.shape[0] - 1, dtype=bool)
     level = _best_sums(level_x, level_y, wanted)
-    # A block ends with the second cell from the end of the next one.
-    near = np.repeat(wanted, CELLS)
-    near[CELLS:] |= near[:-CELLS]
-    near = np.append(near, np.repeat(wanted[-1], CELLS))[: cells_x.size + cells_y.size - 1]
-    output = _best_sums(cells_x.reshape(1, -1), cells_y.reshape(1, -1), near)[0]
-    first_x, last_x = _ends(cells_x)
-    first_y, last_y = _ends(cells_y)
-    loss, occupied = _losses(level, output, tilts, cell, slice(first_x + first_y, last_x + last_y + 1))
+    # A block ends with the second segment from the end of the next one.
+    near = np.repeat(wanted, SEGMENTS)
+    near[SEGMENTS:] |= near[:-SEGMENTS]
+    near = np.append(near, np.repeat(wanted[-1], SEGMENTS))[: segments_x.size + segments_y.size - 1]
+    output = _best_sums(segments_x.reshape(1, -1), segments_y.reshape(1, -1), near)[0]
+    first_x, last_x = _ends(segments_x)
+    first_y, last_y = _ends(segments_y)
+    loss, occupied = _losses(level, output, tilts, segment, slice(first_x + first_y, last_x + last_y + 1))
     occupied &= wanted
     best = loss.min(axis=0)
     # Without a tilt, a block's level is that of its largest output.
@@ -177,11 +180,11 @@ def plan_blocks(cells_x: FloatArray, cells_y: FloatArray, chunk: int, wanted: Bo
         # No tilt costs least.
         chosen = tilts.size // 2 if common[tilts.size // 2] else int(worst.argmin())
         runs.append(_run(float(tilts[chosen]), (level_x[chosen], level_y[chosen], level[chosen]), blocks, chunk))
-    return Plan(tuple(runs), occupied & (best > _LOST_BITS))
+    return ChunkPlan(tuple(runs), occupied & (best > _LOST_BITS))
 
 
 def _best_sums(x: FloatArray, y: FloatArray, wanted: BoolArray) -> FloatArray:
-    """Max-plus convolution along the last axis, at the wanted places; minus infinity elsewhere."""
+    """Max-plus convolution along the last axis, at the wanted indices; minus infinity elsewhere."""
     count, size = x.shape
     padded = np.full((count, y.shape[1] + 2 * size - 2), -math.inf)
     padded[:, size - 1 : size - 1 + y.shape[1]] = y
@@ -198,26 +201,26 @@ def _best_sums(x: FloatArray, y: FloatArray, wanted: BoolArray) -> FloatArray:
 
 
 def _losses(
-    level: FloatArray, output: FloatArray, tilts: FloatArray, cell: int, support: slice
+    level: FloatArray, output: FloatArray, tilts: FloatArray, segment: int, support: slice
 ) -> tuple[FloatArray, BoolArray]:
     """By how many bits each tilt's products exceed the faintest relevant output of each block, and which have any."""
     blocks = level.shape[1]
-    padded = np.full((blocks + 1) * CELLS, -math.inf)
+    padded = np.full((blocks + 1) * SEGMENTS, -math.inf)
     padded[: output.size] = output
     inside = np.zeros(padded.size, dtype=bool)
     inside[support] = True
     # One column for each block.
-    windows = sliding_window_view(padded, 2 * CELLS - 1)[::CELLS][:blocks].T.copy()
+    windows = sliding_window_view(padded, 2 * SEGMENTS - 1)[::SEGMENTS][:blocks].T.copy()
     finite = windows > -math.inf
     relevant = windows >= float(output.max()) - _IRRELEVANT_BITS
     relevant = np.where(relevant.any(axis=0), relevant, finite)
     faint = np.where(relevant, windows, math.inf)
     # Nowhere in the support, gaps included, may a tilted product exceed the untilted ones by much.
     anywhere = np.where(
-        sliding_window_view(inside, 2 * CELLS - 1)[::CELLS][:blocks].T, level[tilts.size // 2], math.inf
+        sliding_window_view(inside, 2 * SEGMENTS - 1)[::SEGMENTS][:blocks].T, level[tilts.size // 2], math.inf
     )
-    # Cells i and j meet around (i + j + 1) cells.
-    tilted = np.multiply.outer(tilts, np.arange(1, 2 * CELLS) * float(cell))
+    # Segments i and j meet around (i + j + 1) segments.
+    tilted = np.multiply.outer(tilts, np.arange(1, 2 * SEGMENTS) * float(segment))
     faintest, least = faint[0] + tilted[:, 0, None], anywhere[0] + tilted[:, 0, None]
     for row in range(1, faint.shape[0]):
         np.minimum(faintest, faint[row] + tilted[:, row, None], out=faintest)
@@ -250,8 +253,8 @@ def _run(tilt: float, levels: tuple[FloatArray, FloatArray, FloatArray], occupie
     inside = (partner >= 0) & (partner < level_y.size)
     top = level[occupied, None]
     pairs = np.where(inside, level_x + level_y[np.where(inside, partner, 0)], -math.inf) - top
-    # The middle of a cell is at most half a cell from its maximum; the sums here err by far less than 2^-10.
-    excess = abs(tilt) * (chunk // CELLS) + math.log2(chunk) + 2.0**-10
+    # The middle of a segment is at most half a segment from its maximum; the sums here err by far less than 2^-10.
+    excess = abs(tilt) * (chunk // SEGMENTS) + math.log2(chunk) + 2.0**-10
     used = pairs >= -_NEGLECTED_BITS - excess
     windows = used.argmax(axis=1), level_x.size - 1 - used[:, ::-1].argmax(axis=1)
     outside = (chunks < windows[0][:, None]) | (chunks > windows[1][:, None])

@@ -1,4 +1,4 @@
-"""Bucket lists in blocks against those in memory, bit by bit."""
+"""States in many blocks against states in one block, bit by bit."""
 
 import tracemalloc
 from itertools import pairwise
@@ -6,27 +6,25 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pbdist.buckets import SquaringRule
-from pbdist.buckets import leaf as leaf_module
-from pbdist.buckets.blocked import (
-    BlockedEngine,
+from pbdist.buckets import (
     Layout,
     MemoryVectors,
-    SerialMapper,
+    SquaringRule,
+    Work,
     blocked_table,
     layout_within,
     projected_bytes,
 )
-from pbdist.buckets.blocked.convolution import convolution_of
-from pbdist.buckets.blocked.vectors import BlockedVector, Summary
-from pbdist.buckets.leaf import leaf_blocks, leaf_state
+from pbdist.buckets import leaf as leaf_module
+from pbdist.buckets.convolution import convolution_of
+from pbdist.buckets.leaf import leaf, leaf_blocks
 from pbdist.buckets.state import VECTORS, BucketState, Grid
-from pbdist.buckets.sums import PIECE
+from pbdist.buckets.vectors import PIECE, BlockedVector
 from pbdist.errors import InvalidInputError
 from pbdist.fourier import Rounding, convolve, rounded_convolution
 from pbdist.fourier.blocks import block_sums, chunk_spectra, run_windows
+from pbdist.fourier.chunk_plan import Run
 from pbdist.fourier.cuts import plan_chunks
-from pbdist.fourier.plan import Run
 from pbdist.fourier.vectors import Chunks
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -39,7 +37,8 @@ from pbdist.mechanisms import (
 )
 from pbdist.table import bounds_table
 from pbdist.types import Direction
-from tests.buckets.convolution_truth import SHAPES, shape
+from tests.fourier.convolution_truth import SHAPES, shape
+from tests.oracles.bucket_trees import leaf_of
 
 PAIRS = [
     Gaussian(3.0),
@@ -87,9 +86,9 @@ def short_leaf_blocks(monkeypatch):
     monkeypatch.setattr(leaf_module, "LEAF_BLOCK", PIECE)
 
 
-def _assert_same_tables(pair, engine, **arguments):
+def _assert_same_tables(pair, work, **arguments):
     whole = bounds_table([(pair, 1)], method="buckets", **arguments)
-    parts = blocked_table([(pair, 1)], engine=engine, **arguments)
+    parts = blocked_table([(pair, 1)], work=work, **arguments)
     for name in ("compositions", "epsilon", "delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
         assert_same_bits(getattr(whole, name), getattr(parts, name))
     assert (whole.loss_width, whole.half_width) == (parts.loss_width, parts.half_width)
@@ -105,7 +104,7 @@ def test_tables_are_the_same_bits(pair):
         store = MemoryVectors()
         _assert_same_tables(
             pair,
-            BlockedEngine(store, _Uneven(parallel), layout),
+            Work(store, _Uneven(parallel), layout),
             compositions=[1, 3],
             epsilon=[0.0, 0.3, 2.0, 700.0],
             buckets=buckets,
@@ -116,21 +115,20 @@ def test_tables_are_the_same_bits(pair):
 
 @pytest.mark.usefixtures("short_leaf_blocks")
 def test_squarings_products_and_repeats_are_the_same_bits():
-    engine = BlockedEngine(MemoryVectors(), SerialMapper(), SMALL)
+    work = Work(layout=SMALL)
     arguments = {"epsilon": [0.1, 1.0], "buckets": 40_000, "keep_states": True}
     often = SquaringRule(growth=0.0, free_infty_budget=0.0)
-    _assert_same_tables(Gaussian(3.0), engine, compositions=[3, 6], rule=often, **arguments)
+    _assert_same_tables(Gaussian(3.0), work, compositions=[3, 6], rule=often, **arguments)
     parts = [(Laplace(3.0), 3), (Gaussian(5.0), 1), (RandomizedResponse(0.6), 2)]
     whole = bounds_table(parts, method="buckets", compositions=[1, 2], factor=1.0005, **arguments)
-    blocks = blocked_table(parts, engine=engine, compositions=[1, 2], factor=1.0005, **arguments)
+    blocks = blocked_table(parts, work=work, compositions=[1, 2], factor=1.0005, **arguments)
     assert_same_bits(whole.delta_upper, blocks.delta_upper)
     assert_same_bits(whole.delta_lower, blocks.delta_lower)
 
 
 def _blocked(values, layout, name, store):
     vector = BlockedVector(store, name, layout.block, 0, values.size, float(values.max()))
-    parts = [vector.write_block(start, values[start:stop]) for start, stop in vector.blocks()]
-    return vector, Summary.joined(parts)
+    return vector, vector.write(0, values)
 
 
 @pytest.mark.parametrize("name", [name for name in SHAPES if name != "huge"])
@@ -149,8 +147,7 @@ def test_convolutions_are_the_same_bits(name, layout):
                 second,
                 rounding=rounding,
                 mass_limit=0.75,
-                mapper=_Uneven(2),
-                layout=layout,
+                work=Work(store, _Uneven(2), layout),
                 name="work",
             )
             cuts = [0, 1, *sorted(random.integers(1, whole.size, 4).tolist()), whole.size]
@@ -164,7 +161,7 @@ def test_convolutions_are_the_same_bits(name, layout):
 def test_nothing_is_convolved_with_nothing():
     store = MemoryVectors()
     zeros, ones = (_blocked(values, SMALL, name, store) for name, values in (("x", np.zeros(900)), ("y", np.ones(400))))
-    arguments = {"mass_limit": 1.0, "mapper": SerialMapper(), "layout": SMALL, "name": "work"}
+    arguments = {"mass_limit": 1.0, "work": Work(store, layout=SMALL), "name": "work"}
     parts = convolution_of(zeros, ones, rounding=Rounding.UP, **arguments)
     assert_same_bits(parts.read(3, 1299), np.zeros(1296))
     huge = _blocked(np.full(400, 1e200), SMALL, "z", store)
@@ -197,10 +194,10 @@ def test_a_part_of_a_step_gives_the_bits_of_the_whole():
 @pytest.mark.parametrize("width", [1e-5, 1e-3])
 def test_a_leaf_in_blocks_is_the_leaf(pair, direction, width, monkeypatch):
     grid = Grid(width, 20_000)
-    whole = leaf_state(pair, grid, direction)
+    whole = leaf_of(pair, grid, direction)
     monkeypatch.setattr(leaf_module, "LEAF_BLOCK", 8192)
     assert len(leaf_blocks(pair, grid, direction)) == 5
-    parts = leaf_state(pair, grid, direction)
+    parts = leaf_of(pair, grid, direction)
     for lower, upper in (("a_lower", "a_upper"), ("b_real_lower", "b_upper")):
         for first, second in ((whole, parts), (parts, whole)):
             assert np.all(getattr(first, lower)[1:] <= getattr(second, upper)[1:])
@@ -218,10 +215,10 @@ def test_edges_that_rounding_puts_out_of_order_are_not_told_apart_in_blocks(monk
     assert len(leaf_blocks(pair, grid, Direction.A_TO_B)) == 3
     monkeypatch.setattr(SubsampledGaussian, "keeps_order", lambda *_: False)
     assert len(leaf_blocks(pair, grid, Direction.A_TO_B)) == 1
-    state = leaf_state(pair, grid)
+    state = leaf_of(pair, grid)
     assert np.sum(state.a_lower) + state.infinity_a_lower <= 1.0
     with pytest.raises(InvalidInputError, match="tell their edges apart"):
-        BlockedEngine(MemoryVectors(), SerialMapper(), SMALL).leaf(pair, grid, Direction.A_TO_B)
+        leaf(pair, grid, Direction.A_TO_B, Work(layout=SMALL))
 
 
 def test_the_longest_vectors_are_mended_by_shorter_chunks(monkeypatch):
@@ -263,8 +260,8 @@ def test_a_task_takes_no_more_memory_than_projected(pair, tmp_path):
     buckets = 1 << 18
     layout = Layout(block=1 << 18, task=1 << 18, spectra=1 << 20)
     mapper = _Measuring()
-    engine = BlockedEngine(FolderScratch(str(tmp_path)), mapper, layout)
-    blocked_table([(pair, 1)], compositions=[2], epsilon=[0.1, 1.0], buckets=buckets, engine=engine)
+    work = Work(FolderScratch(str(tmp_path)), mapper, layout)
+    blocked_table([(pair, 1)], compositions=[2], epsilon=[0.1, 1.0], buckets=buckets, work=work)
     assert max(mapper.peaks.values()) <= projected_bytes(buckets, layout), mapper.peaks
     assert projected_bytes(buckets, layout) <= 8 * max(mapper.peaks.values()), mapper.peaks
 

@@ -1,34 +1,38 @@
-"""Convolution of giant vectors, block by block, with the plan that a look at all blocks gives."""
+"""Convolve vectors in blocks: whole in this process, or by tasks that a survey of all blocks has planned."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
-from pbdist.buckets.blocked.layout import Layout
-from pbdist.buckets.blocked.products import RunSums, run_sums
-from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, Summary, VectorStore
+from pbdist.buckets.products import RunSums, run_sums
+from pbdist.buckets.vectors import BlockedVector, Mapper, Summary, VectorStore
+from pbdist.buckets.work import Work
 from pbdist.fourier import Rounding
 from pbdist.fourier.blocks import add_blocks, way_back
-from pbdist.fourier.chunked import check_range, rounded, sums_directly
-from pbdist.fourier.cuts import (
-    ChunkedPlan,
+from pbdist.fourier.chunk_plan import segment_maxima
+from pbdist.fourier.convolution import (
+    DirectPlan,
     Ends,
     add_towers,
+    check_range,
+    direct_sums,
     end_sums,
     keep_better,
-    plan_chunks,
+    plan_directly,
     put_ends,
+    rounded,
     scale_back,
+    sums_directly,
+    supported_convolution,
 )
-from pbdist.fourier.direct import DirectPlan, direct_sums, plan_directly
-from pbdist.fourier.plan import cell_maxima
-from pbdist.fourier.survey import tower_candidates, towers_among
-from pbdist.fourier.vectors import Chunks, Vector, ranges
+from pbdist.fourier.cuts import ConvolutionPlan, plan_chunks
+from pbdist.fourier.vectors import Chunks, Vector, ranges, tower_candidates, towers_among
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["Convolution", "MappedSurvey", "convolution_of", "nonzero_elements"]
+__all__ = ["Convolution", "convolution_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,16 +49,16 @@ def _candidates(rows: _Rows) -> tuple[int, IntArray]:
 
 
 def _maxima(rows: _Rows) -> FloatArray:
-    return cell_maxima(rows.chunks.rows(rows.start, rows.stop))
+    return segment_maxima(rows.chunks.rows(rows.start, rows.stop))
 
 
-class MappedSurvey:
+class _MappedSurvey:
     """Looks at vectors by tasks.
 
     Parameters
     ----------
     mapper : Mapper
-        Who works.
+        Runs the tasks.
     task : int
         Elements that one task looks at.
     """
@@ -74,7 +78,7 @@ class MappedSurvey:
         return towers_among(self._mapper.map(_candidates, self._rows(chunks)))
 
     def maxima(self, chunks: Chunks) -> FloatArray:
-        """Return the maxima of the cells."""
+        """Return the maxima of the segments."""
         return np.concatenate(list(self._mapper.map(_maxima, self._rows(chunks))))
 
     def _rows(self, chunks: Chunks) -> list[_Rows]:
@@ -88,7 +92,7 @@ def _nonzero(part: BlockedVector) -> tuple[IntArray, FloatArray]:
     return occupied + part.start, values[occupied]
 
 
-def nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, FloatArray]:
+def _nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, FloatArray]:
     """Return the positions, counted from the vector's first element, and the values of those that are not 0."""
     parts = [vector.part(start - vector.start, stop - vector.start) for start, stop in vector.blocks()]
     found = list(mapper.map(_nonzero, parts))
@@ -99,9 +103,19 @@ def nonzero_elements(vector: BlockedVector, mapper: Mapper) -> tuple[IntArray, F
 _ROWS = 4
 
 
+class Convolution(Protocol):
+    """A convolution that is ready to be read range by range."""
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        """Return the elements of a range, rounded, in an array of their own."""
+
+    def remove(self) -> None:
+        """Remove what was written for it."""
+
+
 @dataclass(frozen=True, eq=False)
-class Convolution:
-    """A convolution that is ready to be read range by range; small and picklable.
+class _MappedConvolution:
+    """A convolution of vectors in blocks by tasks; small and picklable.
 
     Attributes
     ----------
@@ -110,7 +124,7 @@ class Convolution:
     first
         The position of x[0] y[0] in the whole result.
     plan, ends
-        What is to be done, and the directly summed ends.
+        How it is convolved, and the directly summed ends.
     sums
         For each cut the sums of its runs.
     rounding, mass_limit
@@ -120,7 +134,7 @@ class Convolution:
     x: BlockedVector | None
     y: BlockedVector | None
     first: int
-    plan: DirectPlan | ChunkedPlan | None
+    plan: DirectPlan | ConvolutionPlan | None
     ends: Ends | None
     sums: tuple[tuple[RunSums, ...], ...]
     rounding: Rounding
@@ -152,7 +166,7 @@ class Convolution:
         put_ends(result, self.ends, self.plan.size, start)
         return result
 
-    def _level(self, plan: ChunkedPlan, level: int, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
+    def _level(self, plan: ConvolutionPlan, level: int, start: int, stop: int) -> tuple[FloatArray, FloatArray]:
         """Return what one cut says of a range."""
         chunk = plan.levels[level].chunk
         first_row, last_row = start // chunk, -(-stop // chunk)
@@ -198,28 +212,43 @@ class Convolution:
                         self._store().remove(name)
 
 
+class _Whole:
+    """A convolution that one process has computed whole: its elements from the position `first` on; others are 0."""
+
+    def __init__(self, first: int, values: FloatArray) -> None:
+        self._first, self._values = first, values
+
+    def read(self, start: int, stop: int) -> FloatArray:
+        """Return the elements of a range."""
+        result = np.zeros(stop - start)
+        first, last = max(start, self._first), min(stop, self._first + self._values.size)
+        if first < last:
+            result[first - start : last - start] = self._values[first - self._first : last - self._first]
+        return result
+
+    def remove(self) -> None:
+        """Nothing was written for it."""
+
+
 def convolution_of(
     x: tuple[BlockedVector, Summary],
     y: tuple[BlockedVector, Summary],
     *,
     rounding: Rounding,
     mass_limit: float,
-    mapper: Mapper,
-    layout: Layout,
+    work: Work,
     name: str,
 ) -> Convolution:
-    """Convolve two vectors in blocks: take all steps but those that `Convolution.read` takes.
+    """Convolve two vectors: take all steps except those that `Convolution.read` takes.
 
     Parameters
     ----------
     x, y : (BlockedVector, Summary)
         The vectors and what is known of them; pass the same vector twice to save transforms.
     rounding, mass_limit
-        As for `pbdist.fourier.rounded_convolution`.
-    mapper : Mapper
-        Who works.
-    layout : Layout
-        The sizes of the tasks.
+        As for `pbdist.fourier.rounded_convolution`, whose result this is, bit by bit.
+    work : Work
+        How vectors are held and computed.
     name : str
         What the names of all arrays that are written begin with.
 
@@ -230,29 +259,33 @@ def convolution_of(
     """
     (vector_x, known_x), (vector_y, known_y) = x, y
     check_range(known_x.largest, known_y.largest, min(vector_x.size, vector_y.size))
-    result = partial(Convolution, rounding=rounding, mass_limit=mass_limit)
+    result = partial(_MappedConvolution, rounding=rounding, mass_limit=mass_limit)
     if known_x.nonzero == 0 or known_y.nonzero == 0:
         return result(None, None, 0, None, None, ())
     same = vector_x is vector_y
-    part_x = vector_x.part(known_x.first, known_x.last + 1)
-    part_y = part_x if same else vector_y.part(known_y.first, known_y.last + 1)
     first = known_x.first + known_y.first
     terms = min(known_x.nonzero, known_y.nonzero)
-    survey = MappedSurvey(mapper, layout.task // 4)
+    if work.in_one_block:
+        array_x = vector_x[known_x.first : known_x.last + 1]
+        array_y = array_x if same else vector_y[known_y.first : known_y.last + 1]
+        return _Whole(first, rounded(*supported_convolution(array_x, array_y, terms), rounding, mass_limit))
+    part_x = vector_x.part(known_x.first, known_x.last + 1)
+    part_y = part_x if same else vector_y.part(known_y.first, known_y.last + 1)
+    survey = _MappedSurvey(work.mapper, work.layout.task // 4)
     plan = None if sums_directly(terms, part_x.size, part_y.size) else plan_chunks(part_x, part_y, survey)
     if plan is None:
         swapped = known_x.nonzero > known_y.nonzero
         sparse, other = (part_y, known_x) if swapped else (part_x, known_y)
-        direct = plan_directly(*nonzero_elements(sparse, mapper), other.smallest, swapped=swapped)
+        direct = plan_directly(*_nonzero_elements(sparse, work.mapper), other.smallest, swapped=swapped)
         return result(part_x, part_y, first, direct, None, ())
     chunks = [plan.chunks(level, part_x, part_y) for level in plan.levels]
     sums = tuple(
         tuple(
-            run_sums(plan.levels[level].plan.runs[run], chunks[level], mapper, layout, f"{name}/{level}-{run}")
+            run_sums(plan.levels[level].plan.runs[run], chunks[level], work, f"{name}/{level}-{run}")
             for run in range(len(plan.levels[level].plan.runs))
         )
         for level in range(len(plan.levels))
     )
-    # The plan's runs have done their work.
+    # Nothing needs the runs any more.
     light = replace(plan, levels=tuple(replace(level, plan=replace(level.plan, runs=())) for level in plan.levels))
     return result(part_x, part_y, first, light, end_sums(part_x, part_y), sums)

@@ -9,13 +9,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.fourier import convolve, projected_bytes
-from pbdist.fourier.cuts import _Cut, chunked_convolution
-from pbdist.fourier.plan import chunk_length
-from pbdist.fourier.survey import find_towers
+from pbdist.fourier import convolve
+from pbdist.fourier.blocks import convolve_blocks
+from pbdist.fourier.chunk_plan import chunk_length
+from pbdist.fourier.convolution import _chunked_convolution, scale_back
+from pbdist.fourier.cuts import _Cut
 from pbdist.fourier.transform import forward, good_length, inverse, transform_error
+from pbdist.fourier.vectors import tower_candidates, towers_among
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from tests.buckets.convolution_truth import SHAPES, assert_within_bound, exact_convolution, shape
+from tests.fourier.convolution_truth import SHAPES, assert_within_bound, exact_convolution, projected_bytes, shape
 
 ROUGH_AND_SMOOTH = [name for name in SHAPES if name not in {"two atoms", "sparse"}]
 
@@ -98,6 +100,17 @@ def test_powers_of_two_err_by_less_than_assumed():
     assert max(errors) < 8.0 * UNIT_ROUNDOFF
 
 
+def convolved(cut, plan):
+    """What is left without the towers; only elements whose blocks are planned are meaningful."""
+    values, bound = (part[: cut.size] for part in convolve_blocks(cut.x, cut.y, plan))
+    scale_back((values, bound), sum(cut.exponents))
+    return values, bound
+
+
+def towers_of(chunks):
+    return towers_among([tower_candidates(chunks, 0)])
+
+
 @pytest.mark.parametrize("chunks", [1, 2, 5, 32])
 @pytest.mark.parametrize("size", [100, 431, 900])
 @pytest.mark.parametrize("name", ROUGH_AND_SMOOTH)
@@ -111,13 +124,13 @@ def test_every_cut_is_within_its_bound(name, size, chunks):
             rest.append(vector.copy())
             rest[-1][towers] = 0.0
         truth = exact_convolution(rest[0], rest[1])
-        values, bound = cut.convolved(cut.planned())
+        values, bound = convolved(cut, cut.planned())
         assert_within_bound(values, bound, truth)
         # Only what is wanted need be right.
         wanted = np.zeros(cut.x.shape[0] + cut.y.shape[0] - 1, dtype=bool)
         start, stop = values.size // 3, values.size // 2
         wanted[cut.blocks_of(start, stop)] = True
-        values, bound = cut.convolved(cut.planned(wanted))
+        values, bound = convolved(cut, cut.planned(wanted))
         assert_within_bound(values[start:stop], bound[start:stop], truth[start:stop])
 
 
@@ -126,7 +139,7 @@ def test_cuts_are_mended_within_their_bound(name):
     random = np.random.default_rng(17)
     x, y = shape(name, 6000, random), shape(name, 4100, random)[::-1].copy()
     for second in (x, y):
-        assert_within_bound(*chunked_convolution(x, second), exact_convolution(x, second))
+        assert_within_bound(*_chunked_convolution(x, second), exact_convolution(x, second))
 
 
 def test_a_kink_is_mended():
@@ -143,9 +156,9 @@ def test_towers_are_few_and_high():
     chunks[0, [0, 1, 1700]] = 0.5
     chunks[1, 3999] = 1.0
     chunks[1, 2000] = 2e-3
-    np.testing.assert_array_equal(find_towers(chunks), [0, 1, 1700, 7999])
-    assert find_towers(np.random.default_rng(0).random((2, 4000))).size == 0
-    assert find_towers(np.eye(64).repeat(8, axis=1)).size == 0
+    np.testing.assert_array_equal(towers_of(chunks), [0, 1, 1700, 7999])
+    assert towers_of(np.random.default_rng(0).random((2, 4000))).size == 0
+    assert towers_of(np.eye(64).repeat(8, axis=1)).size == 0
 
 
 @pytest.mark.parametrize(
@@ -167,7 +180,8 @@ def test_memory_stays_below_what_was_projected(name, size_x, size_y):
 
 _PEAK = r"""
 import re, sys, numpy as np
-from pbdist.fourier import convolve, projected_bytes
+from pbdist.fourier import convolve
+from tests.fourier.convolution_truth import projected_bytes
 def resident(field):
     return 1024 * int(re.search(field + r':\s*(\d+)', open('/proc/self/status').read())[1])
 size = int(sys.argv[1])

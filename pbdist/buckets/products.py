@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.blocked.layout import Layout
-from pbdist.buckets.blocked.vectors import BlockedVector, Mapper, VectorStore
+from pbdist.buckets.vectors import VectorStore
+from pbdist.buckets.work import Work
 from pbdist.fourier.blocks import Windows, block_sums, chunk_spectra, reach, run_windows, widths
-from pbdist.fourier.plan import Run
+from pbdist.fourier.chunk_plan import Run
 from pbdist.fourier.vectors import Chunks
 from pbdist.types import ComplexArray, FloatArray
 
@@ -71,28 +71,18 @@ class _Products:
 
 
 def _cut(start: int, stop: int, step: int) -> list[tuple[int, int]]:
-    """Cut a range into parts of `step`, but for the last one."""
+    """Cut a range into parts of `step`; the last one may be shorter."""
     return [(first, min(first + step, stop)) for first in range(start, stop, step)]
 
 
-def run_sums(run: Run, chunks: tuple[Chunks, Chunks], mapper: Mapper, layout: Layout, name: str) -> RunSums:
-    """Add up the products of all blocks of a run.
+def run_sums(run: Run, chunks: tuple[Chunks, Chunks], work: Work, name: str) -> RunSums:
+    """Add up the products of all blocks of a run; all names that are written begin with `name`.
 
-    Parameters
-    ----------
-    run : Run
-    chunks : (Chunks, Chunks)
-        Those of x and of y, one object if they are the same.
-    mapper : Mapper
-        Who works.
-    layout : Layout
-        The sizes of the tasks.
-    name : str
-        What the names of all arrays that are written begin with.
+    The chunks of x and of y are one object if the vectors are the same.
     """
+    store, mapper, layout = work.store, work.mapper, work.layout
     chunks_x, chunks_y = chunks
     same = chunks_x is chunks_y
-    store = _store_of(chunks_x)
     chunk = chunks_x.shape[1]
     reach_x, reach_y = reach(run)
     held = reach_x[1] - reach_x[0] + (0 if same else reach_y[1] - reach_y[0])
@@ -140,12 +130,6 @@ def run_sums(run: Run, chunks: tuple[Chunks, Chunks], mapper: Mapper, layout: La
         for group, (start, stop) in enumerate(groups)
     )
     return RunSums(run.tilt, run.start, run.stop, width, names)
-
-
-def _store_of(chunks: Chunks) -> VectorStore:
-    if not isinstance(chunks.vector, BlockedVector):
-        raise TypeError(f"convolution: expected a vector in blocks, got {type(chunks.vector).__name__}")
-    return chunks.vector.store
 
 
 def _write_spectra(task: _Spectra) -> FloatArray:

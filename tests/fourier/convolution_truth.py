@@ -66,6 +66,16 @@ def _with_gaps(size, position):
     return values
 
 
+def projected_bytes(size_x, size_y):
+    """Upper bound on the memory that `convolve` takes above its two arguments, its results included.
+
+    Of each vector, padded to whole chunks: 16 bytes an element for values and bound, 16 for spectra; again for the
+    finer cut, of which few spectra are ever held; 8 for what is taken on the way. The estimate is rounded up.
+    """
+    chunked = 72 * (size_x + size_y + max(size_x, size_y) // 4)
+    return max(chunked, 8 * 5 * (size_x + size_y)) + (1 << 24)
+
+
 #: Each from the size, the positions -1 .. 1 and a random generator.
 _SHAPES = {
     "gaussian": lambda _, p, __: np.exp(-30.0 * p**2),

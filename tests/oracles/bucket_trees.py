@@ -1,0 +1,112 @@
+"""Composition trees of bucket states, and operations on states held as arrays in one process."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+from pbdist.buckets import composition, delta, ladder
+from pbdist.buckets.leaf import leaf
+from pbdist.buckets.state import VECTORS, BlockedState, BucketState, Grid, StateHead
+from pbdist.buckets.work import Work
+from pbdist.mechanisms import Pair
+from pbdist.types import Direction, FloatArray
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """Leaf of a composition tree: a pair on a grid, in one direction."""
+
+    pair: Pair
+    grid: Grid
+    direction: Direction = Direction.A_TO_B
+
+
+@dataclass(frozen=True)
+class Squared:
+    """Squaring node: the factor of its child is squared."""
+
+    child: "Tree"
+
+
+@dataclass(frozen=True)
+class Composed:
+    """Composition node: its two children, seen independently of one another."""
+
+    left: "Tree"
+    right: "Tree"
+
+
+Tree: TypeAlias = Leaf | Squared | Composed
+
+
+def evaluate(tree: Tree) -> BucketState:
+    """The state of a tree, node by node as Definitions 4 and 7 say."""
+    match tree:
+        case Leaf(pair, grid, direction):
+            return leaf_of(pair, grid, direction)
+        case Squared(child):
+            return square(evaluate(child))
+        case Composed(left, right):
+            first = evaluate(left)
+            return compose(first, first if left is right else evaluate(right))
+
+
+def leaf_of(pair: Pair, grid: Grid, direction: Direction = Direction.A_TO_B, work: Work | None = None) -> BucketState:
+    """One round on exactly that grid; a product's is the composition of its factors' leaves."""
+    states = [leaf(factor, grid, direction, work or Work()).gathered() for factor in pair.factors]
+    result = states[0]
+    for state in states[1:]:
+        result = compose(result, state)
+    return result
+
+
+def in_blocks(state: BucketState, work: Work) -> BlockedState:
+    """The same masses in blocks."""
+    vectors = work.new_vectors(VECTORS, 2 * state.grid.half_width + 1)
+    summaries = {name: vector.write(0, getattr(state, name)) for name, vector in vectors.items()}
+    scalars = {field.name: getattr(state, field.name) for field in fields(StateHead) if field.name != "grid"}
+    return BlockedState.of(state.grid, vectors, summaries, scalars)
+
+
+def _both(first: BucketState, second: BucketState, work: Work) -> tuple[BlockedState, BlockedState]:
+    one = in_blocks(first, work)
+    return one, one if second is first else in_blocks(second, work)
+
+
+def compose(first: BucketState, second: BucketState) -> BucketState:
+    """The composition of two states."""
+    work = Work()
+    return composition.compose(*_both(first, second, work), work).gathered()
+
+
+def compose_adaptively(first: BucketState, second: BucketState, rule: ladder.SquaringRule) -> BucketState:
+    """The composition of two states, squared as the rule says."""
+    work = Work()
+    return ladder.composed_by_rule(*_both(first, second, work), rule, work).gathered()
+
+
+def square(state: BucketState) -> BucketState:
+    """The state on the grid of the squared factor."""
+    work = Work()
+    return composition.square(in_blocks(state, work), work).gathered()
+
+
+def powers(
+    state: BucketState, compositions: Sequence[int], rule: ladder.SquaringRule
+) -> Iterator[tuple[int, BucketState]]:
+    """The number of rounds and the state of each."""
+    work = Work()
+    for r, power in ladder.powers_by_rule(in_blocks(state, work), compositions, rule, work):
+        yield r, power.gathered()
+
+
+def delta_lower(state: BucketState, epsilon: FloatArray) -> FloatArray:
+    """Lower bounds on δ."""
+    work = Work()
+    return delta.delta_lower(in_blocks(state, work), epsilon, work.mapper)
+
+
+def delta_upper(state: BucketState, epsilon: FloatArray) -> FloatArray:
+    """Upper bounds on δ."""
+    work = Work()
+    return delta.delta_upper(in_blocks(state, work), epsilon, work.mapper)
