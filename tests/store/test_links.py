@@ -20,8 +20,8 @@ from pbdist.errors import StoreDamagedError
 from pbdist.run.scratch import scratch_at, scratch_of
 from pbdist.store import check_store, hold, open_store, place_at
 from pbdist.store.commit import record_document, record_file
-from pbdist.store.irregular import IrregularError, OversizeError
-from pbdist.store.skeleton import write_extensions
+from pbdist.store.create import write_parts
+from pbdist.store.files import IrregularError, OversizeError
 from tests.studies import TINY, files_of, write_study
 
 STUDY = """\
@@ -418,7 +418,7 @@ def test_a_list_of_parts_that_leads_out_of_the_store_is_no_list(store: Path, out
     # A part that cannot be read would be emptied, and computed anew, where the study has points that no other part has.
     write_study(store.parent, LARGER.replace("5]", "5, 7]"))
     for path in ("extensions/../../outside/001", "../outside/001", f"{outside}/001", "outside/001"):
-        write_extensions(place_at(store), {path: digest})
+        write_parts(place_at(store), {path: digest})
         assert check_store(store).damaged
         assert asked(*run(store))[0] == 0
         assert check_store(store).healthy
