@@ -71,7 +71,7 @@ class StoreCheck:
 
     @property
     def healthy(self) -> bool:
-        """Whether the store is complete, and every file what it was when it was written."""
+        """Whether the store is complete and all its files are unchanged."""
         return not (self.missing or self.damaged or self.failed)
 
 

@@ -80,8 +80,8 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
 def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | None = None) -> tuple[StoredStudy, ...]:
     """Add a part for each plan to a store, and return all its parts; for the one driver of the store.
 
-    No file of the existing parts is touched. An interrupted call has added some of the new parts, each complete. What
-    an interrupted call has left besides is removed, also where there are no plans.
+    No file of the existing parts is changed. An interrupted call has added some of the new parts, each complete. Other
+    remains of an interrupted call are removed, also where there are no plans.
 
     Parameters
     ----------

@@ -127,7 +127,7 @@ class Folder:
             return True
 
     def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Replace a file whose content is `old`: it is moved away, which only one process can do, and made anew."""
+        """Replace a file whose content is `old`: it is moved away, which only one process can do, and written again."""
         *folders, last = _parts(name)
         taken = f"{last}.{uuid4().hex}{PARTIAL}"
         with self._naming(name), self._opened(folders) as folder:

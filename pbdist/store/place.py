@@ -115,7 +115,7 @@ class LocalPlace:
         return self._folder.create(self._below(name), data)
 
     def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Replace a file: it is moved away, which only one process can do, and made anew."""
+        """Replace a file: it is moved away, which only one process can do, and written again."""
         return self._folder.exchange(self._below(name), old, new)
 
     def remove(self, name: str) -> None:
