@@ -1,4 +1,4 @@
-"""Folders and object stores: the same promises."""
+"""Folders and object stores have the same guarantees."""
 
 import pickle
 import resource

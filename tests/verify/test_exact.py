@@ -1,4 +1,4 @@
-"""The integer oracle against exact values, the exact truth of finite pairs, and its own rounding."""
+"""Exact integer bounds against exact values and the exact truth of finite pairs, and their rounding."""
 
 import json
 import math
