@@ -11,8 +11,7 @@ from pbdist.query.union import Union
 from pbdist.store import StoredStudy, is_committed, read_values, read_within
 from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.documents import group_document
-from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, STORE_FORMATS, WITHIN
-from pbdist.store.skeleton import ROOT_FILE
+from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, ROOT_FILE, STORE_FORMATS, WITHIN
 from pbdist.types import Direction
 
 __all__ = ["bounds_of"]

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pbdist.buckets import VectorStore
+from pbdist.store.files import PARTIAL
 from pbdist.store.folder import Folder
 from pbdist.store.outages import PATIENCE_SECONDS
-from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at, with_patience
+from pbdist.store.place import LocalPlace, Place, place_at, with_patience
 
 __all__ = ["FolderScratch", "PlaceScratch", "Scratch", "refuse_linked_scratch", "scratch_at", "scratch_of"]
 

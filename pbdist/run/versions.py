@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
 
-from pbdist.store.provenance import provenance
+from pbdist.store.documents import provenance
 
 __all__ = ["Versions", "difference", "inquiry", "own_versions"]
 

@@ -1,4 +1,4 @@
-"""The zarr arrays of a store, encoded and decoded in memory: bytes in, bytes out."""
+"""Encode and decode the zarr arrays of a store in memory, from and to the bytes of files."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction,
 __all__ = ["COMPRESSOR", "SERIALIZER", "FilesStore", "array_files", "decode", "encode_chunk"]
 
 SERIALIZER = BytesCodec()
-#: Its checksum is what makes a flipped bit an error instead of a wrong number.
+#: With a checksum, so that a flipped bit is an error and not a wrong number.
 COMPRESSOR = ZstdCodec(level=3, checksum=True)
 
 
@@ -40,13 +40,7 @@ class _Shape(NamedTuple):
 
 
 class FilesStore:
-    """A zarr store in memory, and its files.
-
-    Parameters
-    ----------
-    files
-        The files that are there from the start.
-    """
+    """A zarr store in memory, with the given files to begin with."""
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         buffer = default_buffer_prototype().buffer
@@ -59,13 +53,13 @@ class FilesStore:
 
 
 def array_files(study: StudySpec, cells_per_batch: int, format_version: int) -> dict[str, bytes]:
-    """Return the files of every array of a store without results: metadata, and coordinates with their values."""
+    """Return the files of all arrays before there are results: metadata, and coordinates with their values."""
     memory = FilesStore()
     root = zarr.open_group(memory.store, mode="w", zarr_format=3)
     for name in result_names(study, format_version):
         _result_array(root, name, study, len(study.cells), cells_per_batch)
     _write_grids(root, study)
-    _write_columns(root, study, COLUMN_CHUNK if format_version > 2 else len(study.cells))
+    _write_columns(root, study)
     files = memory.files()
     del files["zarr.json"]
     return files
@@ -74,18 +68,9 @@ def array_files(study: StudySpec, cells_per_batch: int, format_version: int) -> 
 def encode_chunk(
     settings: StudySpec, cells: int, cells_per_batch: int, index: int, values: Mapping[str, FloatArray | BoolArray]
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield for each array of results the name and the content of one batch's file.
+    """Yield for each array of results the name and the content of the file of batch `index`.
 
-    Parameters
-    ----------
-    settings
-        The study; its cells are not looked at.
-    cells, cells_per_batch
-        The number of its cells, and the length of a chunk.
-    index
-        The batch.
-    values
-        Of each array the values of the cells of the batch.
+    `settings` is the study, whose cells are not read: their number is `cells`. `values` has those of the batch's cells.
     """
     start = index * cells_per_batch
     for name, content in values.items():
@@ -99,10 +84,7 @@ def encode_chunk(
 def decode(files: Mapping[str, bytes], name: str, selection: slice) -> Any:
     """Return a part of an array along its first dimension, from its metadata and the chunks that hold that part.
 
-    Raises
-    ------
-    ValueError, RuntimeError
-        They cannot be read.
+    Raises `ValueError` or `RuntimeError` where they cannot be read.
     """
     return np.asarray(zarr.open_array(FilesStore(files).store, path=name, mode="r")[selection])
 
@@ -138,7 +120,7 @@ def _write_grids(root: zarr.Group, study: StudySpec) -> None:
         _array(root, name, shape, values.dtype, about)[...] = values
 
 
-def _write_columns(root: zarr.Group, study: StudySpec, longest: int) -> None:
+def _write_columns(root: zarr.Group, study: StudySpec) -> None:
     text = np.dtypes.StringDType()
     count = len(study.cells)
     arrays: dict[str, zarr.Array[Any]] = {}
@@ -147,10 +129,10 @@ def _write_columns(root: zarr.Group, study: StudySpec, longest: int) -> None:
         attributes: dict[str, JsonValue] = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
         if kind is not text:
             attributes["units"] = "1"
-        arrays[name] = _array(root, name, _Shape((count,), (min(count, longest),), (CELL,)), kind, attributes)
-    for start in range(0, count, longest):
+        arrays[name] = _array(root, name, _Shape((count,), (min(count, COLUMN_CHUNK),), (CELL,)), kind, attributes)
+    for start in range(0, count, COLUMN_CHUNK):
         # Chunk by chunk, so that a large study is never in memory as rows.
-        stop = min(start + longest, count)
+        stop = min(start + COLUMN_CHUNK, count)
         for name, values in cell_columns(study.cells[start:stop]).items():
             arrays[name][start:stop] = np.array(values, dtype=arrays[name].dtype)
 
@@ -162,7 +144,7 @@ def _array(root: zarr.Group, name: str, shape: _Shape, dtype: Any, attributes: d
         shape=shape.sizes,
         chunks=shape.chunks,
         dtype=dtype,
-        # What is missing must never look like a number, nor like a tolerance that is met.
+        # A missing value must not look like a number, nor like a tolerance that is met.
         fill_value=np.nan if floats else None,
         serializer=SERIALIZER if floats else "auto",
         compressors=COMPRESSOR,

@@ -1,4 +1,4 @@
-"""The cells of a study as columns of a store: written in chunks, read when they are asked for."""
+"""Read the cells of a study from the columns of a store, chunk by chunk when they are needed."""
 
 import json
 import math
@@ -8,48 +8,30 @@ from typing import Any, overload
 from pbdist.errors import PbdistError, StoreDamagedError
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.store.arrays import decode
-from pbdist.store.documents import digest_of
-from pbdist.store.irregular import OversizeError
+from pbdist.store.documents import FileDigest, digest_of
+from pbdist.store.files import OversizeError
 from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, cell_columns
 from pbdist.store.place import Place
 from pbdist.study import Cell
 from pbdist.study.spec import KnownCells
-from pbdist.types import JsonValue
 
-__all__ = ["FileDigest", "StoredCells", "column_of"]
+__all__ = ["StoredCells", "column_of"]
 
-#: Size and SHA-256 of a file, as the root and the commit records have it.
-FileDigest = Mapping[str, JsonValue]
 #: The columns that a cell is made of.
 _OF_CELL = ("mechanism", "pair", "factor")
-#: How many chunks are kept that have been read.
+#: How many chunks stay in memory.
 _MOST_CHUNKS = 4
 
 
 def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
-    """Return one column of `layout.COLUMNS` of some cells, without making cells of it where they are stored.
-
-    Raises
-    ------
-    StoreDamagedError
-        It cannot be read.
-    """
+    """Return one column of `COLUMNS` of some cells; of stored cells it is read without making the cells."""
     return cells.column(name) if isinstance(cells, StoredCells) else cell_columns(cells)[name]
 
 
 class StoredCells(KnownCells):
-    """The cells of a part of a store, read and checked chunk by chunk.
+    """The cells of a part of a store, read and checked chunk by chunk; damage is a `StoreDamagedError`.
 
-    Parameters
-    ----------
-    place
-        The part.
-    files
-        Size and SHA-256 of the files that no result is in.
-    count
-        The number of cells.
-    sha256
-        As `StudySpec.cells_sha256`.
+    `files` has size and SHA-256 of the files without results, `sha256` is `StudySpec.cells_sha256`.
     """
 
     def __init__(self, place: Place, files: Mapping[str, FileDigest], count: int, sha256: str) -> None:
@@ -73,15 +55,9 @@ class StoredCells(KnownCells):
     @overload
     def __getitem__(self, index: slice) -> tuple[Cell, ...]: ...
     def __getitem__(self, index: int | slice) -> Cell | tuple[Cell, ...]:
-        """Return a cell, or several as a tuple.
-
-        Raises
-        ------
-        StoreDamagedError
-            The columns are not what they were when the store was created.
-        """
+        """Return a cell, or several as a tuple."""
         if isinstance(index, slice):
-            return tuple(self._cell(position) for position in range(self._count)[index])
+            return tuple(self._cell(number) for number in range(self._count)[index])
         return self._cell(range(self._count)[index])
 
     def __iter__(self) -> Iterator[Cell]:
@@ -100,8 +76,8 @@ class StoredCells(KnownCells):
         """Return the hash of the equal tuple."""
         return hash(tuple(self))
 
-    def _cell(self, position: int) -> Cell:
-        chunk, row = divmod(position, COLUMN_CHUNK)
+    def _cell(self, number: int) -> Cell:
+        chunk, row = divmod(number, COLUMN_CHUNK)
         labels, pairs, factors = self._columns(chunk)
         try:
             factor = float(factors[row])
@@ -114,7 +90,7 @@ class StoredCells(KnownCells):
             raise self._damaged(str(error)) from error
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: nothing that was read."""
+        """Return what another process needs, without the chunks in memory."""
         return {**self.__dict__, "_read": {}}
 
     def _columns(self, chunk: int) -> tuple[Any, ...]:
@@ -126,13 +102,7 @@ class StoredCells(KnownCells):
         return self._read[chunk]
 
     def column(self, name: str) -> list[Any]:
-        """Return a column of all cells: one of `layout.COLUMNS`, or ``pair``.
-
-        Raises
-        ------
-        StoreDamagedError
-            It is not what it was when the store was created.
-        """
+        """Return a column of all cells: one of `COLUMNS`, or ``pair``."""
         return [value for chunk in range(-(-self._count // COLUMN_CHUNK)) for value in self._column(name, chunk)]
 
     def _column(self, name: str, chunk: int) -> Any:

@@ -1,15 +1,21 @@
-"""Commit records: what says that a batch is complete, and that its files are still what was written."""
+"""Commit records: each shows that a batch is complete and that its files are unchanged."""
 
 from collections.abc import Iterator, Mapping
 
-from pbdist.store.columns import FileDigest
-from pbdist.store.documents import digest_of, group_document, seal
-from pbdist.store.heads import RECORD_SEAL, read_or_none, sealed_record
-from pbdist.store.irregular import OversizeError
+from pbdist.store.documents import (
+    RECORD_SEAL,
+    FileDigest,
+    digest_of,
+    group_document,
+    provenance,
+    read_or_none,
+    seal,
+    sealed_record,
+)
+from pbdist.store.files import OversizeError
 from pbdist.store.layout import batch_group, chunk_file
 from pbdist.store.open import PartHead, StoredStudy
 from pbdist.store.place import Place
-from pbdist.store.provenance import provenance
 from pbdist.types import JsonValue
 
 __all__ = [
@@ -32,19 +38,7 @@ def record_file(index: int) -> str:
 
 
 def record_document(head: PartHead, index: int, files: Mapping[str, FileDigest], failed: Mapping[int, str]) -> bytes:
-    """Return the commit record of a batch as the attributes of a zarr group.
-
-    Parameters
-    ----------
-    head
-        The part.
-    index
-        The batch.
-    files
-        Size and SHA-256 of each file of its results.
-    failed
-        Cells that could not be computed, and why.
-    """
+    """Return the document with the commit record of a batch: `files` has its results, `failed` the causes by cell."""
     cells = head.cells_of(index)
     record = {"cells": [cells.start, cells.stop], "files": files, "provenance": provenance()}
     record["study_digest"] = head.digest
@@ -54,7 +48,7 @@ def record_document(head: PartHead, index: int, files: Mapping[str, FileDigest],
 
 
 def record_of(head: PartHead, index: int, data: bytes | None) -> dict[str, JsonValue] | None:
-    """Return the commit record in the content of its file, None where it is none of that batch."""
+    """Return the commit record in the content of its file, None where it is not one of that batch."""
     record, cells = sealed_record(data), head.cells_of(index)
     if record is not None and (record["cells"], record["study_digest"]) != ([cells.start, cells.stop], head.digest):
         return None
@@ -62,36 +56,25 @@ def record_of(head: PartHead, index: int, data: bytes | None) -> dict[str, JsonV
 
 
 def commit_record(stored: StoredStudy | PartHead, index: int) -> dict[str, JsonValue] | None:
-    """Return the commit record of a batch, or None where there is none that can be read; its files are not looked at.
-
-    Raises
-    ------
-    OSError
-        The store cannot be reached.
-    """
+    """Return the commit record of a batch, None where none can be read; its files are not compared."""
     head = _head(stored)
     return record_of(head, index, read_or_none(head.place, record_file(index)))
 
 
 def failed_cells(stored: StoredStudy | PartHead, index: int) -> dict[int, str]:
-    """Return the cells of a committed batch that could not be computed, and why; the files are not looked at."""
+    """Return the cells of a committed batch that could not be computed, and why; files are not compared."""
     return failures_of(commit_record(stored, index))
 
 
 def failures_of(record: Mapping[str, JsonValue] | None) -> dict[int, str]:
-    """Return the cells that a commit record says could not be computed, and why."""
+    """Return the cells that could not be computed according to a commit record, and why."""
     return {int(cell): str(cause) for cell, cause in (record or {}).get("failed", {}).items()}
 
 
 def is_committed(stored: StoredStudy | PartHead, index: int) -> bool:
-    """Whether a batch has a commit record, and every file that it names has the size and SHA-256 it had then.
+    """Whether a batch has a commit record, and every file that it names has the size and SHA-256 that it names.
 
-    Also where some of its cells could not be computed: `failed_cells` tells which.
-
-    Raises
-    ------
-    OSError
-        The store cannot be reached.
+    Also true where some cells could not be computed: see `failed_cells`.
     """
     head = _head(stored)
     record = commit_record(head, index)
@@ -99,7 +82,7 @@ def is_committed(stored: StoredStudy | PartHead, index: int) -> bool:
 
 
 def changed_files(head: PartHead, index: int, record: Mapping[str, JsonValue]) -> Iterator[tuple[str, str]]:
-    """Yield the files of a batch that are not what its commit record says, and what is wrong with each."""
+    """Yield the files of a batch that differ from its commit record, and what is wrong with each."""
     files = record.get("files")
     if not isinstance(files, dict):
         yield record_file(index), "names no files"
@@ -115,18 +98,18 @@ def changed_files(head: PartHead, index: int, record: Mapping[str, JsonValue]) -
 
 
 def changed_file(place: Place, name: str, entry: JsonValue, most: int | None = None) -> str | None:
-    """Return in what a file differs from the size and the SHA-256 that it should have; None where in nothing.
+    """Return how a file differs from the size and the SHA-256 of its entry; None where it does not.
 
-    One that should have more than `most` bytes, if that is given, is not read.
+    A file whose entry has more than `most` bytes, if given, is not read.
     """
     found = checked_content(place, name, entry, most)
     return found if isinstance(found, str) else None
 
 
 def checked_content(place: Place, name: str, entry: JsonValue, most: int | None = None) -> bytes | str:
-    """Return the content of a file that has the size and the SHA-256 it should have; else what is wrong with it.
+    """Return the content of a file that has the size and the SHA-256 of its entry, else (as text) what is wrong.
 
-    One of another size is not read, nor is one that should have more than `most` bytes, if that is given.
+    A file of another size, or whose entry has more than `most` bytes, if given, is not read.
     """
     if not isinstance(entry, dict) or {"bytes", "sha256"} - set(entry) or type(entry["bytes"]) is not int:
         return "has no checksum"

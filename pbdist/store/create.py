@@ -1,34 +1,56 @@
-"""Create a store or extend one: everything but the results, all at once or not at all."""
+"""Create a store, extend it, and compare its skeleton: every file without results, which the study alone decides."""
 
 import os
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from pbdist.errors import InvalidInputError, StoreMismatchError
-from pbdist.store.documents import read_attributes
-from pbdist.store.heads import part_folder, read_extensions, read_or_none
-from pbdist.store.layout import EXTENSIONS, part_name
+from pbdist.errors import InvalidInputError, StoreDamagedError, StoreMismatchError
+from pbdist.store.arrays import array_files
+from pbdist.store.commit import changed_file
+from pbdist.store.documents import (
+    ATTRIBUTES_SEAL,
+    COPY,
+    digest_of,
+    group_document,
+    part_folder,
+    provenance,
+    read_attributes,
+    read_or_none,
+    read_parts,
+    seal,
+)
+from pbdist.store.files import PARTIAL
+from pbdist.store.layout import COPY_FILE, EXTENSIONS, PARTS_FILE, ROOT_FILE, STATES, STORE_FORMATS, part_name
 from pbdist.store.lock import Held
 from pbdist.store.objects import SCHEME
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
-from pbdist.store.place import PARTIAL, LocalPlace, ObjectPlace, Place, place_at
-from pbdist.store.recover import clear
-from pbdist.store.skeleton import ROOT_FILE, new_skeleton, write_extensions, write_skeleton
-from pbdist.study import Plan
+from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
+from pbdist.study import Plan, StudySpec
+from pbdist.types import JsonValue
 
-__all__ = ["create_or_open", "extend"]
+__all__ = [
+    "changed_skeleton",
+    "check_skeleton",
+    "clear",
+    "create_or_open",
+    "extend",
+    "new_skeleton",
+    "root_files",
+    "write_parts",
+    "write_skeleton",
+]
 
 
 def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
     """Open the store at `where` if it holds the study of `plan`, or create it if there is nothing yet.
 
-    Guaranteed: a new store in a folder appears as a whole, by one rename; in an object store its root is written last,
-    and what an interruption leaves is completed by `restore_skeleton`. Whatever is refused stays as it was. An
-    existing store keeps its `cells_per_batch`.
+    A new store in a folder appears as a whole, by one rename; in an object store its root is written last, and
+    `restore_skeleton` completes it after an interruption. Nothing is changed where an error is raised. An existing
+    store keeps its `cells_per_batch`.
 
     Raises
     ------
@@ -58,8 +80,8 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
 def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | None = None) -> tuple[StoredStudy, ...]:
     """Add a part for each plan to a store, and return all its parts; for the one driver of the store.
 
-    Guaranteed: no file of the parts that were there is touched. An interrupted call has added some of the new parts
-    as a whole, or none. What an interrupted one has left besides is removed, also where there are no plans.
+    No file of the existing parts is changed. An interrupted call has added some of the new parts, each complete. Other
+    remains of an interrupted call are removed, also where there are no plans.
 
     Parameters
     ----------
@@ -68,22 +90,20 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | Non
     plans
         The studies that the store lacks.
     held
-        What shows that this process holds the store; looked at before anything is changed.
+        Shows that this process holds the store; asked before anything is changed.
 
     Raises
     ------
     InvalidInputError
         Another process has taken over meanwhile.
-    OSError
-        The new parts cannot be written.
     """
     first, place = parts[0], parts[0].place
     listed = {stored.part: stored.study.digest for stored in parts[1:]}
     for added, plan in enumerate(plans):
         # The number of a part that was removed may be taken again.
         part = next(name for name in map(part_name, count(1)) if name not in listed)
-        _still(held, place)
-        write_extensions(place, listed, len(plans) - added)
+        _check_held(held, place)
+        write_parts(place, listed, len(plans) - added)
         clear(place.inner(part))
         # All parts of a store are of one format.
         root, files = new_skeleton(plan.study, plan.cells_per_batch, part, first.format)
@@ -91,32 +111,113 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | Non
         listed[part] = plan.study.digest
     unlisted = {part_folder(name) for name, _ in place.names(EXTENSIONS)} - {None, *listed}
     if unlisted:
-        _still(held, place)
+        _check_held(held, place)
     for remainder in unlisted:
         clear(place.inner(str(remainder)))
-    if plans or (read_extensions(place) or {}).get("left"):
-        _still(held, place)
-        write_extensions(place, listed)
+    if plans or (read_parts(place) or {}).get("left"):
+        _check_held(held, place)
+        write_parts(place, listed)
     return open_parts(place) if plans else tuple(parts)
 
 
-def _still(held: Held | None, place: Place) -> None:
+def new_skeleton(
+    study: StudySpec, cells_per_batch: int, part: str = "", version: int = STORE_FORMATS[-1]
+) -> tuple[dict[str, JsonValue], dict[str, bytes]]:
+    """Return the root attributes of a part, without their SHA-256, and all its other files without results."""
+    files = array_files(study, cells_per_batch, version)
+    if study.keep_states:
+        files[f"{STATES}/zarr.json"] = group_document({})
+    root = {
+        "Conventions": "CF-1.11",
+        "title": study.name,
+        "pbdist_format": version,
+        "part": part,
+        "study_digest": study.digest,
+        "study": study.head(),
+        "cells_per_batch": cells_per_batch,
+        "provenance": provenance(),
+        "files": {name: {"bytes": len(data), "sha256": digest_of(data)} for name, data in files.items()},
+    }
+    return root, files
+
+
+def root_files(root: Mapping[str, JsonValue]) -> dict[str, bytes]:
+    """Return the copy of the root attributes, and the root itself, in the order in which they are written."""
+    sealed = seal(root, ATTRIBUTES_SEAL)
+    return {COPY_FILE: group_document({COPY: sealed}), ROOT_FILE: group_document(sealed)}
+
+
+def write_skeleton(place: Place, root: Mapping[str, JsonValue], files: Mapping[str, bytes]) -> None:
+    """Write a part that is not there yet.
+
+    The copy of the root attributes comes first, so that an incomplete part is recognised; the root comes last, so that
+    a part with a root is complete.
+    """
+    head = root_files(root)
+    place.write(COPY_FILE, head[COPY_FILE])
+    for name, data in files.items():
+        place.write(name, data)
+    place.write(ROOT_FILE, head[ROOT_FILE])
+
+
+def write_parts(place: Place, parts: Mapping[str, str], left: int = 0) -> None:
+    """Write the list of the parts that extend a store: the digest by the path of each, and how many are yet to come."""
+    content = {"parts": dict(parts), "left": left}
+    place.write(PARTS_FILE, group_document(seal(content, ATTRIBUTES_SEAL)))
+
+
+def clear(place: Place) -> None:
+    """Remove all files of a part: the heads first, so that no remainder is taken for a part."""
+    names = [name for name, _ in place.names()]
+    for name in sorted(names, key=lambda name: (name not in (ROOT_FILE, COPY_FILE), name)):
+        place.remove(name)
+
+
+def check_skeleton(stored: StoredStudy) -> None:
+    """Refuse a part whose root, metadata or coordinates are missing or changed since it was created.
+
+    Sound results would be read as other numbers, or as those of another point. Raises `StoreDamagedError`.
+    """
+    changed = changed_skeleton(stored)
+    if changed:
+        more = ", .." if len(changed) > 5 else ""
+        raise StoreDamagedError(
+            f"{stored.place.url}: expected the metadata and coordinates of the study, got others in"
+            f" {', '.join(list(changed)[:5])}{more}: run the study again"
+        )
+
+
+def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
+    """Return the files without results that are missing or changed, by their checksums, and what is wrong with each."""
+    changed = {}
+    for name, data in root_files(stored.root).items():
+        found = read_or_none(stored.place, name, len(data))
+        if found != data:
+            changed[name] = "missing" if found is None else "other content"
+    for name, entry in stored.files.items():
+        problem = changed_file(stored.place, name, entry)
+        if problem is not None:
+            changed[name] = problem
+    return changed
+
+
+def _check_held(held: Held | None, place: Place) -> None:
     """Refuse to go on where another driver has taken over meanwhile."""
     if held is not None and not held.confirmed():
         raise InvalidInputError(f"{place.url}: expected to be the one driver of the store, got another one at work")
 
 
 def _check_outside(place: Place) -> None:
-    """Refuse to create a store inside another one, to which its files would be strays, or part of an extension."""
+    """Refuse to create a store inside another one, where its files would be strays or belong to a part."""
     if not isinstance(place, LocalPlace | ObjectPlace):
         return
     url = os.path.realpath(place.url) if isinstance(place, LocalPlace) else place.url
     outer = url.rpartition("/")[0]
-    # Up to the root, or to the bucket.
+    # Up to the root of the file system, or to the bucket.
     while outer.removeprefix(SCHEME).strip("/") and (url[0] == "/" or outer.count("/") > 2):
         around = type(place)(outer)
         found = None
-        # Who may not read there has no store there.
+        # A folder that this user may not read holds no store of theirs.
         with suppress(OSError):
             found = read_attributes(read_or_none(around, ROOT_FILE), exact=False)
         if found is not None and "pbdist_format" in found:
@@ -136,7 +237,7 @@ def _create(place: Place, plan: Plan) -> None:
         try:
             temporary.rename(path)
         except OSError:
-            # Somebody else was faster: their store is opened, and refused if it is another study's.
+            # Another process was faster: its store is opened, and refused if it holds another study.
             if not is_there(place):
                 raise
     finally:

@@ -1,4 +1,4 @@
-"""Files below a folder, reached step by step: no link below it is followed, and none but regular files are opened."""
+"""Read, write and list the files below a folder, step by step: no link below it is followed."""
 
 import errno
 import os
@@ -9,30 +9,32 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from pbdist.errors import NotAStoreError
-from pbdist.store.descriptors import (
+from pbdist.store.files import (
     LISTED,
     PARTIAL,
     PASSED,
     Entry,
+    OversizeError,
     entries,
+    kind_of,
     opened,
     put_back,
     read_up_to,
+    refusal,
     unlink,
     written_beside,
     written_exclusively,
 )
-from pbdist.store.irregular import OversizeError, kind_of, refusal
 
-__all__ = ["PARTIAL", "Entry", "Folder"]
+__all__ = ["Folder"]
 
-#: What the system answers where a folder is expected and something else is found, a link too.
+#: The answers of the system where something else is found instead of a folder, also a link.
 _NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder, below which no link is followed; it may be reached by links itself, and need not exist.
+    """A folder, below which no link is followed; links may lead to it, and it need not exist.
 
     Names have ``/`` between their parts. Every failure is an `OSError` that names the path.
 
@@ -41,7 +43,7 @@ class Folder:
     path
         Its absolute path.
     kept
-        Whether it is never made: where it is gone, so is what was to be written to.
+        Whether it is never made: where it is missing, the store is gone.
     """
 
     path: str
@@ -74,7 +76,7 @@ class Folder:
             finally:
                 os.close(folder)
         except (NotADirectoryError, IsADirectoryError) as error:
-            # A file where a folder belongs, or a folder: not the file that is asked for.
+            # A file where a folder belongs, or a folder where the file belongs.
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), f"{self.path}/{name}") from error
         except OSError as error:
             if error.errno is None:
@@ -82,12 +84,12 @@ class Folder:
             raise self._named(name, error) from error
 
     def write(self, name: str, pieces: Sequence[bytes | memoryview], *, durable: bool = True) -> None:
-        """Write a file by way of one beside it whose name ends in ``.partial``, and a rename.
+        """Write a file beside it whose name ends in ``.partial``, and rename it; missing folders are made.
 
         Parameters
         ----------
         name
-            The file; folders on the way to it are made.
+            The file.
         pieces
             Its content.
         durable
@@ -96,7 +98,7 @@ class Folder:
         Raises
         ------
         IrregularError
-            Something that is no regular file, nor an empty folder, is in the way; it stays.
+            Something that is neither a regular file nor an empty folder is in the way; it stays.
         """
         *folders, last = _parts(name)
         with self._naming(name), self._opened(folders, make=True, flags=LISTED) as folder:
@@ -107,13 +109,7 @@ class Folder:
                 os.fsync(folder)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write a file where there is nothing yet; return False, and change nothing, where there is something.
-
-        Raises
-        ------
-        IrregularError
-            That is no regular file.
-        """
+        """Write a file where there is nothing yet; return False, and change nothing, where there is a file."""
         *folders, last = _parts(name)
         with self._naming(name), self._opened(folders, make=True, flags=LISTED) as folder:
             with suppress(FileNotFoundError):
@@ -131,7 +127,7 @@ class Folder:
             return True
 
     def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Write a file whose content is `old`: it is moved away, which one process alone can do, and made anew."""
+        """Replace a file whose content is `old`: it is moved away, which only one process can do, and written again."""
         *folders, last = _parts(name)
         taken = f"{last}.{uuid4().hex}{PARTIAL}"
         with self._naming(name), self._opened(folders) as folder:
@@ -146,7 +142,7 @@ class Folder:
             try:
                 if read_up_to(folder, taken, len(old) + 1) == old:
                     return self.create(name, new)
-                # What somebody else has written meanwhile goes back.
+                # Another process has written meanwhile: its file goes back.
                 put_back(folder, taken, last)
                 return False
             finally:
@@ -166,7 +162,7 @@ class Folder:
             os.rmdir(last, dir_fd=folder)
 
     def kind(self, name: str) -> str | None:
-        """Return what there is under a name: ``file``, ``folder``, ``link``, ..; None where there is nothing."""
+        """Return the kind of what has a name: ``file``, ``folder``, ``link``, ..; None where there is nothing."""
         try:
             *folders, last = _parts(name)
             with self._naming(name), self._opened(folders) as folder:
@@ -175,12 +171,12 @@ class Folder:
             return None
 
     def entries(self, under: str = "") -> list[Entry]:
-        """Return what lies in a folder, files before folders and these sorted; nothing where there is no folder.
+        """Return the entries of a folder: first files, then folders, each sorted; none where there is no folder.
 
         Raises
         ------
         IrregularError
-            The folder is a link, or lies behind one, or is something else that is no file either.
+            The folder is a link or lies behind one, or it is neither file nor folder.
         """
         try:
             with self._naming(under), self._opened(_parts(under) if under else [], flags=LISTED) as folder:
@@ -189,9 +185,9 @@ class Folder:
             return []
 
     def walk(self, under: str = "", *, open_only: bool = False) -> Iterator[Entry]:
-        """Yield all that lies in a folder, and after each folder what lies in that; as `entries`.
+        """Yield all entries below a folder, after each folder the entries in it; errors as in `entries`.
 
-        A folder that this user may not list is an error, or with `open_only` one in which nothing is found.
+        A folder that this user may not list is an error; with `open_only` it is passed over.
         """
         try:
             with self._naming(under):
@@ -266,15 +262,15 @@ class Folder:
             raise NotADirectoryError(f"{path}: expected a folder or nothing, got a file: remove it") from error
         return os.open(self.path, flags)
 
-    def _no_folder(self, outer: int, way: Sequence[str]) -> OSError:
+    def _no_folder(self, outer: int, parts: Sequence[str]) -> OSError:
         """Return the error that says what is there instead of a folder."""
-        path = "/".join(way)
+        path = "/".join(parts)
         with suppress(FileNotFoundError):
-            self._check_regular(outer, path, os.lstat(way[-1], dir_fd=outer), "folder")
+            self._check_regular(outer, path, os.lstat(parts[-1], dir_fd=outer), "folder")
         return NotADirectoryError(f"{self.path}/{path}: expected a folder or nothing, got a file: remove it")
 
     def _make_way(self, folder: int, name: str) -> None:
-        """Remove an empty folder where a file belongs; whatever else is in the way may be somebody's."""
+        """Remove an empty folder where a file belongs; anything else there may be somebody's, and is an error."""
         last = name.rpartition("/")[2]
         try:
             found = os.lstat(last, dir_fd=folder)
@@ -290,7 +286,7 @@ class Folder:
             raise IsADirectoryError(text) from error
 
     def _check_regular(self, folder: int, name: str, found: os.stat_result, expected: str = "file") -> None:
-        """Refuse what is neither file nor folder."""
+        """Refuse what is neither a file nor a folder."""
         if kind_of(found.st_mode) not in {"file", "folder"}:
             target = None
             with suppress(OSError):
@@ -299,7 +295,7 @@ class Folder:
 
     @contextmanager
     def _naming(self, name: str) -> Iterator[None]:
-        """Give errors of the system the whole path, of which descriptors know nothing."""
+        """Put the whole path into errors of the system, which name only a part of it."""
         try:
             yield
         except OSError as error:
@@ -312,13 +308,7 @@ class Folder:
 
 
 def _parts(name: str) -> list[str]:
-    """Return the parts of a name, which must stay below the folder.
-
-    Raises
-    ------
-    FileNotFoundError
-        There can be no file of that name.
-    """
+    """Return the parts of a name; a name that leads out of the folder is no file's."""
     parts = name.split("/")
     if {"", ".", ".."} & set(parts) or "\0" in name:
         raise FileNotFoundError(errno.ENOENT, "expected a name below the folder", name)

@@ -15,9 +15,12 @@ __all__ = [
     "COLUMN_CHUNK",
     "COMMITS",
     "COMPUTED",
+    "COPY_FILE",
     "EXTENSIONS",
     "GRIDS",
+    "PARTS_FILE",
     "REFINEMENTS",
+    "ROOT_FILE",
     "STATES",
     "STORE_FORMATS",
     "TEXT_COLUMNS",
@@ -31,8 +34,8 @@ __all__ = [
     "result_names",
 ]
 
-#: The versions of the store's layout: the first of them does not store where the tolerance is met. A store of another
-#: version is refused, and new stores are of the last one.
+#: The versions of the layout that are read: the first one does not store where the tolerance is met. New stores have
+#: the last one.
 STORE_FORMATS = (3, 4)
 
 CELL = "cell"
@@ -41,7 +44,10 @@ EXTENSIONS = "extensions"
 REFINEMENTS = "refinements"
 STATES = "states"
 
-#: The longest chunk of a column that describes cells: what is in memory at once of the cells of a large study.
+#: The root attributes of a part, their copy, and the list of the parts that extend a store.
+ROOT_FILE, COPY_FILE, PARTS_FILE = "zarr.json", f"{COMMITS}/zarr.json", f"{EXTENSIONS}/zarr.json"
+
+#: The longest chunk of a column that describes cells, so that a large study is never in memory as a whole.
 COLUMN_CHUNK = 65_536
 
 
@@ -68,7 +74,7 @@ BOUNDS: Mapping[str, ArrayAttributes] = {
 #: Where the bounds meet within the tolerance, over the dimensions of the bounds.
 WITHIN = "within_tolerance"
 
-#: What is known of a cell once it has been computed, over the dimension (cell).
+#: What a computed cell has once, over the dimension (cell).
 COMPUTED: Mapping[str, ArrayAttributes] = {
     "factor_used": ArrayAttributes("factor f between the buckets of the leaf"),
     "loss_width": ArrayAttributes("width ln f of a bucket of the leaf, in nats"),
@@ -117,13 +123,13 @@ _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 
 
 def result_names(settings: StudySpec, version: int) -> tuple[str, ...]:
-    """Return the arrays of results of a part: none tells where a tolerance is met if none is aimed at."""
-    told = version > STORE_FORMATS[0] and settings.sought is not None
-    return (*BOUNDS, *([WITHIN] if told else []), *COMPUTED)
+    """Return the names of the arrays of results of a part; `WITHIN` only where the study has a tolerance."""
+    within = version > STORE_FORMATS[0] and settings.sought is not None
+    return (*BOUNDS, *([WITHIN] if within else []), *COMPUTED)
 
 
 def part_name(number: int) -> str:
-    """Return the path of a part that extends a store; the first one is 1."""
+    """Return the path of a part that extends a store, numbered from 1."""
     return f"{EXTENSIONS}/{number:03d}"
 
 
@@ -133,7 +139,7 @@ def batch_group(index: int) -> str:
 
 
 def cell_group(index: int) -> str:
-    """Return the path of the bucket states of a cell."""
+    """Return the path of the kept states of a cell."""
     return f"{STATES}/cell-{index:06d}"
 
 
@@ -143,9 +149,9 @@ def chunk_file(name: str, index: int) -> str:
 
 
 def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
-    """Return the columns of `COLUMNS` and ``pair``, the canonical form as JSON, each with one value a cell.
+    """Return the columns of `COLUMNS`, and ``pair`` (the canonical form as JSON), each with one value a cell.
 
-    What a mechanism does not have is empty text or not a number.
+    A column that a mechanism does not have is empty text or NaN.
     """
     columns: dict[str, list[str | float]] = {
         name: ["" if name in TEXT_COLUMNS else math.nan] * len(cells) for name in COLUMNS
@@ -163,7 +169,7 @@ def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
 
 
 def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns that a canonical form fills, label, kind and pair apart."""
+    """Return the columns that a canonical form fills, but label, kind and pair."""
     row: dict[str, str | float] = {}
     kind, noise, truncate = form["mechanism"], form.get("noise"), form.get("truncate")
     if kind in _NOISE_OF_KIND:

@@ -1,4 +1,4 @@
-"""One driver at a time: a lock beside a local store, a lease beside one in an object store."""
+"""Allow one driver of a store at a time: by a lock beside a local store, by a lease beside one in an object store."""
 
 import errno
 import fcntl
@@ -14,26 +14,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError
-from pbdist.store.heads import read_or_none
-from pbdist.store.irregular import kind_of, refusal
+from pbdist.store.documents import read_or_none
+from pbdist.store.files import kind_of, refusal
 from pbdist.store.outages import PATIENCE_SECONDS, patiently
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
 
 __all__ = ["REFRESH_SECONDS", "STALE_SECONDS", "Held", "Holder", "check_lock", "hold", "holder"]
 
-#: How often the holder shows that it is alive, and for how long without that it is taken to be.
+#: The holder refreshes its lock at this interval, and counts as alive for so long after a refresh.
 REFRESH_SECONDS, STALE_SECONDS = 15.0, 90.0
-#: How soon it tries again to show it where that did not succeed: sooner than another one that looks on gives up.
+#: The interval after a refresh that failed: shorter than a waiting process watches a lease before it takes it.
 _AGAIN_SECONDS = 3.0
-#: How often the lease of a holder is looked at that seems dead, while it is waited for.
+#: How often the lease of a holder that seems dead is read while a process waits for it.
 _LOOKS = 5
 #: Bytes of a lock.
 _LENGTH = 640
-#: A link that is put there at the last moment is not followed, a named pipe not waited for.
+#: A link that appears there at the last moment is not followed, and a named pipe is not waited for.
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-#: How often a lease is tried that changes hands meanwhile.
+#: How often to try to take a lease that changes hands meanwhile.
 _ATTEMPTS = 5
-#: What a file system answers that has no such locks.
+#: The answers of a file system without such locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
@@ -46,12 +46,12 @@ class Holder:
     host, process
         Where it runs, and its number there.
     since
-        When it has begun, in UTC.
+        The time of its start, in UTC.
     machine, started
-        What tells the system that counts its processes from others, and the process from a later one of that number;
-        empty where that is not known.
+        Identify the system that numbers its processes, and the process among later ones of the same number; empty where
+        not known.
     alive
-        When it was last seen alive, in seconds since 1970 by its own clock.
+        The time of its last refresh, in seconds since 1970 by its own clock.
     """
 
     host: str
@@ -72,62 +72,47 @@ class Holder:
 
     @property
     def stale(self) -> bool:
-        """Whether it has not shown for long that it is alive, if the clocks agree."""
+        """Whether its last refresh is older than `STALE_SECONDS`, if the clocks agree."""
         return abs(time.time() - self.alive) > STALE_SECONDS
 
     def encoded(self) -> bytes:
-        """Return it as JSON, of a length that stays."""
+        """Return it as JSON of a fixed length."""
         return json.dumps(asdict(self), sort_keys=True).encode().ljust(_LENGTH)
 
 
 class Held:
-    """That this process holds a store.
-
-    Attributes
-    ----------
-    holder
-        This process.
-    """
+    """The hold of this process, the `holder`, on a store."""
 
     def __init__(self, holder: Holder, patience: float = 0.0) -> None:
         self.holder = holder
         self._patience = patience
         self._watcher: Callable[[OSError | None], object] = lambda _: None
         self._lost = threading.Event()
-        # One at a time: while a lease is exchanged in a folder it is not there.
+        # One at a time: during an exchange in a folder the lease is missing for a moment.
         self._showing = threading.Lock()
         self._show: Callable[[], object] = lambda: None
 
     @property
     def lost(self) -> bool:
-        """Whether another process has taken over, because this one could not show for long that it is alive."""
+        """Whether another process has taken over, because this one could not refresh its lock for long."""
         return self._lost.is_set()
 
     def show(self) -> None:
-        """Show that this process is alive."""
+        """Refresh the lock: show that this process is alive."""
         with self._showing:
             self._show()
 
     def confirmed(self) -> bool:
-        """Whether this process holds the store now: asked anew, as it may have been stopped for long.
-
-        Raises
-        ------
-        OSError
-            The lease cannot be read.
-        """
+        """Refresh, and return whether this process still holds the store: it may have been stopped for long."""
         patiently(self._patience, self.show)
         return not self.lost
 
     def watched_by(self, watcher: Callable[[OSError | None], object]) -> None:
-        """Have `watcher` called, in another thread, with what keeps this process from showing that it is alive.
-
-        With None as long as nothing does.
-        """
+        """Call `watcher` in another thread after each refresh, with the error that kept it from succeeding, or None."""
         self._watcher = watcher
 
     def showing(self) -> bool:
-        """Show that this process is alive, and tell the watcher; return whether that was possible."""
+        """Refresh, and call the watcher; return whether the refresh succeeded."""
         try:
             self.show()
         except OSError as error:
@@ -137,11 +122,11 @@ class Held:
         return True
 
     def shown_by(self, show: Callable[[], object]) -> None:
-        """Tell how this process shows that it is alive."""
+        """Set how the lock is refreshed."""
         self._show = show
 
     def lose(self) -> None:
-        """Take note of that."""
+        """Record that another process has taken over."""
         self._lost.set()
 
 
@@ -149,22 +134,21 @@ class Held:
 def hold(
     where: str | Path | Place, *, refresh: float = REFRESH_SECONDS, patience: float = PATIENCE_SECONDS
 ) -> Iterator[Held]:
-    """Be the one driver of a store, which need not be there yet, for as long as the context lasts.
+    """Be the one driver of a store, which need not exist yet, inside a ``with`` block.
 
-    In a folder the lock is `flock` on a hidden file beside the store: the system releases it when the process ends,
-    however it ends. In an object store, and where the file system has no such locks, it is a lease beside the store:
-    refreshed while the process runs; taken over at once where it is certain that its holder has ended, else when it
-    was not refreshed for `STALE_SECONDS`, nor while this process looked on.
+    In a folder the lock is `flock` on a hidden file beside the store, which the system releases when the process ends.
+    In an object store, and where the file system has no such locks, it is a lease beside the store, refreshed while the
+    process runs. Another process takes it over at once where its holder has certainly ended; else where it was not
+    refreshed for `STALE_SECONDS`, nor while that process watched it.
 
     Parameters
     ----------
     where
         The store.
     refresh
-        How often this process shows that it is alive, in seconds.
+        The interval of refreshes, in seconds.
     patience
-        How long an object store is waited for that cannot be reached, in seconds. While the store is held nothing ends
-        the wait: what is not there is shown as soon as it is.
+        For how many seconds requests to take the lease are tried again. Refreshes are tried again without end.
 
     Raises
     ------
@@ -192,12 +176,12 @@ def hold(
                 with _refreshing(held, refresh):
                     yield held
             finally:
-                # A store that is gone by now hides nothing that is to be told.
+                # An error here, where the store is gone, must not hide the one that ended the block.
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
                 os.close(descriptor)
             return
-    # Whatever was seen before the store could not be reached says nothing afterwards.
+    # After an outage all begins again: what was seen of the lease before it is out of date.
     patiently(patience, lambda: _take_lease(place, name, held, store.url, refresh))
     try:
         held.shown_by(lambda: _refresh_lease(place, name, held))
@@ -210,35 +194,23 @@ def hold(
 
 
 def holder(where: str | Path | Place) -> Holder | None:
-    """Return the process that writes to a store, None where there is none; only looks, and never takes the lock.
-
-    Raises
-    ------
-    OSError
-        The object store cannot be reached.
-    """
+    """Return the process that writes to a store, None where there is none; the lock is only read."""
     place, name = _lock_of(place_at(where))
     found = _decoded(patiently(PATIENCE_SECONDS, lambda: read_or_none(place, name)))
     return None if found is None or found.gone or found.stale else found
 
 
 def check_lock(where: str | Path | Place) -> None:
-    """Refuse a store whose lock is a link, or what else is no regular file of its own; only looks.
-
-    Raises
-    ------
-    IrregularError
-        It is.
-    """
+    """Refuse a store whose lock is not a regular file with one name, by an `IrregularError`."""
     place, name = _lock_of(place_at(where))
     if isinstance(place, LocalPlace):
         _check_regular(Path(place.url, name))
 
 
 def _lock_of(place: Place) -> tuple[Place, str]:
-    """Return where the lock of a store is: a hidden file or object beside it.
+    """Return the place and the name of the lock of a store: a hidden file or object beside it.
 
-    A request of an object store is not tried again there: what comes too late is worth nothing.
+    Requests to an object store are not tried again there, because a late refresh is of no use.
     """
     url = os.path.realpath(place.url) if isinstance(place, LocalPlace) else place.url
     folder, _, name = url.rpartition("/")
@@ -247,25 +219,14 @@ def _lock_of(place: Place) -> tuple[Place, str]:
 
 
 def _flock(path: Path, store: str) -> int:
-    """Return the descriptor of the lock file, locked.
-
-    Raises
-    ------
-    InvalidInputError
-        Another process has locked it.
-    IrregularError
-        A link is there, or what else is no regular file, or a file that has another name too: to write the lock would
-        be to write there.
-    OSError
-        There are no locks here.
-    """
+    """Return the descriptor of the lock file, locked; an `InvalidInputError` where another process has locked it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         _check_regular(path)
         descriptor = os.open(path, _LOCK_FLAGS, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it before may have removed the file that was opened here.
+            # The holder before may have removed the file that was opened here.
             if os.path.lexists(path) and os.path.samestat(os.lstat(path), os.fstat(descriptor)):
                 return descriptor
         except BlockingIOError as error:
@@ -279,8 +240,8 @@ def _flock(path: Path, store: str) -> int:
 
 
 def _check_regular(path: Path) -> None:
-    """Refuse what is no lock: looked at before it is opened, which a named pipe or a device would notice."""
-    # Where the folder around it is none, there is no lock; that it cannot be made is told by who makes it.
+    """Refuse a link, a file with another name, or other irregular file as the lock, before it is opened."""
+    # Without a folder around it there is no lock.
     with suppress(FileNotFoundError, NotADirectoryError):
         found = os.lstat(path)
         kind = kind_of(found.st_mode)
@@ -298,15 +259,15 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
         if content is None:
             continue
         if content == held.holder.encoded():
-            # Of an earlier request, whose answer was lost.
+            # Written by an earlier request, whose answer was lost.
             return
         found = _decoded(content)
         if found is not None and not found.gone and not found.stale:
             raise _refusal(store, found)
         watched = found is not None and not found.gone
         if watched:
-            # By its clock or by this one it is stale: a holder that is alive shows it now. Where the store cannot be
-            # reached from here meanwhile, all of this begins anew.
+            # It is stale by its clock or by this one: a holder that is alive refreshes it now. After an outage here
+            # meanwhile, all begins again.
             for _ in range(_LOOKS):
                 time.sleep(1.5 * refresh / _LOOKS)
                 if read_or_none(place, name) != content:
@@ -328,10 +289,10 @@ def _refresh_lease(place: Place, name: str, held: Held) -> None:
         if found is None or replace(found, alive=0.0) != replace(held.holder, alive=0.0):
             held.lose()
         elif found == held.holder:
-            # Taken for a moment by somebody who looks on: not now, but soon.
+            # A watching process has moved it away for a moment: the next refresh will do.
             return
         else:
-            # The answer to an earlier request was lost, so that it was not known here which was the last that was done.
+            # The answer to an earlier request was lost: its refresh is the last one.
             held.holder = found
 
 
@@ -342,7 +303,7 @@ def _now(held: Held) -> bytes:
 
 @contextmanager
 def _refreshing(held: Held, seconds: float) -> Iterator[None]:
-    """Show again and again, in a thread, that this process is alive."""
+    """Refresh the lock again and again, in a thread."""
     over = threading.Event()
 
     def loop() -> None:
@@ -379,7 +340,7 @@ def _myself() -> Holder:
 
 
 def _machine() -> str:
-    """Return what tells the system that counts this process from others: the boot, and the space of process numbers."""
+    """Return the identity of the system that numbers this process: the boot, and the namespace of process numbers."""
     try:
         return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
@@ -387,7 +348,7 @@ def _machine() -> str:
 
 
 def _started(process: int) -> str:
-    """Return when a process has started, in ticks since the system has; empty where there is no such process."""
+    """Return the start of a process, in ticks since that of the system; empty where there is no such process."""
     try:
         # The name, in brackets, may hold blanks.
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]

@@ -1,4 +1,4 @@
-"""A store in an object store that speaks S3, through obstore: an optional package, imported when it is used."""
+"""Read and write a store in an object store (S3) with obstore, an optional package that is imported when it is used."""
 
 import os
 import re
@@ -13,8 +13,7 @@ import zarr.abc.store
 import zarr.storage
 
 from pbdist.errors import StoreRefusedError, StoreUnreachableError
-from pbdist.store.descriptors import Entry
-from pbdist.store.irregular import MOST_DOCUMENT, OversizeError, check_document
+from pbdist.store.files import MOST_DOCUMENT, Entry, OversizeError, check_document
 from pbdist.store.outages import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS, patiently
 
 if TYPE_CHECKING:
@@ -27,27 +26,27 @@ __all__ = ["SCHEME", "ObjectPlace"]
 Result = TypeVar("Result")
 
 SCHEME = "s3://"
-#: How long a request may take; one that is not tried again is a small one, whose answer is waited for.
+#: Seconds that a request may take: one that is tried again, and one (always a small one) that is not.
 _REQUEST_SECONDS, _ONE_REQUEST_SECONDS = 300.0, 10.0
-#: How often a reader of zarr's tries a request again: as often as the time allows.
+#: How often zarr's reader tries a request again: as often as its time allows.
 _MOST_RETRIES = 10_000
-#: What an answer says that does not come from the object store, or says that the same request may do later.
+#: Texts of errors that may pass: no answer of the object store, or one that says that the request may succeed later.
 _PASSING = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
 
 
 @dataclass(frozen=True)
 class ObjectPlace:
-    """A prefix in a bucket of an object store that speaks S3. Its settings are those of the environment (``AWS_..``).
+    """A prefix in a bucket of an object store that speaks S3; the environment (``AWS_..``) has its options.
 
-    What cannot be reached is tried again, after longer and longer pauses, for as long as `patience` says; then it is a
-    `StoreUnreachableError`. What the object store refuses is a `StoreRefusedError` at once.
+    A request that does not reach it is tried again, after longer and longer pauses, and is a `StoreUnreachableError`
+    after `patience` seconds. A request that it refuses is a `StoreRefusedError` at once.
 
     Attributes
     ----------
     url
         ``s3://BUCKET/PREFIX``.
     patience
-        For how many seconds a request is tried again; with 0 it is made once, and its answer is not waited for long.
+        For how many seconds a request is tried again; with 0 it is made once, with a short time limit.
     """
 
     url: str
@@ -75,23 +74,23 @@ class ObjectPlace:
 
         def request(again: bool) -> bool:
             try:
-                with _told(self.url, name):
+                with _as_os_errors(self.url, name):
                     self._objects.put(name, data, mode="create")
             except FileExistsError:
-                # Done by the request before, whose answer was lost; or somebody else's.
+                # Written by the request before, whose answer was lost; or by another process.
                 return again and bytes(self._objects.get(name).bytes()) == data
             return True
 
         return self._tried(name, request)
 
     def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Write an object whose content is `old`, by a conditional request."""
+        """Replace the content `old` of an object, by a conditional request."""
         from obstore.exceptions import PreconditionError  # noqa: PLC0415 -- an optional package
 
         def request(again: bool) -> bool:
             found = self._objects.get(name)
             version, size = found.meta["e_tag"], found.meta["size"]
-            # What has another size is not read.
+            # An object of another size is not read.
             content = bytes(found.bytes()) if size in (len(old), len(new)) else None
             if again and content == new:
                 return True  # Done by the request before, whose answer was lost.
@@ -121,7 +120,7 @@ class ObjectPlace:
         def request(again: bool) -> list[tuple[str, int]] | None:
             nonlocal pages
             if pages is None or again:
-                # From the last name on.
+                # A new listing, from the last name on.
                 pages = self._pages(under, last)
             return next(pages, None)
 
@@ -140,7 +139,7 @@ class ObjectPlace:
         return replace(self, url=f"{self.url}/{name}")
 
     def zarr_store(self, most: Callable[[str], int]) -> zarr.abc.store.Store:  # noqa: ARG002 -- zarr's own client reads
-        """Return a zarr store that reads the same objects, of any size, and tries again by itself."""
+        """Return a read-only zarr store of the same objects, of any size; it tries again by itself."""
         return _Reader(_objects(self.url, self.patience, retried=True), read_only=True)
 
     @property
@@ -148,13 +147,13 @@ class ObjectPlace:
         return _objects(self.url, self.patience)
 
     def _tried(self, name: str, request: Callable[[bool], Result]) -> Result:
-        """Return what a request returns, which is told whether it was made before."""
+        """Return the result of a request; its argument is whether it was made before."""
         made = 0
 
         def once() -> Result:
             nonlocal made
             made += 1
-            with _told(self.url, name):
+            with _as_os_errors(self.url, name):
                 return request(made > 1)
 
         return patiently(self.patience, once)
@@ -165,29 +164,29 @@ class ObjectPlace:
 
 
 class _Reader(zarr.storage.ObjectStore["S3Store"]):
-    """A zarr store whose failures are those of an `ObjectPlace`."""
+    """A zarr store with the errors of `ObjectPlace`."""
 
     async def get(
         self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
     ) -> "Buffer | None":
-        with self._told(key):
+        with self._as_os_errors(key):
             return await super().get(key, prototype, byte_range)
 
     async def _listed(self, prefix: str) -> AsyncGenerator[str, None]:
-        with self._told(prefix):
+        with self._as_os_errors(prefix):
             async for name in super().list_dir(prefix):
                 yield name
 
     def list_dir(self, prefix: str) -> AsyncGenerator[str, None]:
         return self._listed(prefix)
 
-    def _told(self, name: str) -> AbstractContextManager[None]:
-        return _told(f"{SCHEME}{self.store.config['bucket']}/{self.store.prefix or ''}", name)
+    def _as_os_errors(self, name: str) -> AbstractContextManager[None]:
+        return _as_os_errors(f"{SCHEME}{self.store.config['bucket']}/{self.store.prefix or ''}", name)
 
 
 @cache
 def _objects(url: str, patience: float, *, retried: bool = False) -> "S3Store":
-    """Return the client of a prefix, one in each process; it tries again by itself only if it is `retried`."""
+    """Return the client of a prefix, one in each process; with `retried` it tries again by itself."""
     from obstore.store import S3Store  # noqa: PLC0415 -- an optional package
 
     seconds = timedelta(seconds=_REQUEST_SECONDS if patience else _ONE_REQUEST_SECONDS)
@@ -197,7 +196,7 @@ def _objects(url: str, patience: float, *, retried: bool = False) -> "S3Store":
         bucket,
         prefix=prefix or None,
         region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
-        # Only where the endpoint itself says so.
+        # Without TLS only where the endpoint says so.
         client_options={
             "allow_http": endpoint.startswith("http://"),
             "connect_timeout": min(seconds, timedelta(seconds=20)),
@@ -216,17 +215,11 @@ def _objects(url: str, patience: float, *, retried: bool = False) -> "S3Store":
 
 
 @contextmanager
-def _told(url: str, name: str) -> Iterator[None]:
-    """Turn what the client of an object store raises into an `OSError` of one line.
+def _as_os_errors(url: str, name: str) -> Iterator[None]:
+    """Turn the errors of the client of an object store into an `OSError` of one line.
 
-    Raises
-    ------
-    FileExistsError, FileNotFoundError
-        What it answers of an object.
-    StoreUnreachableError
-        It does not answer, or says that it cannot now.
-    StoreRefusedError
-        It does, and refuses.
+    `FileExistsError` and `FileNotFoundError` are about the object; `StoreUnreachableError`: no answer, or not now;
+    `StoreRefusedError`: any other answer.
     """
     from obstore import exceptions  # noqa: PLC0415 -- an optional package
 
@@ -241,14 +234,14 @@ def _told(url: str, name: str) -> Iterator[None]:
             raise FileExistsError(f"{where}: expected no object, got one") from error
         if isinstance(error, FileNotFoundError | exceptions.NotFoundError) and "NoSuchBucket" not in text:
             raise FileNotFoundError(f"{where}: expected an object, got none") from error
-        told = f"{where}: expected to reach the object store, got: {_cause(text)}"
+        message = f"{where}: expected to reach the object store, got: {_cause(text)}"
         if _PASSING.search(text):
-            raise StoreUnreachableError(told) from error
-        raise StoreRefusedError(told) from error
+            raise StoreUnreachableError(message) from error
+        raise StoreRefusedError(message) from error
 
 
 def _cause(text: str) -> str:
-    """Return on one short line what an object store has answered, or why it does not."""
+    """Return on one short line the answer of an object store, or why there is none."""
     answer = re.search(r"<Code>(.*?)</Code>(?:\s*<Message>(.*?)</Message>)?", text, re.DOTALL)
-    told = ": ".join(part for part in answer.groups() if part) if answer else text.split("Debug source", maxsplit=1)[0]
-    return " ".join(told.split())[:300]
+    cause = ": ".join(part for part in answer.groups() if part) if answer else text.split("Debug source", maxsplit=1)[0]
+    return " ".join(cause.split())[:300]

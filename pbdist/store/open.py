@@ -1,4 +1,4 @@
-"""Open a store: find out whether something is one, of which format, and which study it holds."""
+"""Open a store: recognise it, its format, its parts and the study that each part holds."""
 
 import os
 from collections.abc import Mapping
@@ -7,16 +7,10 @@ from functools import cached_property
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError, NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
-from pbdist.store.columns import FileDigest, StoredCells
-from pbdist.store.documents import read_attributes
-from pbdist.store.heads import extensions_of, head_of, read_or_none, traces_of
-from pbdist.store.irregular import MOST_DOCUMENT
-from pbdist.store.layout import (
-    COMPUTED,
-    STORE_FORMATS,
-    WITHIN,
-    result_names,
-)
+from pbdist.store.columns import StoredCells
+from pbdist.store.documents import FileDigest, extensions_of, head_of, read_attributes, read_or_none, traces_of
+from pbdist.store.files import MOST_DOCUMENT
+from pbdist.store.layout import COMPUTED, ROOT_FILE, STORE_FORMATS, WITHIN, result_names
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.study import StudySpec
 from pbdist.types import Direction, JsonValue
@@ -34,12 +28,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class PartHead:
-    """What a process must know of a part of a store to write results into it. Small and picklable.
+    """A part of a store as a process needs it to write results into it. Small and picklable.
 
     Attributes
     ----------
     place
-        Where the part lies.
+        The place of the part.
     part
         Its path in the store; empty for the first one.
     format
@@ -47,7 +41,7 @@ class PartHead:
     digest
         SHA-256 of the study, as in the root attributes.
     cells, cells_per_batch
-        The number of cells, and the length of a chunk along them.
+        The number of cells, and of those in one chunk.
     settings
         The study without its cells.
     """
@@ -71,17 +65,11 @@ class PartHead:
         return range(start, min(start + self.cells_per_batch, self.cells))
 
     def chunk_bytes(self, name: str) -> int:
-        """Return how many bytes a chunk of an array of results has at most: numbers that compression makes no smaller.
-
-        Parameters
-        ----------
-        name
-            One of `results`.
-        """
+        """Return the most bytes of a chunk of an array of results: those of numbers that cannot be compressed."""
         settings = self.settings
         points = len(Direction) * len(settings.compositions) * len(settings.epsilon) if name not in COMPUTED else 1
         plain = (1 if name == WITHIN else 8) * points * self.cells_per_batch
-        # zstd adds 1/256 and some bytes to what it cannot compress.
+        # zstd adds 1/256 and some bytes to data that it cannot compress.
         return plain + plain // 128 + 1024
 
 
@@ -92,11 +80,11 @@ class StoredStudy:
     Attributes
     ----------
     place
-        Where the part lies.
+        The place of the part.
     study
-        The study, without its description and targets. Its cells are read when they are asked for.
+        The study, without its description and targets. Its cells are read when they are needed.
     cells_per_batch
-        The length of a chunk along the cells.
+        The number of cells in one chunk.
     part
         Its path in the store; empty for the first one.
     format
@@ -114,7 +102,7 @@ class StoredStudy:
 
     @property
     def batches(self) -> int:
-        """The number of batches, of which each has one commit record."""
+        """The number of batches; each has one commit record."""
         return -(-len(self.study.cells) // self.cells_per_batch)
 
     @property
@@ -124,25 +112,19 @@ class StoredStudy:
 
     @property
     def path(self) -> Path:
-        """The folder of the part.
-
-        Raises
-        ------
-        InvalidInputError
-            It lies in an object store.
-        """
+        """The folder of the part; an `InvalidInputError` where it lies in an object store."""
         if not isinstance(self.place, LocalPlace):
             raise InvalidInputError(f"store: expected a folder, got {self.place.url}")
         return Path(self.place.url)
 
     @property
     def files(self) -> Mapping[str, FileDigest]:
-        """Size and SHA-256 of every file that no result is in, root and commit records apart."""
+        """Size and SHA-256 of every file without results, except the root and its copy."""
         files: Mapping[str, FileDigest] = self.root.get("files", {})
         return files
 
     def most_bytes(self, name: str) -> int:
-        """Return how many bytes a file of the part has at most."""
+        """Return the most bytes of a file of the part."""
         if name in self.files:
             return int(self.files[name]["bytes"])
         array = name.split("/", maxsplit=1)[0]
@@ -151,11 +133,11 @@ class StoredStudy:
 
     @cached_property
     def head(self) -> PartHead:
-        """What a worker must know."""
+        """The part as a worker needs it."""
         study = self.study
         settings = replace(study, cells=(), description=None, targets=())
         digest = str(self.root["study_digest"])
-        # Who computes makes no store where there is none any more.
+        # A worker does not create a store again that is gone.
         place = replace(self.place, kept=True) if isinstance(self.place, LocalPlace) else self.place
         return PartHead(place, self.part, self.format, digest, len(study.cells), self.cells_per_batch, settings)
 
@@ -166,36 +148,24 @@ def open_store(where: str | Path | Place) -> StoredStudy:
     Raises
     ------
     NotAStoreError
-        There is nothing at `where`, or something that is not a pbdist store.
+        There is nothing at `where`, or something else than a pbdist store.
     StoreFormatError
-        The store was written in another format version.
+        The store has a format that is not read.
     StoreDamagedError
-        The study that the store holds cannot be read, or is not the one of its digest.
+        The study that the store holds cannot be read, or differs from its digest.
     """
     return open_part(place_at(where), "")
 
 
 def open_parts(where: str | Path | Place) -> tuple[StoredStudy, ...]:
-    """Open the store at `where`, all parts of it in the order in which they were added.
-
-    Raises
-    ------
-    NotAStoreError, StoreFormatError, StoreDamagedError
-        As `open_store`, for any part.
-    """
+    """Open all parts of the store at `where`, in the order in which they were added; errors as in `open_store`."""
     place = place_at(where)
     first = open_part(place, "")
     return (first, *(open_part(place.inner(part), part) for part in extensions_of(place)))
 
 
 def stored_digest(place: Place, part: str) -> str:
-    """Return the digest of the study in the root of a part.
-
-    Raises
-    ------
-    NotAStoreError
-        There is no store.
-    """
+    """Return the digest of the study in the root of a part; a `NotAStoreError` where there is no store."""
     root = head_of(place, part) or _plain_root(place)
     return str(root.get("study_digest"))
 
@@ -203,14 +173,14 @@ def stored_digest(place: Place, part: str) -> str:
 def is_there(place: Place) -> bool:
     """Whether there is anything at a place."""
     if isinstance(place, LocalPlace):
-        # A file, an empty folder or a link that leads nowhere too.
+        # Also a file, an empty folder, or a link that leads nowhere.
         return os.path.lexists(place.url)
     return next(iter(place.names()), None) is not None
 
 
 def open_part(place: Place, part: str) -> StoredStudy:
-    """As `open_store` for one part, whose place is `place`."""
-    # A damaged root is read from its copy, and put back when the study is run again.
+    """Open one part, whose place is `place`; errors as in `open_store`."""
+    # A damaged root is read from its copy; the next run of the study repairs it.
     root = head_of(place, part)
     if root is None:
         if part or traces_of(place):
@@ -234,7 +204,7 @@ def open_part(place: Place, part: str) -> StoredStudy:
 def _plain_root(place: Place) -> dict[str, JsonValue]:
     if not is_there(place):
         raise NotAStoreError(f"{place.url}: expected a pbdist store, got nothing there")
-    attributes = read_attributes(read_or_none(place, "zarr.json"), exact=False)
+    attributes = read_attributes(read_or_none(place, ROOT_FILE), exact=False)
     if attributes is None:
         raise NotAStoreError(f"{place.url}: expected a pbdist store, got something else")
     if "pbdist_format" not in attributes:

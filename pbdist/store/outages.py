@@ -1,12 +1,11 @@
-"""Which failures of a store pass, which stay, and waiting for those that pass."""
+"""Tell failures of a store that may pass from those that last, and wait for the ones that may pass."""
 
 import errno
 import random
 import time
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
-from uuid import uuid4
+from typing import TypeVar
 
 from pbdist.errors import (
     NotAStoreError,
@@ -17,26 +16,22 @@ from pbdist.errors import (
     StoreUnreachableError,
 )
 
-if TYPE_CHECKING:
-    from pbdist.store.place import Place
-
 __all__ = [
     "FIRST_PAUSE",
     "LONGEST_PAUSE",
     "PATIENCE_SECONDS",
     "Trouble",
     "patiently",
-    "probe",
     "trouble_of",
 ]
 
 Result = TypeVar("Result")
 
-#: For how long what cannot be reached is tried again where somebody waits for the answer.
+#: For how many seconds a request is tried again where somebody waits for the answer.
 PATIENCE_SECONDS = 20.0
-#: The pauses between two attempts, in seconds: each is twice the one before, up to the longest.
+#: The first and the longest pause between two attempts, in seconds; each is twice the one before.
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
-#: What a network file system answers that is not there at the moment, and a disk that cannot be read.
+#: Answers of a network file system that is away at the moment, and of a disk that cannot be read.
 _PASSING = frozenset(
     {
         errno.ECONNABORTED,
@@ -53,21 +48,21 @@ _PASSING = frozenset(
         errno.ETIMEDOUT,
     }
 )
-#: Where one file cannot be written for these, no other will be.
+#: Failures of one file that every other file will have too.
 _LASTING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EACCES, errno.EPERM})
-#: The store is gone, or is another one.
+#: The store is gone, or it is another one.
 _GONE = (NotAStoreError, StoreDamagedError, StoreFormatError, StoreMismatchError)
 
 
 class Trouble(Enum):
-    """What keeps every batch from being written, not only one."""
+    """A failure that keeps every batch from being written, not only one."""
 
     PASSING = "passing"
     LASTING = "lasting"
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
-    """Return whether a failure is one of the store as a whole, and whether it may pass; None where of one file."""
+    """Return whether a failure of the store as a whole may pass or lasts; None for one of a single file."""
     if isinstance(error, StoreUnreachableError):
         return Trouble.PASSING
     if isinstance(error, (StoreRefusedError, *_GONE)):
@@ -77,20 +72,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
 
 
 def patiently(seconds: float, request: Callable[[], Result]) -> Result:
-    """Return what a request returns, which is made again while what it asks cannot be reached.
-
-    Parameters
-    ----------
-    seconds
-        For how long; at least once.
-    request
-        What is done.
-
-    Raises
-    ------
-    StoreUnreachableError
-        It could not be reached all the time.
-    """
+    """Return the result of a request, which is made again for that long while it raises `StoreUnreachableError`."""
     began, pause = time.monotonic(), FIRST_PAUSE
     while True:
         try:
@@ -99,20 +81,6 @@ def patiently(seconds: float, request: Callable[[], Result]) -> Result:
             left = began + seconds - time.monotonic()
             if left <= 0.0:
                 raise
-        # Many workers that lost it at the same moment do not come back at the same moment.
+        # Many workers that lost the store at the same moment must not all come back at the same moment.
         time.sleep(min(left, pause * random.uniform(0.75, 1.25)))  # noqa: S311 -- no secret
         pause = min(2.0 * pause, LONGEST_PAUSE)
-
-
-def probe(place: "Place") -> None:
-    """Write a file and remove it, to see whether that can be done.
-
-    Raises
-    ------
-    OSError
-        It cannot.
-    """
-    # Its name ends as that of a file being written: one that is left behind is removed at the end of a run.
-    name = f"probe.{uuid4().hex}.partial"
-    place.write(name, b"")
-    place.remove(name)

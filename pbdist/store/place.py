@@ -1,33 +1,34 @@
-"""Where a store lies, a folder or a prefix of an object store: the only thing that reads and writes its bytes."""
+"""The place where a store lies, a folder or a prefix of an object store: its bytes are read and written only here."""
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
+from uuid import uuid4
 
-import zarr.abc.store
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
-from pbdist.store.folder import PARTIAL, Entry, Folder
-from pbdist.store.folder_store import FolderStore
-from pbdist.store.irregular import MOST_DOCUMENT, IrregularError, check_document
+from pbdist.store.files import MOST_DOCUMENT, PARTIAL, Entry, IrregularError, check_document
+from pbdist.store.folder import Folder
 from pbdist.store.objects import SCHEME, ObjectPlace
 
-__all__ = ["PARTIAL", "LocalPlace", "ObjectPlace", "Place", "place_at", "with_patience"]
+__all__ = ["LocalPlace", "ObjectPlace", "Place", "place_at", "probe", "with_patience"]
 
 
 class Place(Protocol):
     """Files under one folder or prefix, by names with ``/`` between their parts. Small and picklable.
 
-    Every failure but a missing file is an `OSError`, whose text is one line. What is written as a document, a
-    ``zarr.json``, has at most `MOST_DOCUMENT` bytes.
+    Every failure is an `OSError` with a text of one line. A document (``zarr.json``) has at most `MOST_DOCUMENT` bytes.
     """
 
     @property
     def url(self) -> str:
-        """An absolute path or a URL, which `place_at` takes in any process that sees the same storage."""
+        """An absolute path or a URL, from which `place_at` makes this place in any process that sees the storage."""
 
     def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
         """Return the content of a file.
@@ -37,58 +38,56 @@ class Place(Protocol):
         FileNotFoundError
             There is none.
         OversizeError
-            It has more than `most` bytes, and is not read.
+            It has more than `most` bytes; it is not read.
         """
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all; it is on the disk when this returns."""
+        """Write a file, whole or not at all, and to the disk."""
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a file that does not exist yet; return False, and change nothing, where it does.
 
-        Of several processes that call it at the same time one gets True.
+        Of several processes that call it at the same time, one gets True.
         """
 
     def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Write a file whose content is `old`; return False, and change nothing, where it is another or missing.
+        """Replace the content `old` of a file by `new`; return False, and change nothing, where it is not `old`.
 
-        Of several processes that call it at the same time with the same `old` at most one gets True.
+        Of several processes that call it at the same time with the same `old`, at most one gets True.
         """
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
-        """Yield the name and the size in bytes of every file, those below the folder `under` alone if it is given."""
+        """Yield the name and the size in bytes of every file, if given only of those below the folder `under`."""
 
     def walk(self, under: str = "") -> Iterator[Entry]:
-        """Yield all that there is, links too and whatever else does not belong there."""
+        """Yield all entries, also links and others that do not belong in a store."""
 
     def inner(self, name: str) -> "Place":
         """Return the place of a folder inside this one."""
 
-    def zarr_store(self, most: Callable[[str], int]) -> zarr.abc.store.Store:
-        """Return a zarr store that reads the same files, and writes none; `most` says how many bytes one may have."""
+    def zarr_store(self, most: Callable[[str], int]) -> Store:
+        """Return a read-only zarr store of the same files; `most` gives the most bytes of a file by its name."""
 
 
 @dataclass(frozen=True)
 class LocalPlace:
     """A folder of a file system that every process of a run sees; it need not exist.
 
-    No link below the top of the store is followed: neither read, nor written, nor removed is anything behind one.
+    No link below the top of the store is followed: nothing behind one is read, written or removed.
 
     Attributes
     ----------
     url
         Its absolute path.
     top
-        That of the store that it lies in, which may be a link itself or lie behind one; empty where it is the top.
+        The path of the store that it lies in, which may be a link or lie behind one; empty where it is the top itself.
     lenient
-        Whether a link, or whatever is no regular file, counts as missing when it is read, and is no error: for a check,
-        which tells of all of them.
+        Whether what is no regular file counts as missing when it is read, instead of as an error: a check lists all.
     kept
-        Whether the top is never made: where it is gone, so is what was to be written to. Else every folder that is
-        missing is made.
+        Whether a missing top is an error, because the store is gone; else it is made as all missing folders are.
     """
 
     url: str
@@ -106,7 +105,7 @@ class LocalPlace:
             raise
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file by way of one beside it whose name ends in ``.partial``, and a rename."""
+        """Write a file beside it whose name ends in ``.partial``, and rename it."""
         check_document(name, data)
         self._folder.write(self._below(name), [data])
 
@@ -116,7 +115,7 @@ class LocalPlace:
         return self._folder.create(self._below(name), data)
 
     def exchange(self, name: str, old: bytes, new: bytes) -> bool:
-        """Write a file whose content is `old`: it is moved away, which one process alone can do, and made anew."""
+        """Replace a file: it is moved away, which only one process can do, and written again."""
         return self._folder.exchange(self._below(name), old, new)
 
     def remove(self, name: str) -> None:
@@ -124,13 +123,13 @@ class LocalPlace:
         self._folder.remove(self._below(name))
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
-        """Yield names and sizes, sorted folder by folder; of links and what else is no regular file none."""
+        """Yield names and sizes of regular files, sorted folder by folder."""
         for entry in self.walk(under):
             if entry.kind == "file":
                 yield entry.name, entry.size
 
     def walk(self, under: str = "", *, open_only: bool = False) -> Iterator[Entry]:
-        """Yield all that there is, folder by folder, and follow no link; `open_only` as in `Folder.walk`."""
+        """Yield all entries, folder by folder, and follow no link; `open_only` as in `Folder.walk`."""
         start = len(self._below("x")) - 1
         try:
             for entry in self._folder.walk(self._below(under), open_only=open_only):
@@ -143,9 +142,9 @@ class LocalPlace:
         """Return the place of a folder inside this one."""
         return replace(self, url=f"{self.url}/{name}", top=self.top or self.url)
 
-    def zarr_store(self, most: Callable[[str], int]) -> zarr.abc.store.Store:
-        """Return a zarr store that reads the same files."""
-        return FolderStore(self._folder, self._below(""), most)
+    def zarr_store(self, most: Callable[[str], int]) -> Store:
+        """Return a read-only zarr store of the same files."""
+        return _FolderStore(self._folder, self._below(""), most)
 
     @property
     def _folder(self) -> Folder:
@@ -184,5 +183,83 @@ def place_at(where: "str | Path | Place") -> Place:
 
 
 def with_patience(place: Place, seconds: float) -> Place:
-    """Return the same place, which is waited for that long where it cannot be reached; a folder never is."""
+    """Return the same place; requests to an object store are then tried again for that many seconds."""
     return replace(place, patience=seconds) if isinstance(place, ObjectPlace) else place
+
+
+def probe(place: Place) -> None:
+    """Write a file and remove it; an `OSError` says why that cannot be done."""
+    # A file that is left behind is removed at the end of a run, by the end of its name.
+    name = f"probe.{uuid4().hex}{PARTIAL}"
+    place.write(name, b"")
+    place.remove(name)
+
+
+class _FolderStore(Store):
+    """The files of `folder`, or of the folder `inside` it, for zarr and xarray to read; no link is followed."""
+
+    supports_writes = False
+    supports_deletes = False
+    supports_listing = True
+
+    def __init__(self, folder: Folder, inside: str, most: Callable[[str], int]) -> None:
+        super().__init__(read_only=True)
+        self._folder, self._prefix, self._most = folder, f"{inside}/" if inside else "", most
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _FolderStore) and (self._folder, self._prefix) == (other._folder, other._prefix)
+
+    def __hash__(self) -> int:
+        return hash((self._folder, self._prefix))
+
+    def __repr__(self) -> str:
+        return f"FolderStore({self._folder.path}/{self._prefix})"
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        try:
+            data = await asyncio.to_thread(self._folder.read, self._prefix + key, self._most(key))
+        except FileNotFoundError:
+            return None
+        return prototype.buffer.from_bytes(_cut(data, byte_range))
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> list[Buffer | None]:
+        return [await self.get(key, prototype, byte_range) for key, byte_range in key_ranges]
+
+    async def exists(self, key: str) -> bool:
+        return await asyncio.to_thread(self._folder.kind, self._prefix + key) == "file"
+
+    async def set(self, key: str, value: Buffer) -> None:
+        del value
+        raise ValueError(f"{key}: expected a store that is written to, got one that is read")
+
+    async def delete(self, key: str) -> None:
+        raise ValueError(f"{key}: expected a store that is written to, got one that is read")
+
+    async def list(self) -> AsyncIterator[str]:
+        async for name in self.list_prefix(""):
+            yield name
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        for entry in await asyncio.to_thread(lambda: list(self._folder.walk(self._inside(prefix)))):
+            if entry.kind == "file":
+                yield entry.name.removeprefix(self._prefix)
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        for entry in await asyncio.to_thread(self._folder.entries, self._inside(prefix)):
+            if entry.kind in {"file", "folder"}:
+                yield entry.name.rpartition("/")[2]
+
+    def _inside(self, prefix: str) -> str:
+        return f"{self._prefix}{prefix}".strip("/")
+
+
+def _cut(data: bytes, byte_range: ByteRequest | None) -> bytes:
+    if isinstance(byte_range, RangeByteRequest):
+        return data[byte_range.start : byte_range.end]
+    if isinstance(byte_range, OffsetByteRequest):
+        return data[byte_range.offset :]
+    if isinstance(byte_range, SuffixByteRequest):
+        return data[max(0, len(data) - byte_range.suffix) :]
+    return data

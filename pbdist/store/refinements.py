@@ -1,8 +1,7 @@
-"""Points that queries have added to a store one by one: each a document of its own, beside the study's parts.
+"""Store and read refinements: points that queries add to a store, each a document beside the parts of the study.
 
-A refinement is one file, written in one step and sealed with a SHA-256 of its content: its own commit record. It says
-its number and the digest of the store's first study, so that none passes for another. They are no part of the study,
-which is as complete with them as without.
+A refinement is one file, written in one step and sealed with a SHA-256. It contains its number and the digest of the
+store's first study, so that none is taken for another. The study is complete without them.
 """
 
 import re
@@ -15,12 +14,18 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.mechanisms import Pair, pair_from_canonical
-from pbdist.store.documents import group_document, read_attributes, seal, unsealed
-from pbdist.store.heads import ATTRIBUTES_SEAL, read_or_none
+from pbdist.store.documents import (
+    ATTRIBUTES_SEAL,
+    group_document,
+    provenance,
+    read_attributes,
+    read_or_none,
+    seal,
+    unsealed,
+)
 from pbdist.store.layout import BOUNDS, REFINEMENTS, STORE_FORMATS, WITHIN
 from pbdist.store.lock import Held
 from pbdist.store.open import StoredStudy
-from pbdist.store.provenance import provenance
 from pbdist.study import Cell
 from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 
@@ -30,18 +35,18 @@ _LIST_FILE = f"{REFINEMENTS}/zarr.json"
 _FILE = re.compile(rf"{REFINEMENTS}/([0-9]{{6,9}})/zarr\.json")
 #: The attribute that holds a refinement.
 _KEY = "refinement"
-#: Documents that are read at the same time: an object store takes milliseconds for each.
+#: How many documents are read at the same time: an object store takes milliseconds for each.
 _READERS = 16
 
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """Bounds of one noise setting at each of some r and each of some ε.
+    """Bounds of one setting at each of some r and each of some ε.
 
     Attributes
     ----------
     cell
-        The noise setting; its label is the one it was asked for by, if any.
+        The setting, with the label that the query gave it, if any.
     compositions, epsilon
         Increasing; ε in nats.
     values
@@ -49,9 +54,9 @@ class Refinement:
     loss_width
         Width of a bucket of the leaf, nats.
     number
-        Its number in the store; 0 of one that is not in a store.
+        Its number in the store; 0 where it is not in a store.
     within : ndarray of bool, shape (2, compositions, epsilon), or None
-        Where the tolerance is met; None where that is not told.
+        Where the tolerance is met; None where that is not known.
     """
 
     cell: Cell
@@ -69,54 +74,34 @@ class Refinement:
 
 
 def read_refinements(stored: StoredStudy, after: int = 0) -> tuple[Refinement, ...]:
-    """Return the refinements of a store, by its first part, that are what they were when they were written.
-
-    Parameters
-    ----------
-    stored
-        The first part.
-    after
-        Those up to this number are left out, and not read.
-
-    Raises
-    ------
-    OSError
-        The store cannot be reached.
-    """
+    """Return the undamaged refinements of a store, by its first part: those with numbers above `after`."""
     contents = (_content(stored, number, data) for number, data in _documents(stored, after).items())
     found = (_refinement(content) for content in contents if content is not None)
     return tuple(one for one in found if one is not None)
 
 
 def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> None:
-    """Add a refinement to a store, by its first part; for the one who holds it.
+    """Add a refinement to a store, by its first part; for the process that holds the store.
 
-    Guaranteed: it is there as a whole or not at all, and no other file of the store is changed but the number of
-    refinements, after it.
-
-    Raises
-    ------
-    InvalidInputError
-        Another process has taken the store over meanwhile.
-    OSError
-        It cannot be written.
+    It is stored as a whole or not at all. No other file of the store is changed but, afterwards, the number of
+    refinements. An `InvalidInputError` where another process has taken the store over meanwhile.
     """
     if refinement.values.shape[2:] != (len(refinement.compositions), len(refinement.epsilon)):
         raise InvalidInputError(f"refinement: expected values at each point, got shape {refinement.values.shape}")
     if not held.confirmed():
         raise InvalidInputError(f"{stored.where}: expected to be the one who writes to it, got another at work")
     if _listed(stored) is None:
-        # First, so that no reader of zarr meets a folder that is no group.
+        # First, so that readers of zarr never find a folder that is no group.
         _write_list(stored, 0)
     number = _last(stored) + 1
-    # Not over what is in the way, by whomever.
+    # An existing file, whoever wrote it, is not replaced.
     while not stored.place.create(_file(number), _document(stored, number, refinement)):
         number += 1
     _write_list(stored, number)
 
 
 def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
-    """Return the files of refinements that are where they belong, and those that are not what they were, and why."""
+    """Return the files that refinements have or should have, and what is wrong with each damaged one."""
     documents = _documents(stored)
     damaged = {}
     for number, data in documents.items():
@@ -131,10 +116,7 @@ def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
 
 
 def restore_refinements(stored: StoredStudy) -> None:
-    """Put an empty refinement in the place of each that is damaged or missing, with a warning.
-
-    For the one driver of a store. What was lost is computed again when it is asked for.
-    """
+    """Write an empty refinement for each that is damaged or missing, with a warning; for the one driver of a store."""
     documents = _documents(stored)
     for number, data in documents.items():
         if _content(stored, number, data) is None:
@@ -151,7 +133,7 @@ def restore_refinements(stored: StoredStudy) -> None:
 
 
 def _documents(stored: StoredStudy, after: int = 0) -> dict[int, bytes | None]:
-    """Return the content of every refinement by its number, None of one that should be there."""
+    """Return the document of every refinement by its number, None for one that is missing."""
     numbers = range(after + 1, _last(stored) + 1)
     if len(numbers) < _READERS:
         return {number: read_or_none(stored.place, _file(number)) for number in numbers}
@@ -167,10 +149,10 @@ def _last(stored: StoredStudy) -> int:
     listed = _listed(stored)
     last = listed or 0
     if listed is None:
-        # Of what is there, what says so itself; anybody may have put a file of any number there.
+        # Only numbers that a document itself confirms: anybody may have put a file of any number there.
         own = (n for n in found if _content(stored, n, read_or_none(stored.place, _file(n))) is not None)
         last = max(own, default=0)
-    # Beyond what is listed there is at most what was added when a process ended.
+    # A process that ended early has added a document, and not its number to the list.
     while last + 1 in found:
         last += 1
     return last
@@ -181,7 +163,7 @@ def _file(number: int) -> str:
 
 
 def _listed(stored: StoredStudy) -> int | None:
-    """Return how many refinements there are at least, None where that cannot be read."""
+    """Return the least number of refinements, from the list; None where it cannot be read."""
     content = unsealed(read_attributes(read_or_none(stored.place, _LIST_FILE)), ATTRIBUTES_SEAL)
     if content is None or content.get("study_digest") != stored.head.digest:
         return None
@@ -210,7 +192,7 @@ def _document(stored: StoredStudy, number: int, refinement: Refinement | None) -
 
 
 def _content(stored: StoredStudy, number: int, data: bytes | None) -> dict[str, JsonValue] | None:
-    """Return what a document says, None where it is not the one of that number of that store."""
+    """Return the content of a document, None where it is not the one of that number and store."""
     content = unsealed((read_attributes(data) or {}).get(_KEY), ATTRIBUTES_SEAL)
     if content is None or (content.get("number"), content.get("study_digest")) != (number, stored.head.digest):
         return None
@@ -218,7 +200,7 @@ def _content(stored: StoredStudy, number: int, data: bytes | None) -> dict[str, 
 
 
 def _refinement(content: Mapping[str, JsonValue]) -> Refinement | None:
-    """Return the refinement of a sealed document; None of one that holds the place of a lost one, or is none."""
+    """Return the refinement of a sealed document; None where it is empty, in place of a lost one, or is none."""
     try:
         return _decoded(content)
     except (KeyError, TypeError, ValueError, PbdistError):

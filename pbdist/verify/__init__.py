@@ -1,1 +1,1 @@
-"""Verify what stores hold, by records and by exact integers."""
+"""Verify stores by their records, and sampled points by exact integer arithmetic."""

@@ -1,11 +1,11 @@
-"""Bounds on δ from exact integer convolutions on one fine grid: slow, obvious, and an oracle for the fast ones.
+"""Compute bounds on δ by exact integer convolutions on one fine grid: slow and simple, to check the fast methods.
 
-Nothing is coarsened and no narrow window is cut out; apart from the certified float masses of the mechanisms, the only
+Nothing is coarsened and no narrow window is cut out. Apart from the certified float masses of the mechanisms, the only
 rounding is to whole units of 2^-bits, down for the lower bound and up for the upper one. The truth lies between the
 two bounds at any width of the grid, and both tend to it as the width tends to 0.
 
-- Lower bound: the masses of A and B in each cell, convolved; Σ max(0, a - e^ε b) over the cells and ∞. Sorting events
-  into cells is post-processing, and leaving some out lowers the sum.
+- Lower bound: the masses of A and B in each bin, convolved; Σ max(0, a - e^ε b) over the bins and ∞. Sorting events
+  into bins is post-processing, and leaving some out lowers the sum.
 - Upper bound: a pair on the grid that dominates each mechanism (`pbdist.verify.exact_leaf`), its P_A masses convolved;
   a(∞) + Σ a(i) max(0, 1 - e^(ε' - ih)). There ε' = ε - Σ η is lowered by the loss errors η of all compositions: with
   (A, e^η B) in the place of (A, B), H(A^r || B^r; ε) = H(A^r || (e^η B)^r; ε - r η).
@@ -71,20 +71,10 @@ class ExactBounds:
         return tuple(enclosed_log(value)[1] for value in self.upper)
 
     def meets(self, lower: Sequence[float], upper: Sequence[float]) -> tuple[bool, ...]:
-        """Return, for each ε, whether other bounds on δ have a number in common with these.
+        """Return, for each ε, whether other bounds on δ have a number in common with these; a NaN never has.
 
-        Both hold the truth, if they are right: bounds that do not meet these are proved wrong. The floats count as the
-        numbers they are.
-
-        Parameters
-        ----------
-        lower, upper : sequence of float
-            Bounds on δ at each ``epsilon``. A NaN never meets.
-
-        Raises
-        ------
-        InvalidInputError
-            If there are not as many bounds as ε.
+        Both brackets contain the truth if they are right, so bounds that do not meet these are proved wrong. Floats are
+        compared exactly.
         """
         self._checked_lengths(lower, upper)
         return tuple(
@@ -93,9 +83,9 @@ class ExactBounds:
         )
 
     def meets_log(self, log_lower: Sequence[float], log_upper: Sequence[float]) -> tuple[bool, ...]:
-        """Do what `meets` does, for natural logarithms of bounds; -inf stands for δ = 0.
+        """As `meets`, for natural logarithms of bounds; -inf stands for δ = 0.
 
-        The logarithms of these bounds are rounded outwards, so that False remains a proof.
+        The logarithms of these bounds are rounded outwards, so that False is still a proof.
         """
         self._checked_lengths(log_lower, log_upper)
         return tuple(
@@ -132,14 +122,14 @@ def exact_bounds(
     direction: Direction,
     loss_width: float,
     bits: int = 256,
-    max_cells: int = 2_000_000,
+    max_bins: int = 2_000_000,
 ) -> ExactBounds:
     """Compute bounds on δ(ε) after r rounds by exact integer convolutions.
 
     Parameters
     ----------
     components : sequence of (Pair, int)
-        What one round consists of: each pair, and how often it occurs in a round.
+        The mechanisms of one round: each pair, and how often it occurs in a round.
     compositions : int
         Rounds, r >= 1.
     epsilon : sequence of float
@@ -147,14 +137,14 @@ def exact_bounds(
     direction : Direction
         Which of the two distributions plays P_A.
     loss_width : float
-        Width h of a cell, nats. The relative width of the bracket falls with h²; where every loss is a multiple of h
+        Width h of a bin, nats. The relative width of the bracket falls with h²; where every loss is a multiple of h
         nothing is lost to the grid.
     bits : int, optional
-        Masses are whole units of 2^-bits. A small δ takes some more than log2(1/δ) bits above, and log2(1/δ) + ε / ln 2
-        below, where b is compared with e^-ε a. Where a mechanism resolves no masses of one round below 2e-290, more
-        bits than these 960 help only what is made of larger ones.
-    max_cells : int, optional
-        Largest number of cells of one vector; time and memory grow with it: about bits / 4 bytes a cell.
+        Masses are whole units of 2^-bits. A small δ needs some more than log2(1/δ) bits for the upper bound, and
+        log2(1/δ) + ε / ln 2 for the lower one, where b is compared with e^-ε a. Where a mechanism resolves no masses of
+        one round below 2e-290, which is 960 bits, more bits help only a δ made of larger masses.
+    max_bins : int, optional
+        Largest number of bins of one vector; time and memory grow with it: about bits / 4 bytes a bin.
 
     Returns
     -------
@@ -164,14 +154,14 @@ def exact_bounds(
     Raises
     ------
     InvalidInputError
-        If a parameter is out of its range, or `loss_width` needs more than `max_cells` cells.
+        If a parameter is out of its range, or `loss_width` needs more than `max_bins` bins.
     MissingDependencyError
         If python-flint is not installed.
     """
     flint_module()
     fixed = FixedPoint(
         _checked_integer("bits", bits, _SMALLEST_BITS, _LARGEST_BITS),
-        _checked_integer("max_cells", max_cells, 4, 2**40),
+        _checked_integer("max_bins", max_bins, 4, 2**40),
     )
     rounds = _checked_integer("compositions", compositions, 1, 2**62)
     losses = tuple(_checked_number("epsilon", value) for value in epsilon)
@@ -228,22 +218,22 @@ def _upper(
     width = Fraction(loss_width)
     length = masses.a.length()
     shifted = [Fraction(loss) - loss_error for loss in epsilon]
-    # The first index whose loss exceeds ε'; a loss equal to ε' would count 0.
+    # The first i whose loss exceeds ε'; a loss equal to ε' contributes 0.
     starts = [max(math.floor(loss / width) + 1, masses.first) for loss in shifted]
     wanted = set(starts)
     tail = discounted = 0
-    # At each index j wanted: Σ a(i) over i >= j, and Σ a(i) f^-(i-j) rounded down, finer by the guard bits.
+    # At each j wanted: Σ a(i) over i >= j, and Σ a(i) f^-(i-j) rounded down, finer by the guard bits.
     sums: dict[int, tuple[int, int]] = {}
     with ball_precision(fixed.bits + 2 * _GUARD_BITS):
         shift = fixed.bits + _GUARD_BITS
         inverse = flint.fmpz(floor_shifted((-flint.arb(loss_width)).exp(), shift))
         coefficients = masses.a.coeffs()
-        for position in reversed(range(length)):
-            mass = coefficients[position]
+        for index in reversed(range(length)):
+            mass = coefficients[index]
             tail += mass
             discounted = (mass << _GUARD_BITS) + ((discounted * inverse) >> shift)
-            if masses.first + position in wanted:
-                sums[masses.first + position] = int(tail), int(discounted)
+            if masses.first + index in wanted:
+                sums[masses.first + index] = int(tail), int(discounted)
         bounds = []
         for loss, start in zip(shifted, starts, strict=True):
             total, kept = sums.get(start, (0, 0))
@@ -261,10 +251,10 @@ def _padded(polynomial: Any, length: int) -> list[Any]:
 
 def _factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
     counts: dict[ElementaryPair, int] = {}
-    for position, (pair, count) in enumerate(components):
+    for index, (pair, count) in enumerate(components):
         if not isinstance(pair, Pair):
-            raise InvalidInputError(f"components[{position}]: expected a mechanism, got {shown(pair)}")
-        times = _checked_integer(f"components[{position}]", count, 1, 2**62)
+            raise InvalidInputError(f"components[{index}]: expected a mechanism, got {shown(pair)}")
+        times = _checked_integer(f"components[{index}]", count, 1, 2**62)
         for factor in pair.factors:
             counts[factor] = counts.get(factor, 0) + times
     return counts

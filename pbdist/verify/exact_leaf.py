@@ -1,4 +1,4 @@
-"""One pair's certified float masses as fixed-point masses on the grid: exact events below, a dominating pair above."""
+"""Turn one pair's certified float masses into fixed-point masses on the grid, for the lower and the upper bound."""
 
 import math
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from pbdist.verify.exact_power import (
 
 __all__ = ["EventGroups", "dominating_leaf", "event_groups", "subset_leaf"]
 
-#: Many mechanisms resolve no mass below 2e-290 in each of the few cells that are probed for the window.
+#: Many mechanisms resolve no mass below 2e-290 in each of the few bins that are probed for the window.
 _LOG_UNRESOLVED = math.log(1e-288)
 #: Bits of arb arithmetic beyond the fixed point: for the masses' own scale and the length of the sums.
 _GUARD_BITS = 96
@@ -40,11 +40,11 @@ class EventGroups:
     on_edge : ndarray of bool, shape (k,)
         Whether the group's loss is at most index h + loss_error and it is not split (it may lie anywhere below).
     masses : ndarray, shape (6, k)
-        a_lower, a_upper, b_lower, b_upper, and the logarithms of the factors that a and b are yet to be multiplied by.
+        a_lower, a_upper, b_lower, b_upper, and the logarithms of the factors that a and b must be multiplied by.
     beyond : ndarray, shape (6, l)
         The same of the groups above the window; b_lower is 0 where the loss is not known to be above it.
     loss_error : Fraction
-        How far outside its cell, or above its edge, the exact loss of an event may lie, nats.
+        How far outside its bin, or above its edge, the exact loss of an event may lie, nats.
     """
 
     first: int
@@ -57,7 +57,7 @@ class EventGroups:
 
 
 def event_groups(pair: ElementaryPair, direction: Direction, loss_width: float, fixed: FixedPoint) -> EventGroups:
-    """Sort one pair's events into the cells of a window that holds all but a negligible part of P_A.
+    """Sort one pair's events into the bins of a window that holds all but a negligible part of P_A.
 
     Parameters
     ----------
@@ -68,13 +68,13 @@ def event_groups(pair: ElementaryPair, direction: Direction, loss_width: float, 
     loss_width : float
         h, nats; the grid is i h for whole i, exactly.
     fixed : FixedPoint
-        Its unit is what may lie outside the window at either end, or 1e-288 where the mechanism resolves no less;
-        nothing is lost there.
+        At most one of its units lies outside the window at either end, or 1e-288 where the mechanism resolves no less;
+        nothing of it is lost.
 
     Raises
     ------
     InvalidInputError
-        If the window has more than ``fixed.max_cells`` cells, or the pair's masses do not sum to 1.
+        If the window has more than ``fixed.max_bins`` bins, or the pair's masses do not sum to 1.
     """
     first, last = _window(pair, direction, loss_width, fixed)
     fixed.checked_length(last - first + 1)
@@ -83,9 +83,9 @@ def event_groups(pair: ElementaryPair, direction: Direction, loss_width: float, 
     scaled = pair.scaled_loss_masses(edges, direction)
     masses = scaled.masses
     atom_index, atom_on_edge, loss_error = _atom_indices(masses, loss_width, first)
-    cells = _columns(masses.bins_a, masses.bins_b, scaled.log_scale_a, scaled.log_scale_b)
+    bins = _columns(masses.bins_a, masses.bins_b, scaled.log_scale_a, scaled.log_scale_b)
     atoms = _columns(masses.atoms_a, masses.atoms_b, scaled.atoms_log_scale_a, scaled.atoms_log_scale_b)
-    if np.any(cells[1] > 0.0):
+    if np.any(bins[1] > 0.0):
         # The masses belong to the float edges, each one rounding away from i h.
         rounding = Fraction(UNIT_ROUNDOFF) * Fraction(float(np.max(np.abs(edges))))
         loss_error = max(loss_error, Fraction(masses.loss_error) + rounding)
@@ -95,8 +95,8 @@ def event_groups(pair: ElementaryPair, direction: Direction, loss_width: float, 
     above[2, np.isinf(masses.atom_loss[~inside])] = 0.0
     only = np.zeros((6, 1))
     only[0], only[1] = masses.only_a.lower, masses.only_a.upper
-    total = math.fsum(cells[1]) + math.fsum(atoms[1]) + float(masses.only_a.upper[0])
-    # No event may be lost on the way into the cells; histograms may sum to a little less than 1.
+    total = math.fsum(bins[1]) + math.fsum(atoms[1]) + float(masses.only_a.upper[0])
+    # No event may be lost on the way into the bins; histograms may sum to a little less than 1.
     if not total >= 1.0 - 2e-9:
         raise InvalidInputError(f"components: expected parameters that keep all mass of A, got {shown(pair)}")
     return EventGroups(
@@ -104,28 +104,28 @@ def event_groups(pair: ElementaryPair, direction: Direction, loss_width: float, 
         last=last,
         index=np.concatenate((whole, atom_index[inside])),
         on_edge=np.concatenate((whole == first, atom_on_edge[inside])),
-        masses=np.concatenate((cells[:, :-1], atoms[:, inside]), axis=1),
-        beyond=np.concatenate((cells[:, -1:], above, only), axis=1),
+        masses=np.concatenate((bins[:, :-1], atoms[:, inside]), axis=1),
+        beyond=np.concatenate((bins[:, -1:], above, only), axis=1),
         loss_error=loss_error,
     )
 
 
 def subset_leaf(groups: EventGroups, fixed: FixedPoint) -> SubsetMasses:
-    """Return the exact events for a lower bound: P_A rounded down, P_B rounded up, each group in its cell."""
+    """Return the exact events for a lower bound: P_A rounded down, P_B rounded up, each group in its bin."""
     flint = flint_module()
     size = groups.last - groups.first + 1
     a, b = [0] * size, [0] * size
     with ball_precision(fixed.bits + _GUARD_BITS):
         columns = groups.masses[[0, 3, 4, 5]].T.tolist()
-        for position, (a_lower, b_upper, log_a, log_b) in zip(
+        for index, (a_lower, b_upper, log_a, log_b) in zip(
             (groups.index - groups.first).tolist(), columns, strict=True
         ):
-            a[position] += _down(a_lower, log_a, fixed)
-            b[position] += _up(b_upper, log_b, fixed)
+            a[index] += _down(a_lower, log_a, fixed)
+            b[index] += _up(b_upper, log_b, fixed)
         infinity_a = sum(_down(mass, log_scale, fixed) for mass, log_scale in groups.beyond[[0, 4]].T.tolist())
         infinity_b = sum(_up(mass, log_scale, fixed) for mass, log_scale in groups.beyond[[3, 5]].T.tolist())
-    start = next((position for position, mass in enumerate(a) if mass), size)
-    stop = max((position + 1 for position, mass in enumerate(a) if mass), default=start)
+    start = next((index for index, mass in enumerate(a) if mass), size)
+    stop = max((index + 1 for index, mass in enumerate(a) if mass), default=start)
     return SubsetMasses(
         first=groups.first + start,
         a=flint.fmpz_poly(a[start:stop]),
@@ -139,7 +139,7 @@ def dominating_leaf(groups: EventGroups, loss_width: float, fixed: FixedPoint) -
     """Return on-grid masses that dominate the pair (A, e^η B), η the groups' `loss_error`.
 
     With t = e^η P_B/P_A of an event: the event's share of any composition's δ is a non-increasing and convex function
-    of t. A group of cell i has t >= f^-i, and after lowering t where it exceeds f^-(i-1), by no more than e^-2η,
+    of t. A group of bin i has t >= f^-i, and after lowering t where it exceeds f^-(i-1), by no more than e^-2η,
     t lies in [f^-i, f^-(i-1)] with a mean of at least e^-η b/a. The chord between the two ends at that mean is at least
     the function. More P_A mass, and less at i - 1 in favour of i, only raise the sum: so a is taken at its upper value,
     b at its lower one, and the part at i - 1, (b e^-η f^i - a) / (f - 1), is rounded down. Above the window the same
@@ -197,20 +197,20 @@ def _up(mass: float, log_scale: float, fixed: FixedPoint) -> int:
 
 def _window(pair: ElementaryPair, direction: Direction, loss_width: float, fixed: FixedPoint) -> tuple[int, int]:
     """Return first and last index, each at most twice too far from 0."""
-    reach = 2 ** np.arange((2 * fixed.max_cells).bit_length(), dtype=np.int64)
+    reach = 2 ** np.arange((2 * fixed.max_bins).bit_length(), dtype=np.int64)
     whole = np.concatenate((-reach[::-1], [0], reach))
     edges: FloatArray = np.multiply(whole, loss_width, dtype=np.float64)
     scaled = pair.scaled_loss_masses(edges, direction)
     masses = scaled.masses
     finite = np.isfinite(masses.atom_loss)
-    # An atom on an edge, but for rounding, must not double the window.
-    place = np.searchsorted(edges * (1.0 + 1e-12 * np.sign(edges)), masses.atom_loss[finite])
+    # An atom that is on an edge but for rounding must not double the window.
+    index = np.searchsorted(edges * (1.0 + 1e-12 * np.sign(edges)), masses.atom_loss[finite])
     with np.errstate(divide="ignore"):
-        cells = np.log(masses.bins_a.upper) + scaled.log_scale_a
+        bins = np.log(masses.bins_a.upper) + scaled.log_scale_a
         atoms = np.log(masses.atoms_a.upper[finite]) + scaled.atoms_log_scale_a[finite]
-    np.logaddexp.at(cells, place, atoms)
+    np.logaddexp.at(bins, index, atoms)
     # above[k + 1] is P_A above edge k, below[k] is P_A up to edge k, as logarithms.
-    above, below = np.logaddexp.accumulate(cells[::-1])[::-1], np.logaddexp.accumulate(cells)
+    above, below = np.logaddexp.accumulate(bins[::-1])[::-1], np.logaddexp.accumulate(bins)
 
     def negligible(values: FloatArray) -> IntArray:
         tiny = np.flatnonzero(values <= -fixed.bits * math.log(2.0))
@@ -225,7 +225,7 @@ def _atom_indices(masses: LossMasses, loss_width: float, first: int) -> tuple[In
     """Return each atom's index, whether it counts as on the edge, and by how much its loss may exceed that edge.
 
     An atom within its error of an edge counts as on it. The others are so far from every edge that the rounding of
-    the quotient cannot change the cell.
+    the quotient cannot change the bin.
     """
     loss = masses.atom_loss
     far = 2.0**62
@@ -236,8 +236,8 @@ def _atom_indices(masses: LossMasses, loss_width: float, first: int) -> tuple[In
     index = np.where(on_edge, nearest, np.ceil(quotient)).astype(np.int64)
     excess = max(
         (
-            Fraction(value) - place * Fraction(loss_width)
-            for value, place in zip(loss[on_edge].tolist(), index[on_edge].tolist(), strict=True)
+            Fraction(value) - whole * Fraction(loss_width)
+            for value, whole in zip(loss[on_edge].tolist(), index[on_edge].tolist(), strict=True)
         ),
         default=Fraction(0),
     )

@@ -1,7 +1,7 @@
-"""Masses on a grid of losses as fixed-point integers, and their convolution powers, each rounding in one direction.
+"""Compose masses on a grid of losses as fixed-point integers, each rounding in one direction.
 
 A mass is a whole number of units of 2^-bits. `flint` multiplies the vectors exactly; afterwards every element is
-rounded back to whole units, down for what must not be overestimated and up for what must not be underestimated.
+rounded back to whole units: down where masses must not be overestimated, up where they must not be underestimated.
 python-flint is imported when it is first needed.
 """
 
@@ -73,18 +73,10 @@ def _shifted(number: int, shift: int) -> int:
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """How masses are kept.
-
-    Attributes
-    ----------
-    bits : int
-        The unit is 2^-bits.
-    max_cells : int
-        Largest length of a vector.
-    """
+    """Fixed-point numbers in units of 2^-bits, in vectors of at most `max_bins`."""
 
     bits: int
-    max_cells: int
+    max_bins: int
 
     def down(self, mass: float) -> int:
         """Return a float mass in whole units, rounded down."""
@@ -97,25 +89,19 @@ class FixedPoint:
         return -_shifted(-numerator, self.bits + 1 - denominator.bit_length())
 
     def checked_length(self, length: int) -> None:
-        """Refuse vectors that are too long.
-
-        Raises
-        ------
-        InvalidInputError
-            If `length` exceeds `max_cells`.
-        """
-        if length > self.max_cells:
+        """Refuse vectors that are longer than `max_bins`."""
+        if length > self.max_bins:
             raise InvalidInputError(
-                f"loss_width: expected one that needs at most {self.max_cells} cells (max_cells), got one that needs"
+                f"loss_width: expected one that needs at most {self.max_bins} bins (max_bins), got one that needs"
                 f" {length}"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class SubsetMasses:
-    """Masses of some of the events, sorted into blocks: those of one index, and those of loss ∞.
+    """Masses of some of the events, sorted into blocks: one for each bin, and one for loss ∞.
 
-    Every event is in at most one block; P_A of a block is at least the value kept for it, P_B at most. So
+    Every event is in at most one block; P_A of a block is at least its value here, P_B at most. So
     Σ max(0, a - e^ε b) over the blocks is at most δ(ε), whichever events are left out and however they are sorted.
 
     Attributes

@@ -1,15 +1,15 @@
-"""Check a finished store: whole, unchanged, and at sampled points in agreement with exact integer arithmetic.
+"""Verify a finished store: complete, unchanged, and at sampled points in agreement with exact integer arithmetic.
 
-The exact bounds (`pbdist.verify.exact`) share the masses of the mechanisms with the fast methods, and none of
-their grids, transforms or rounding. What they say holds on a grid of any width; a finer one brings them closer
-together. So each point is computed on ever finer grids, until the stored bounds are proved or refuted or the next grid
-would need more cells than allowed.
+The exact bounds (`pbdist.verify.exact`) take the masses of the mechanisms from the same code as the fast methods, and
+share no grid, transform or rounding with them. They hold on a grid of any width, and tend to the truth on finer grids.
+So each point is computed on finer and finer grids, until the stored bounds are proved or refuted, or the next grid
+would need more bins than allowed.
 """
 
 import math
 import random
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
@@ -39,49 +39,36 @@ from pbdist.verify.exact_power import flint_module
 
 __all__ = ["DEFAULT_CELLS", "Sample", "Verdict", "Verification", "verify_store"]
 
-#: Largest number of cells of a vector of the exact arithmetic; a few seconds a point.
+#: The most bins of a grid of the exact arithmetic (the option ``--cells``): a few seconds a point.
 DEFAULT_CELLS = 100_000
-#: The first grid is at most so wide, in nats, if the stored one is finer.
+#: The most width of the first grid, in nats, if the stored one is finer.
 _WIDEST = 0.25
-#: The last grid, in stored loss widths: a power of 2.
+#: The width of the last grid, in stored loss widths: a power of 2.
 _FINEST = 2.0**-4
-#: Bits of the exact masses: at least, at most, beyond the digits before the first of δ, and in steps of.
+#: Bits of the exact masses: the least, the most, those beyond the leading zeros of δ, and their steps.
 _LEAST_BITS, _MOST_BITS, _GUARD_BITS, _BIT_STEP = 128, 1088, 64, 64
 
 
 class Verdict(Enum):
     """What the exact bracket says about the stored one, upper and lower bound together."""
 
-    #: It lies within the stored one: both stored bounds are proved.
+    #: The exact bracket lies within the stored one: both stored bounds are proved.
     CONFIRMED = "confirmed"
-    #: The brackets have points in common, and neither bound is refuted; one of them may be proved.
+    #: The brackets have values in common, and neither bound is refuted; one of them may be proved.
     CONSISTENT = "consistent"
-    #: They have no point in common, so that the stored bounds are proved wrong; or they are no bracket at all.
+    #: The brackets have no value in common, or the stored one is none: the stored bounds are proved wrong.
     CONTRADICTED = "contradicted"
-    #: No grid of the cells allowed has given exact bounds.
+    #: No grid with so many bins as allowed has given exact bounds.
     UNCHECKED = "unchecked"
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A stored point and its exact bounds.
+    """A stored point in one direction, and its exact bounds.
 
-    Attributes
-    ----------
-    cell, setting
-        The cell's number, -1 for a point that a query has added, and its noise setting as text.
-    compositions, epsilon, direction
-        The point; ε in nats.
-    stored
-        The stored bounds: lower and upper bound on δ, and on ln δ.
-    exact
-        Lower and upper bound on δ by exact arithmetic, rounded outwards, and on ln δ; None where there are none.
-    loss_width
-        Width of the cells of the exact arithmetic, nats: `multiple` times the stored one.
-    multiple
-        A power of 2 from 1/16 on.
-    verdict
-        The verdict.
+    `cell` is -1 for a point that a query has added. `stored` and `exact` are lower and upper bound on δ, then on ln δ,
+    exact ones rounded outwards. `loss_width` is that of the exact arithmetic's bins, nats: `multiple`, a power of 2,
+    times the stored one.
     """
 
     cell: int
@@ -96,7 +83,7 @@ class Sample:
     verdict: Verdict
 
     def describe(self) -> str:
-        """Return the point and both brackets on one line."""
+        """Return the point and both brackets as one line of text."""
         exact = "none" if self.exact is None else f"{self.exact[0]!r} to {self.exact[1]!r}"
         logarithms = "" if self.exact is None else f", ln {self.exact[2]!r} to {self.exact[3]!r}"
         return (
@@ -108,24 +95,11 @@ class Sample:
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found.
+    """The result of a verification.
 
-    Attributes
-    ----------
-    where
-        The path or URL of the store.
-    batches, cells
-        How many there are, in all parts of the store.
-    missing, changed
-        Batches without a commit record, and those whose files are not those of it; numbered through all parts.
-    failed
-        How many cells of the other batches could not be computed.
-    damaged
-        Files of points that queries have added, which are not what they were.
-    points, seed, max_cells
-        Number of points to choose from, of each direction; the seed; and the cells allowed.
-    samples
-        In the order of the store.
+    Batches, numbered through all parts, are `missing` without a commit record, and `changed` where files differ from
+    it. `failed` counts the cells of the other batches that could not be computed; `damaged` are changed files of points
+    that queries have added. `points` counts the points to choose from, in each direction.
     """
 
     where: str
@@ -150,7 +124,7 @@ class Verification:
         return tuple(sample for sample in self.samples if sample.verdict is verdict)
 
     def lines(self) -> Iterator[str]:
-        """Yield what was found as text, line by line."""
+        """Yield the result as text, line by line."""
         sound = self.batches - len(self.missing) - len(self.changed)
         yield f"{sound:,} of {self.batches:,} batches are complete and have the checksums of their commit records"
         for what, found in (("not computed", self.missing), ("changed", self.changed)):
@@ -162,26 +136,26 @@ class Verification:
             yield f"changed: {name}"
         yield (
             f"{len(self.samples)} of {self.points:,} stored points recomputed (seed {self.seed}), on grids of at most"
-            f" {self.max_cells:,} cells:"
+            f" {self.max_cells:,} bins:"
         )
         yield f"  {len(self.of(Verdict.CONFIRMED))} confirmed: the exact bracket lies within the stored one, both hold"
         consistent = len(self.of(Verdict.CONSISTENT))
-        yield f"  {consistent} consistent: the brackets have points in common{self._exact_widths()}"
-        yield f"  {len(self.of(Verdict.UNCHECKED))} not checked: they need more cells"
+        yield f"  {consistent} consistent: the brackets have values in common{self._exact_widths()}"
+        yield f"  {len(self.of(Verdict.UNCHECKED))} not checked: they need more bins"
         yield f"  {len(self.of(Verdict.CONTRADICTED))} contradicted: the stored bounds are proved wrong"
         for sample in self.of(Verdict.CONTRADICTED):
             yield f"contradicted: {sample.describe()}"
 
     def _exact_widths(self) -> str:
-        """Return how wide the exact brackets of the consistent samples are."""
+        """Return the largest width of the exact brackets of the consistent samples, as text."""
         logs = [sample.exact[2:] for sample in self.of(Verdict.CONSISTENT) if sample.exact is not None]
         gaps = [high - low for low, high in logs if low > -math.inf]
-        told = f"; exact upper / lower - 1 is at most {math.expm1(min(max(gaps), 700.0)):.3g}" if gaps else ""
+        widest = f"; exact upper / lower - 1 is at most {math.expm1(min(max(gaps), 700.0)):.3g}" if gaps else ""
         endless = len(logs) - len(gaps)
-        return told + (f"; {endless} of them without an exact lower bound above 0" if endless else "")
+        return widest + (f"; {endless} of them without an exact lower bound above 0" if endless else "")
 
     def as_json(self) -> dict[str, JsonValue]:
-        """Return everything in the types of JSON; the logarithm of a δ of 0, and what is no number, is None."""
+        """Return the result in the types of JSON, with None for the logarithm of a δ of 0 and for NaN."""
         return {
             "passed": self.passed,
             "batches": self.batches,
@@ -214,11 +188,13 @@ class Verification:
 def verify_store(
     where: str | Path | Place, *, sample: int = 20, seed: int = 0, max_cells: int = DEFAULT_CELLS
 ) -> Verification:
-    """Check a store.
+    """Check a store, and recompute `sample` of its sound points, all equally likely to be chosen.
 
-    First every commit record against its files, metadata and coordinates against the study, and the points that queries
-    have added against their checksums. Then points (noise setting, direction, r, ε) of all that is sound, chosen at
-    random: all are equally likely.
+    Commit records are compared with their files, metadata and coordinates with the study, and the points that queries
+    have added with their checksums. A `Verdict.CONFIRMED` proves both stored bounds, a `Verdict.CONTRADICTED` proves
+    that they do not both hold. A `Verdict.CONSISTENT` proves neither; but an upper bound below the truth by more than
+    the width of the exact bracket would have been contradicted. Of a δ below about 1e-300 it says only that it is so
+    small.
 
     Parameters
     ----------
@@ -227,16 +203,9 @@ def verify_store(
     sample
         How many points to recompute; 0 for none.
     seed
-        Of the choice: the same store and the same seed give the same points on any machine.
+        Seed of the choice: the same store and seed give the same points on any machine.
     max_cells
-        Largest number of cells of a vector of the exact arithmetic; time and memory grow with it.
-
-    Returns
-    -------
-    Verification
-        A `Verdict.CONFIRMED` proves both stored bounds, a `Verdict.CONTRADICTED` proves that they do not both hold.
-        A `Verdict.CONSISTENT` proves neither; but an upper bound that is below the truth by more than the width of
-        the exact bracket would have been contradicted. Of a δ below about 1e-300 it says only that it is so small.
+        The most bins of a grid of the exact arithmetic; time and memory grow with it.
 
     Raises
     ------
@@ -255,30 +224,24 @@ def verify_store(
     parts = open_parts(where)
     for stored in parts:
         check_skeleton(stored)
-    offsets = [0, *accumulate(stored.batches for stored in parts)]
-    batches = {
-        first + index: (stored, index)
-        for first, stored in zip(offsets, parts, strict=False)
-        for index in range(stored.batches)
-    }
-    missing = [number for number, (stored, index) in batches.items() if commit_record(stored, index) is None]
-    changed = [
-        number
-        for number, (stored, index) in batches.items()
-        if number not in set(missing) and not is_committed(stored, index)
-    ]
+    batches = [(stored, index) for stored in parts for index in range(stored.batches)]
+    missing: list[int] = []
+    changed: list[int] = []
     failed = 0
-    points: list[_Points | _RefinedPoints] = []
-    unsound = {*missing, *changed}
-    for number, (stored, index) in batches.items():
-        if number not in unsound:
+    points: list[_Points] = []
+    for number, (stored, index) in enumerate(batches):
+        if commit_record(stored, index) is None:
+            missing.append(number)
+        elif not is_committed(stored, index):
+            changed.append(number)
+        else:
             without = failed_cells(stored, index)
             failed += len(without)
-            points.append(_Points(stored, [cell for cell in stored.head.cells_of(index) if cell not in without]))
-    points += map(_RefinedPoints, read_refinements(parts[0]))
-    counts = list(accumulate((part.count for part in points), initial=0))
+            points.append(_stored_points(stored, [n for n in stored.head.cells_of(index) if n not in without]))
+    points += map(_refined_points, read_refinements(parts[0]))
+    counts = list(accumulate((math.prod(some.shape) for some in points), initial=0))
     chosen = sorted(random.Random(seed).sample(range(counts[-1]), min(sample, counts[-1])))  # noqa: S311 -- no secret
-    places = [(bisect_right(counts, point) - 1, point) for point in chosen]
+    found = [(bisect_right(counts, number) - 1, number) for number in chosen]
     return Verification(
         where=parts[0].where,
         batches=len(batches),
@@ -290,47 +253,46 @@ def verify_store(
         points=counts[-1],
         seed=seed,
         max_cells=max_cells,
-        samples=tuple(_sample(points[place], point - counts[place], max_cells) for place, point in places),
+        samples=tuple(_sample(points[index], number - counts[index], max_cells) for index, number in found),
     )
 
 
+@dataclass(frozen=True)
 class _Points:
-    """The points of the sound cells of a batch, in row-major order of cell, direction, r and ε."""
+    """The points of some cells, in row-major order of cell, direction, r and ε; `read` reads a cell by its row."""
 
-    def __init__(self, stored: StoredStudy, cells: list[int]) -> None:
-        self._stored, self._cells = stored, cells
-        self.compositions, self.epsilon = stored.study.compositions, stored.study.epsilon
-        self.shape = (len(cells), len(Direction), len(self.compositions), len(self.epsilon))
-        self.count = math.prod(self.shape)
+    cells: int
+    compositions: tuple[int, ...]
+    epsilon: tuple[float, ...]
+    read: Callable[[int], tuple[int, Cell, Mapping[str, FloatArray]]]
 
-    def values(self, row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:
-        """Return the number of a cell, the cell, and what is stored of it."""
-        number = self._cells[row]
-        return number, self._stored.study.cells[number], read_cell(self._stored, number)
-
-
-class _RefinedPoints:
-    """The points of a refinement: as `_Points`, of one cell that has no number."""
-
-    def __init__(self, refinement: Refinement) -> None:
-        self._refinement = refinement
-        self.compositions, self.epsilon = refinement.compositions, refinement.epsilon
-        self.shape = (1, len(Direction), len(self.compositions), len(self.epsilon))
-        self.count = math.prod(self.shape)
-
-    def values(self, row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:  # noqa: ARG002
-        """Return the same of the one cell, whose number is -1."""
-        width = np.array(self._refinement.loss_width)
-        values = dict(zip(BOUNDS, self._refinement.values, strict=True))
-        return -1, self._refinement.cell, {**values, "loss_width": width}
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """The numbers of cells, directions, r and ε."""
+        return self.cells, len(Direction), len(self.compositions), len(self.epsilon)
 
 
-def _sample(points: "_Points | _RefinedPoints", point: int, max_cells: int) -> Sample:
-    """Recompute one point, given by its place."""
-    rest, e = divmod(point, points.shape[3])
+def _stored_points(stored: StoredStudy, numbers: list[int]) -> _Points:
+    """Return the points of some cells of a batch."""
+
+    def read(row: int) -> tuple[int, Cell, Mapping[str, FloatArray]]:
+        return numbers[row], stored.study.cells[numbers[row]], read_cell(stored, numbers[row])
+
+    return _Points(len(numbers), stored.study.compositions, stored.study.epsilon, read)
+
+
+def _refined_points(refinement: Refinement) -> _Points:
+    """Return the points of a refinement, of one cell with the number -1."""
+    values = dict(zip(BOUNDS, refinement.values, strict=True), loss_width=np.array(refinement.loss_width))
+    return _Points(1, refinement.compositions, refinement.epsilon, lambda _: (-1, refinement.cell, values))
+
+
+def _sample(points: _Points, number: int, max_cells: int) -> Sample:
+    """Recompute the point of a number."""
+    rest, e = divmod(number, points.shape[3])
     rest, r = divmod(rest, points.shape[2])
     row, axis = divmod(rest, points.shape[1])
-    number, cell, values = points.values(row)
+    cell_number, cell, values = points.read(row)
     compositions, epsilon = points.compositions[r], points.epsilon[e]
     lower, upper, log_lower, log_upper = (float(values[name][axis, r, e]) for name in BOUNDS)
     bounds = (lower, upper, log_lower, log_upper)
@@ -346,17 +308,17 @@ def _sample(points: "_Points | _RefinedPoints", point: int, max_cells: int) -> S
                 direction=tuple(Direction)[axis],
                 loss_width=multiple * width,
                 bits=bits,
-                max_cells=max_cells,
+                max_bins=max_cells,
             )
         except InvalidInputError:
-            # Finer grids need still more cells.
+            # Finer grids need still more bins.
             break
         found, tried, verdict = exact, multiple, _judge(bounds, exact)
-        # What is left of so small a δ, no bits tell apart.
+        # So small a δ has too few bits to be resolved on finer grids.
         if verdict is not Verdict.CONSISTENT or exact.log_upper[0] < (_GUARD_BITS - bits) * math.log(2.0):
             break
     return Sample(
-        cell=number,
+        cell=cell_number,
         setting=cell.describe(),
         compositions=compositions,
         epsilon=epsilon,
@@ -384,7 +346,7 @@ def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None)
 
 
 def _multiples(width: float) -> Iterator[float]:
-    """Yield by what to multiply the stored loss width: from a coarse grid to one finer than the stored one."""
+    """Yield multiples of the stored loss width, from a coarse grid to one finer than the stored one."""
     if not 0.0 < width < math.inf:
         return
     multiple = 2.0 ** max(0, math.floor(math.log2(_WIDEST / width)))
@@ -394,7 +356,7 @@ def _multiples(width: float) -> Iterator[float]:
 
 
 def _bits(log_upper: float, epsilon: float) -> int:
-    """Return how many bits tell a δ of that size, and the P_B masses that it is made of."""
+    """Return how many bits resolve a δ of that size, and its P_B masses."""
     digits = -log_upper / math.log(2.0) if log_upper > -_MOST_BITS else float(_MOST_BITS)
     wanted = math.ceil((max(0.0, digits) + epsilon / math.log(2.0) + _GUARD_BITS) / _BIT_STEP) * _BIT_STEP
     return min(max(wanted, _LEAST_BITS), _MOST_BITS)

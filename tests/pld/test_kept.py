@@ -19,7 +19,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
 )
 from pbdist.pld import KeptStates, PairState, factor_counts, kept_states, lower_deltas, tight_bounds, upper_deltas
-from pbdist.store.pair_states import state_from_record, state_record
+from pbdist.store.states import state_from_record, state_record
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 from tests.curve_truth import composed, swapped

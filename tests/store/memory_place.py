@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import zarr.abc.store
 
 from pbdist.store.arrays import FilesStore
-from pbdist.store.descriptors import Entry
-from pbdist.store.irregular import MOST_DOCUMENT, OversizeError
+from pbdist.store.files import MOST_DOCUMENT, Entry, OversizeError
 
 
 @dataclass(frozen=True, eq=False)

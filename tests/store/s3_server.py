@@ -10,10 +10,17 @@ from unittest.mock import patch
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-#: It takes the port that the system gives it, and tells which.
+#: It takes a port that the system gives it, and prints it. It looks for an object and writes it in two steps: only one
+#: request at a time may do that, as in a real object store.
 _PROGRAM = """
 import threading
+from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
+put_object, alone = S3Response.put_object, threading.Lock()
+def put_alone(response):
+    with alone:
+        return put_object(response)
+S3Response.put_object = put_alone
 server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
 server.start()
 print(server.get_host_and_port()[1], flush=True)

@@ -1,4 +1,4 @@
-"""A proxy of TCP connections on this machine, which can be cut: what goes through it is reset, what comes refused."""
+"""A proxy of TCP connections on this machine. When it is cut, open connections are reset and new ones refused."""
 
 import socket
 import struct
@@ -9,7 +9,7 @@ from typing import Self
 
 
 class TcpProxy:
-    """Passes on what comes to `address` to another address, unless it is cut. A context manager."""
+    """Forward connections to `address` to another address, unless it is cut. A context manager."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = host, port
@@ -18,7 +18,7 @@ class TcpProxy:
         self._lock = threading.Lock()
         self._port = 0
         self.passed = 0
-        #: How many answers are not passed on: what asked for them is reset.
+        #: How many answers are dropped, and their connections reset.
         self.lost_answers = 0
 
     @property

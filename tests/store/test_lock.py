@@ -1,4 +1,4 @@
-"""One driver at a time, in folders and in object stores."""
+"""One driver of a store at a time, in folders and in object stores."""
 
 import json
 import os

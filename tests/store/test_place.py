@@ -1,4 +1,4 @@
-"""Folders and object stores: the same promises."""
+"""Folders and object stores have the same guarantees."""
 
 import pickle
 import resource
@@ -21,7 +21,7 @@ from pbdist.store import (
     place_at,
     restore_parts,
 )
-from pbdist.store.irregular import OversizeError
+from pbdist.store.files import OversizeError
 from pbdist.study import StudySpec, load_study, plan_study
 from tests.store.s3_server import s3_server
 from tests.store.test_damage import SMALL

@@ -1,4 +1,4 @@
-"""Stores with damage that no other copy mends: what can be told from the rest is, all else is computed anew."""
+"""Stores with damage in all copies: what follows from the rest is restored, all else is computed again."""
 
 import errno
 import json
@@ -26,7 +26,7 @@ buckets: 20
 compositions: [1, 2]
 epsilon: [0, 0.5]
 """
-#: Each what the last one is extended to: by a noise setting, then by an r, which the part for it knows all cells of.
+#: Each extends the one before: by a setting, then by an r, in a part with all cells.
 TEXTS = (BASE, BASE.replace("[2, 3]", "[2, 3, 5]"), BASE.replace("[2, 3]", "[2, 3, 5]").replace("[1, 2]", "[1, 2, 4]"))
 FIRST, SECOND = "extensions/001", "extensions/002"
 
@@ -148,7 +148,7 @@ def test_a_store_without_any_head_is_known_again(store: Path, studies: list[Stud
 
 
 def test_the_length_of_chunks_is_known_again(tmp_path: Path, studies: list[StudySpec]) -> None:
-    """Of one batch no commit record tells it, and where the metadata is wrong the batch is computed again."""
+    """With one batch no commit record proves it, and where the metadata is wrong the batch is computed again."""
     path = tmp_path / "s.zarr"
     run(studies[0], path)
     before = files_of(path)

@@ -1,4 +1,4 @@
-"""Creating, refusing, committing: without a run."""
+"""Create, refuse and commit stores without a run."""
 
 import json
 from dataclasses import fields, is_dataclass, replace

@@ -1,4 +1,4 @@
-"""Where a tolerance is met is stored with the bounds; of older stores it follows from them."""
+"""Where a tolerance is met is stored with the bounds; in older stores it follows from them."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ from pbdist.table import bounds_table
 from tests.studies import files_of, results_of, write_study
 
 FORMAT_3 = Path(__file__).parent / "format-3"
-#: At an ε of 1e-13 float64 does not tell δ of so much noise; at 0.5 losses of 1/2 end, and δ is 0 after one round.
+#: At an ε of 1e-13 float64 does not resolve δ of so much noise; at 0.5 losses of 1/2 end, and δ is 0 after one round.
 TEXT = """\
 format: 1
 name: s
@@ -114,7 +114,7 @@ def test_without_a_tolerance_there_is_none(tmp_path: Path, tail: str) -> None:
 
 
 def test_a_factor_of_its_own_and_no_loss_at_all(tmp_path: Path) -> None:
-    """Of these cells the engine says nothing: what is stored follows from the bounds."""
+    """For these cells the engine gives nothing: it follows from the bounds."""
     text = TEXT.replace("{kind: Laplace, scale: [2, 1.0e+12]}", "{kind: RandomizedResponse, p: [0.5, 0.7]}")
     _, path = run(tmp_path, f"{text}factors: [auto, 1.5]\n")
     bounds = open_study(path).bounds

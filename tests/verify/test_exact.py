@@ -1,4 +1,4 @@
-"""The integer oracle against exact values, the exact truth of finite pairs, and its own rounding."""
+"""Exact integer bounds against exact values and the exact truth of finite pairs, and their rounding."""
 
 import json
 import math
@@ -280,7 +280,7 @@ def test_many_rounds_and_no_privacy_at_all() -> None:
 
 def test_each_composition_rounds_in_its_direction() -> None:
     generator = random.Random(1)  # noqa: S311  # draws examples
-    fixed = FixedPoint(bits=16, max_cells=1000)
+    fixed = FixedPoint(bits=16, max_bins=1000)
     unit = 1 << fixed.bits
 
     def vector(length: int) -> list[int]:
@@ -331,7 +331,7 @@ def test_each_composition_rounds_in_its_direction() -> None:
 
 
 def test_float_masses_in_units() -> None:
-    fixed = FixedPoint(bits=64, max_cells=4)
+    fixed = FixedPoint(bits=64, max_bins=4)
     for mass in (0.0, 1.0, 0.1, 1e-300, 5e-324, 2.0**-64, 3e-20):
         exact = Fraction(mass) * 2**64
         assert fixed.down(mass) == math.floor(exact)
@@ -362,9 +362,9 @@ def test_logarithms_are_enclosed() -> None:
         ({"epsilon": [-1.0]}, "epsilon: expected finite numbers"),
         ({"epsilon": [math.nan]}, "epsilon: expected finite numbers"),
         ({"loss_width": 0.0}, "loss_width: expected a number"),
-        ({"loss_width": 1e-9}, r"loss_width: expected one that needs at most 2000000 cells \(max_cells\)"),
+        ({"loss_width": 1e-9}, r"loss_width: expected one that needs at most 2000000 bins \(max_bins\)"),
         ({"bits": 8}, "bits: expected a whole number"),
-        ({"max_cells": 0}, "max_cells: expected a whole number"),
+        ({"max_bins": 0}, "max_bins: expected a whole number"),
     ],
 )
 def test_refusals(changed: dict[str, Any], text: str) -> None:

@@ -33,8 +33,8 @@ epsilon: [0, 0.3]
 """
 #: Points of that study: cells, directions, compositions, ε.
 POINTS = 2 * 2 * 2 * 2
-#: The place of the altered point, and how it is told.
-PLACE, TOLD = (1, 1, 1, 1), "NoisyCount(noise=Gaussian(scale=3, sensitivity=1), mean=9, shift=1, "
+#: The index of the altered point, and its text.
+INDEX, TOLD = (1, 1, 1, 1), "NoisyCount(noise=Gaussian(scale=3, sensitivity=1), mean=9, shift=1, "
 
 
 def computed(folder: Path, precision: str) -> Path:
@@ -65,14 +65,14 @@ def alter(store: Path, name: str, change: Callable[[FloatArray], object]) -> Non
 
 def scaled(factor: float) -> Callable[[FloatArray], object]:
     def change(values: FloatArray) -> None:
-        values[PLACE] *= factor
+        values[INDEX] *= factor
 
     return change
 
 
 def shifted(by: float) -> Callable[[FloatArray], object]:
     def change(values: FloatArray) -> None:
-        values[PLACE] += by
+        values[INDEX] += by
 
     return change
 
@@ -173,11 +173,11 @@ def test_faint_deltas_are_seen_to_be_faint(tmp_path: Path) -> None:
     assert [sample.epsilon for sample in contradicted] == [0.9, 0.9]
 
 
-def test_too_few_cells_check_nothing_and_say_so(finished: Path) -> None:
+def test_too_few_bins_check_nothing_and_say_so(finished: Path) -> None:
     found = verify_store(finished, sample=4, max_cells=4)
     assert found.passed
     assert len(found.of(Verdict.CONFIRMED)) == 0
-    assert any("not checked: they need more cells" in line for line in found.lines())
+    assert any("not checked: they need more bins" in line for line in found.lines())
     assert len(found.of(Verdict.UNCHECKED)) + len(found.of(Verdict.CONSISTENT)) == 4
 
 

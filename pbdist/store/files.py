@@ -1,45 +1,98 @@
-"""What is done in one open folder by its descriptor: no link is followed."""
+"""One file in an open folder: read, written and listed by the folder's descriptor, so that no link is followed.
+
+What is no regular file (a link, a named pipe, a socket, a device) and what is too large is an error.
+"""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 from uuid import uuid4
 
-from pbdist.store.irregular import kind_of
+from pbdist.errors import InvalidInputError, StoreDamagedError
 
 __all__ = [
     "LISTED",
+    "MOST_DOCUMENT",
     "PARTIAL",
     "PASSED",
     "Entry",
+    "IrregularError",
+    "OversizeError",
+    "check_document",
     "entries",
+    "kind_of",
     "opened",
     "put_back",
     "read_up_to",
+    "refusal",
     "unlink",
     "written_beside",
     "written_exclusively",
 ]
 
-#: What the name of a file ends in that is being written, or that a killed process has left behind.
+#: The most bytes of a document. A root that lists two million settings, the most of a study, has some 300 million.
+MOST_DOCUMENT = 512 << 20
+#: The end of the name of a file that is being written, or that a killed process has left behind.
 PARTIAL = ".partial"
 
 #: For a folder that is only passed through, which need not be one that may be listed.
 PASSED = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)
 #: For a folder that is listed, or brought to the disk.
 LISTED = os.O_DIRECTORY | os.O_RDONLY
-#: A named pipe that somebody puts there at the last moment must not make it wait.
+#: Without waiting for a named pipe that appears there at the last moment.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "folder",
+    stat.S_IFLNK: "link",
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+}
+
+
+class IrregularError(StoreDamagedError):
+    """A link, a named pipe, a socket or a device where a store has a file or a folder."""
+
+
+class OversizeError(StoreDamagedError):
+    """A file is larger than what belongs there can be; `size` is its bytes."""
+
+    def __init__(self, path: str, size: int, most: int) -> None:
+        super().__init__(f"{path}: expected a file of at most {most:,} bytes, got {size:,} bytes: run the study again")
+        self.size = size
+
 
 class Entry(NamedTuple):
-    """What a folder has under a name: ``file``, ``folder``, or what else it is; and its bytes, of a file."""
+    """A name in a folder, its kind (``file``, ``folder``, ``link``, ..), and the bytes of a file."""
 
     name: str
     kind: str
     size: int
+
+
+def kind_of(mode: int) -> str:
+    """Return ``file``, ``folder``, ``link`` and so on, by the mode that `os.lstat` gives."""
+    return _KINDS.get(stat.S_IFMT(mode), "device")
+
+
+def refusal(path: str, expected: str, kind: str, target: str | None = None) -> IrregularError:
+    """Return the error that says what is at a path, for example a link to `target`, and what to do about it."""
+    if kind == "link":
+        kind = "link" if target is None else f"link to {target!r}"
+        advice = "put what it leads to in its place, or remove it"
+    else:
+        advice = "remove it"
+    return IrregularError(f"{path}: expected a {expected} or nothing, got a {kind}: {advice}")
+
+
+def check_document(name: str, data: bytes) -> None:
+    """Refuse to write a document that is too large to be read again."""
+    if name.endswith("zarr.json") and len(data) > MOST_DOCUMENT:
+        raise InvalidInputError(f"{name}: expected a document of at most {MOST_DOCUMENT:,} bytes, got {len(data):,}")
 
 
 def opened(folder: int, name: str, flags: int, *, make: bool) -> int:
@@ -94,7 +147,7 @@ def written_exclusively(folder: int, name: str, data: bytes) -> bool:
 
 
 def put_back(folder: int, taken: str, name: str) -> None:
-    """Give a file its name back, unless there is another of that name by now."""
+    """Give a file its name back, unless another file has that name by now."""
     try:
         os.link(taken, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -111,7 +164,7 @@ def unlink(folder: int, name: str) -> None:
 
 
 def entries(folder: int, prefix: str) -> list[Entry]:
-    """Return what lies in a folder, each name with `prefix` before it: files first, then folders, and these sorted."""
+    """Return the entries of a folder, each name with `prefix` before it: first files, then folders, each sorted."""
     found = []
     with os.scandir(folder) as listing:
         for entry in listing:

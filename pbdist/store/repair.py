@@ -1,0 +1,343 @@
+"""Repair a store: put back damaged heads, metadata and coordinates, and remove what killed processes have left behind.
+
+All files without results follow from the studies of the parts. Where the columns of a part's cells are damaged too, the
+cells are found among those of the wanted study and of the other parts.
+"""
+
+import json
+import re
+import shutil
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, islice
+from pathlib import Path
+
+from pbdist.errors import StoreDamagedError, StoreMismatchError
+from pbdist.store.arrays import decode
+from pbdist.store.columns import column_of
+from pbdist.store.commit import record_file
+from pbdist.store.create import changed_skeleton, clear, new_skeleton, root_files, write_parts
+from pbdist.store.documents import (
+    digest_of,
+    extensions_of,
+    head_of,
+    listed_parts,
+    number_of,
+    read_or_none,
+    read_parts,
+    sealed_records,
+    traces_of,
+)
+from pbdist.store.files import PARTIAL
+from pbdist.store.folder import Folder
+from pbdist.store.layout import COLUMNS, PARTS_FILE, STORE_FORMATS, WITHIN, chunk_file, result_names
+from pbdist.store.open import PartHead, StoredStudy, open_part
+from pbdist.store.place import LocalPlace, Place
+from pbdist.store.refinements import restore_refinements
+from pbdist.study import Cell, Plan, StudySpec, plan_study
+from pbdist.study.extension import missing_parts
+
+__all__ = ["remove_strays", "restore_heads", "restore_parts", "restore_skeleton", "unfinished_folders"]
+
+#: How many selections of groups of cells are tried, and how many cells are hashed for those of the right length.
+_MOST_SELECTIONS, _MOST_HASHED = 1 << 16, 20_000_000
+
+
+def restore_heads(place: Place, wanted: StudySpec) -> None:
+    """Put back the heads of parts that are damaged in both copies, so that `open_parts` opens the store again.
+
+    For the one driver of a store. The study of such a part is recognised by its digest, which commit records and the
+    list of parts have. A part that is not recognised, but whose points `wanted` asks for, is removed with a warning, to
+    be computed again. Nothing is written where nothing is damaged.
+
+    Raises
+    ------
+    StoreDamagedError
+        The heads of a part are damaged, and `wanted` is not the study that can restore them.
+    """
+    if head_of(place, "") is None:
+        traces = traces_of(place)
+        if wanted.digest in traces:
+            _write_heads(place, "", wanted)
+        elif traces:
+            raise _unknown(place)
+        else:
+            return
+    names = extensions_of(place)
+    lost = [part for part in names if head_of(place.inner(part), part) is None]
+    if not lost:
+        return
+    digests = listed_parts(place) or {}
+    sound = [open_part(place.inner(part) if part else place, part) for part in ("", *names) if part not in lost]
+    for part in lost:
+        cells = _cells_of_parts(sound, wanted)
+        known = [stored for stored in sound if stored.part in cells]
+        studies = {stored.part: replace(stored.study, cells=cells[stored.part]) for stored in known}
+        missing = _points_missing(list(studies.values()), wanted) if studies else ()
+        earlier = [study for name, study in studies.items() if number_of(name) < number_of(part)]
+        candidates = (wanted, *missing, *(_points_missing(earlier, wanted) if earlier else ()))
+        study = next((study for study in candidates if study.digest == digests[part]), None)
+        if study is not None:
+            _write_heads(place.inner(part), part, study)
+            sound.append(open_part(place.inner(part), part))
+        elif missing and len(known) == len(sound):
+            _drop(place, part)
+        else:
+            raise _unknown(place.inner(part))
+
+
+def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[StoredStudy, ...]:
+    """Put back every file of a store that is missing or changed, except results and commit records.
+
+    For the one driver of a store. Nothing is written where nothing is damaged. Damaged refinements are given up with a
+    warning; so is a part whose cells are not found, but whose points `wanted` asks for: it is computed again.
+
+    Parameters
+    ----------
+    parts
+        All parts of the store.
+    wanted
+        The study that will be run.
+
+    Returns
+    -------
+    tuple of StoredStudy
+        The parts that remain; one that holds `wanted` has it as its study, so that its cells are not read again.
+
+    Raises
+    ------
+    StoreDamagedError
+        The cells of a part cannot be read or found, and `wanted` does not ask for its points.
+    """
+    first = parts[0]
+    changed = {stored.part for stored in parts if changed_skeleton(stored)}
+    cells = _cells_of_parts(parts, wanted) if changed else {}
+    known = [replace(stored.study, cells=cells[stored.part]) for stored in parts if stored.part in cells]
+    lost = {stored.part: stored for stored in parts if stored.part in changed and stored.part not in cells}
+    for stored in lost.values():
+        if not stored.part or len(known) + len(lost) < len(parts) or not _computed_again(stored, known, wanted):
+            raise StoreDamagedError(
+                f"{stored.place.url}: expected a study with the cells of the store, some of which cannot be read any"
+                " more: run the study file that it was made from"
+            )
+    for part in lost:
+        _drop(first.place, part)
+    restored = []
+    for stored in parts:
+        if stored.part in lost:
+            continue
+        whole = wanted if stored.study.digest == wanted.digest else None
+        if stored.part in changed:
+            _restore(stored, whole or replace(stored.study, cells=cells[stored.part]))
+        restored.append(stored if whole is None else replace(stored, study=whole))
+    if len(parts) > 1 or read_or_none(first.place, PARTS_FILE) is not None:
+        listed = {stored.part: stored.study.digest for stored in restored[1:]}
+        if listed_parts(first.place) != listed:
+            write_parts(first.place, listed)
+    restore_refinements(first)
+    return tuple(restored)
+
+
+def restore_skeleton(stored: StoredStudy, plan: Plan) -> None:
+    """Put back every file of one part that is missing or changed, except results and commit records.
+
+    For the one driver of a store. Nothing is written where nothing is damaged.
+    """
+    if changed_skeleton(stored):
+        _restore(stored, plan.study)
+
+
+def remove_strays(stored: StoredStudy) -> None:
+    """Remove the temporary files that killed processes left behind; for the one driver of a store, at the end."""
+    for name, _ in list(stored.place.names()):
+        if name.endswith(PARTIAL):
+            stored.place.remove(name)
+    for folder in unfinished_folders(stored.place):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def unfinished_folders(place: Place) -> Iterator[Path]:
+    """Yield the hidden folders beside a local store in which its creation was interrupted."""
+    if isinstance(place, LocalPlace):
+        # Where a link leads to a store, the store was created beside the target of the link.
+        for path in {Path(place.url), Path(place.url).resolve()}:
+            pattern = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{32}}{re.escape(PARTIAL)}")
+            around = Folder(str(path.parent)).entries()
+            yield from (
+                path.parent / entry.name for entry in around if entry.kind == "folder" and pattern.fullmatch(entry.name)
+            )
+
+
+def _restore(stored: StoredStudy, study: StudySpec) -> None:
+    new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part, stored.format)
+    root = stored.root
+    if any(digest_of(fresh[name]) != root["files"].get(name, {}).get("sha256") for name in fresh):
+        # Another version of zarr writes the same content in other bytes: then all files are replaced, and the root.
+        root = {**root, "files": new_root["files"]}
+    for name, data in {**fresh, **root_files(root)}.items():
+        if read_or_none(stored.place, name, len(data)) != data:
+            stored.place.write(name, data)
+
+
+def _drop(place: Place, part: str) -> None:
+    """Remove a part that cannot be read any more, with a warning: first from the list, so that no remainder is read."""
+    content: Mapping[str, object] = read_parts(place) or {}
+    listed = {name: digest for name, digest in (listed_parts(place) or {}).items() if name != part}
+    write_parts(place, listed, max(1, int(str(content.get("left", 0)))))
+    clear(place.inner(part))
+    warnings.warn(
+        f"{place.url}/{part}: which cells its results are of cannot be read any more: they are computed anew",
+        stacklevel=2,
+    )
+
+
+def _unknown(place: Place) -> StoreDamagedError:
+    return StoreDamagedError(
+        f"{place.url}: expected root attributes, or the copy of them in commits, got both damaged:"
+        " run the study file that it was made from"
+    )
+
+
+def _write_heads(place: Place, part: str, study: StudySpec) -> None:
+    length, certain = _cells_per_batch(place, study)
+    version = _format(place, study)
+    root, files = new_skeleton(study, length, part, version)
+    if not certain:
+        names = {name: chunk_file(name, 0) for name in result_names(study, version)}
+        head = PartHead(place, part, version, study.digest, len(study.cells), length, study)
+        content = {file: read_or_none(place, file, head.chunk_bytes(name)) for name, file in names.items()}
+        try:
+            for name, file in names.items():
+                decode({f"{name}/zarr.json": files[f"{name}/zarr.json"], file: content[file] or b""}, name, slice(None))
+        except (ValueError, RuntimeError):
+            # Chunks of another length: they are computed again.
+            place.remove(record_file(0))
+    for name, data in root_files(root).items():
+        place.write(name, data)
+
+
+def _format(place: Place, study: StudySpec) -> int:
+    """Return the format of a part from its remains: the last one if its batches store where the tolerance is met."""
+    # Without a tolerance the formats differ only in their number.
+    record = next(sealed_records(place), None)
+    named = (
+        next(place.names(WITHIN), None) is not None
+        if record is None
+        else chunk_file(WITHIN, record[0]) in record[1]["files"]
+    )
+    return STORE_FORMATS[0] if study.sought is not None and not named else STORE_FORMATS[-1]
+
+
+def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
+    """Return the length of a chunk from the remains of a part, and whether a commit record proves it."""
+    count = len(study.cells)
+    for index, record in sealed_records(place):
+        start, stop = record["cells"]
+        if record["study_digest"] == study.digest and (index or stop < count):
+            return (start // index if index else stop), True
+    lengths: Counter[int] = Counter()
+    for name in result_names(study, STORE_FORMATS[0]):
+        try:
+            metadata = json.loads(read_or_none(place, f"{name}/zarr.json") or b"")
+            lengths[int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])] += 1
+        except (KeyError, TypeError, ValueError, IndexError):
+            continue
+    found = [length for length, _ in lengths.most_common(1) if length > 0]
+    return (found[0] if found else plan_study(study).cells_per_batch), False
+
+
+def _cells_of_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> dict[str, tuple[Cell, ...]]:
+    """Return the cells of each part by its path, without the parts whose cells are not found.
+
+    A part was made of those cells of a study file that stood in certain other parts, or in none. So `wanted` and the
+    other parts are split into groups by the parts that their cells stand in, and selections of groups are compared with
+    the SHA-256 of the part's cells.
+    """
+    found: dict[str, tuple[Cell, ...]] = {}
+    left = []
+    for stored in parts:
+        cells = _readable(stored, wanted)
+        if cells is None:
+            left.append(stored)
+        else:
+            found[stored.part] = cells
+    while left:
+        before = len(left)
+        for stored in list(left):
+            cells = _searched(stored.study, wanted.cells, found)
+            if cells is not None:
+                # They may help to find the others.
+                found[stored.part] = cells
+                left.remove(stored)
+        if len(left) == before:
+            break
+    return found
+
+
+def _points_missing(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
+    """As `missing_parts`, but none where `wanted` lacks points that are stored."""
+    try:
+        return missing_parts(studies, wanted)
+    except StoreMismatchError:
+        return ()
+
+
+def _computed_again(stored: StoredStudy, others: Sequence[StudySpec], wanted: StudySpec) -> bool:
+    """Whether a part with unknown cells may be dropped, because a run of `wanted` computes it again.
+
+    As far as the remains show: `wanted` has points that no other part has, all compositions and ε of the part, and
+    every value in those of its columns that can be read.
+    """
+    part = stored.study
+    grids = set(part.compositions) <= set(wanted.compositions) and set(part.epsilon) <= set(wanted.epsilon)
+    if not grids or len(part.cells) > len(wanted.cells) or not _points_missing(others, wanted):
+        return False
+    for name in COLUMNS:
+        try:
+            values = set(map(repr, column_of(part.cells, name)))
+        except StoreDamagedError:
+            continue
+        if not values <= set(map(repr, column_of(wanted.cells, name))):
+            return False
+    return True
+
+
+def _readable(stored: StoredStudy, wanted: StudySpec) -> tuple[Cell, ...] | None:
+    if stored.study.cells_sha256 == wanted.cells_sha256:
+        return tuple(wanted.cells)
+    try:
+        return tuple(stored.study.cells)
+    except StoreDamagedError:
+        return None
+
+
+def _searched(
+    part: StudySpec, wanted: Sequence[Cell], found: Mapping[str, tuple[Cell, ...]]
+) -> tuple[Cell, ...] | None:
+    count = len(part.cells)
+    everything = dict.fromkeys(wanted)
+    for cells in found.values():
+        everything.update(dict.fromkeys(cells))
+    having = [set(wanted), *map(set, found.values())]
+    for source in (wanted, *found.values(), tuple(everything)):
+        groups: dict[tuple[bool, ...], list[int]] = {}
+        for index, cell in enumerate(source):
+            groups.setdefault(tuple(cell in cells for cells in having), []).append(index)
+        selections = _selections(list(groups.values()), count)
+        for selected in islice(selections, max(20, _MOST_HASHED // count)):
+            cells = tuple(source[index] for index in selected)
+            if replace(part, cells=cells).cells_sha256 == part.cells_sha256:
+                return cells
+    return None
+
+
+def _selections(groups: Sequence[Sequence[int]], count: int) -> Iterator[Sequence[int]]:
+    """Yield the indices in selections of groups with `count` cells together; last, the first `count` of all."""
+    taken = (chosen for number in range(len(groups)) for chosen in combinations(groups, number + 1))
+    for chosen in islice(taken, _MOST_SELECTIONS):
+        if sum(map(len, chosen)) == count:
+            yield sorted(index for group in chosen for index in group)
+    if sum(map(len, groups)) > count:
+        yield range(count)

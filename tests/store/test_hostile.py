@@ -1,0 +1,119 @@
+"""Files that are too large, and paths that lead out of a store: nothing there is read or changed."""
+
+import json
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from pbdist.errors import StoreDamagedError
+from pbdist.store import check_store, open_store, place_at
+from pbdist.store.commit import record_document, record_file
+from pbdist.store.create import write_parts
+from pbdist.store.files import OversizeError
+from tests.store.commands import LARGER, ask, in_a_process, run, state_of
+from tests.studies import write_study
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "zarr.json",
+        "commits/zarr.json",
+        "commits/batch-000000/zarr.json",
+        "delta_lower/c/0/0/0/0",
+        "scale/c/0",
+        "pair/zarr.json",
+        "states/cell-000000/A_TO_B/r-1/zarr.json",
+        "extensions/zarr.json",
+        "extensions/001/zarr.json",
+        "refinements/zarr.json",
+        "refinements/000001/zarr.json",
+    ],
+)
+def test_a_file_beyond_all_measure_is_damage_and_is_not_read(store: Path, name: str) -> None:
+    """Ten terabytes, of which none is on the disk."""
+    os.truncate(store / name, 10 << 40)
+    assert (store / name).stat().st_size == 10 << 40
+    code, text = in_a_process("status", store, "--check")
+    assert (code, name in text, "Traceback" in text) == (1, True, False)
+    lost = pytest.warns(UserWarning, match="points that a query had added") if "000001" in name else nullcontext()
+    with lost:
+        assert ask(*run(store))[0] == 0
+    assert check_store(store).healthy
+    assert (store / name).stat().st_size < 1 << 20
+
+
+def test_a_list_of_parts_that_leads_out_of_the_store_is_no_list(store: Path, outside: Path) -> None:
+    """The list is sealed by a checksum, which anybody can compute."""
+    (outside / "001").mkdir()
+    (outside / "001/thesis.tex").write_text("more work")
+    digest = open_store(store).root["study_digest"]
+    before = state_of(outside)
+    # A part that cannot be read would be emptied, and computed anew, where the study has points that no other part has.
+    write_study(store.parent, LARGER.replace("5]", "5, 7]"))
+    for path in ("extensions/../../outside/001", "../outside/001", f"{outside}/001", "outside/001"):
+        write_parts(place_at(store), {path: digest})
+        assert check_store(store).damaged
+        assert ask(*run(store))[0] == 0
+        assert check_store(store).healthy
+    assert state_of(outside) == before
+
+
+@pytest.mark.parametrize("name", ["/dev/zero", "../../../../../../../dev/zero", "../outside/thesis.tex", "", "a//b"])
+def test_a_commit_record_that_names_what_is_not_in_the_store_is_damage(store: Path, name: str) -> None:
+    stored = open_store(store)
+    record = json.loads((store / record_file(0)).read_text())["attributes"]["commit"]
+    files = {**record["files"], name: {"bytes": 13, "sha256": "0" * 64}}
+    stored.place.write(record_file(0), record_document(stored.head, 0, files, {}))
+    code, text = in_a_process("status", store, "--check")
+    assert (code, f"damaged: {name}: missing" in text) == (1, True)
+    assert ask(*run(store))[0] == 0
+    assert check_store(store).healthy
+
+
+def test_every_way_to_write_stays_below_the_top(tmp_path: Path, outside: Path) -> None:
+    place = place_at(tmp_path / "s.zarr")
+    place.write("a/b", b"x")
+    (tmp_path / "s.zarr/linked").symlink_to(outside)
+    (tmp_path / "s.zarr/file").symlink_to(outside / "thesis.tex")
+    before = state_of(outside)
+    for name in ("linked/thesis.tex", "linked/new", "linked/deep/new", "file"):
+        for action in (
+            lambda name=name: place.read(name),
+            lambda name=name: place.write(name, b"x"),
+            lambda name=name: place.create(name, b"x"),
+            lambda name=name: place.exchange(name, b"years of work", b"x"),
+            lambda name=name: place.remove(name),
+            lambda: place.inner("linked").write("new", b"x"),
+            lambda: list(place.inner("linked").names()),
+        ):
+            with pytest.raises(StoreDamagedError, match=r"expected a .* or nothing, got a link to"):
+                action()
+    for name in ("../outside/new", "a/../../outside/new", f"{outside}/new", ".", "a/", ""):
+        with pytest.raises(OSError, match="expected a name below the folder"):
+            place.write(name, b"x")
+        with pytest.raises(FileNotFoundError):
+            place.read(name)
+    assert list(place.names()) == [("a/b", 1)]
+    assert state_of(outside) == before
+
+
+def test_a_lease_that_somebody_else_has_written_goes_back(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    place.write("lease", b"theirs, and longer")
+    assert not place.exchange("lease", b"mine", b"new")
+    assert not place.exchange("lease", b"theirs, and shorter", b"new")
+    assert not place.exchange("lease", b"theirs, and lonker", b"new")
+    assert place.read("lease") == b"theirs, and longer"
+    assert os.listdir(tmp_path) == ["lease"]
+
+
+def test_a_file_is_not_read_beyond_what_belongs_there(tmp_path: Path) -> None:
+    place = place_at(tmp_path)
+    place.write("a", b"12345")
+    assert place.read("a", 5) == b"12345"
+    with pytest.raises(OversizeError, match="at most 4 bytes, got 5 bytes"):
+        place.read("a", 4)
+    assert place.zarr_store(lambda _: 5) == place.zarr_store(lambda _: 4)
