@@ -21,6 +21,7 @@ __all__ = [
     "MAX_EPSILON",
     "SMALLEST_TOLERANCE",
     "Precision",
+    "check_either",
     "check_totals",
     "checked_components",
     "checked_compositions",
@@ -30,6 +31,7 @@ __all__ = [
     "checked_floor",
     "checked_precision",
     "half_width_of",
+    "problem_of_either",
 ]
 
 #: What is taken where nothing is asked for.
@@ -256,3 +258,17 @@ def checked_delta(delta: Any) -> FloatArray:
         if not 0.0 < value < 1.0:
             raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
     return values
+
+
+def problem_of_either(**given: Any) -> str | None:
+    """Return what is wrong where not exactly one of two arguments is given, as text; None where one is."""
+    count = sum(value is not None for value in given.values())
+    got = "neither" if count == 0 else "both"
+    return None if count == 1 else f"expected exactly one of {' and '.join(given)}, got {got}"
+
+
+def check_either(**given: Any) -> None:
+    """Refuse two arguments of which not exactly one is given, under the name of the first."""
+    problem = problem_of_either(**given)
+    if problem is not None:
+        raise InvalidInputError(f"{next(iter(given))}: {problem}")

@@ -9,13 +9,13 @@ from typing import Any
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError, shown
 from pbdist.mechanisms import NoisyCount, Pair, RandomizedResponse, Reversed
 from pbdist.query.arguments import check_flag
+from pbdist.query.judging import tell
 from pbdist.query.study import Study, open_study
-from pbdist.query.wide import tell
+from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.certificate import ScannedPoint, SizedNoise
-from pbdist.sizing.count_families import CountFamily, count_family_of, expected_messages
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import family_of
-from pbdist.sizing.goal import NOTHING_KNOWN, Bracket, Computed, Goal, Judge, Source, checked_goal
+from pbdist.sizing.families import CountFamily, count_family_of, expected_messages, family_of
+from pbdist.sizing.goal import Computed, Goal, Judge, Source, checked_goal
 from pbdist.sizing.scale import smallest_scale
 from pbdist.store import Place
 
@@ -86,10 +86,10 @@ class StoredSource:
             direction="both",
             refine=refine,
         )
-        return Bracket(*(float(value) for value in (answer.lower, answer.upper, answer.log_lower, answer.log_upper)))
+        return answer.bracket()
 
     def _enough(self, found: Bracket, tolerance: float) -> bool:
-        settled = found.upper <= self._goal.delta or found.lower > self._goal.delta
+        settled = found.verdict(self._goal.delta) in (Verdict.YES, Verdict.NO)
         return settled or found.log_upper - found.log_lower <= tolerance
 
 

@@ -1,13 +1,14 @@
 """Where along a family of noise a goal begins to be met: an amount that does, and one below that is not known to."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pbdist.errors import InvalidInputError
+from pbdist.results import Bracket
 from pbdist.sizing.families import ScaleFamily
-from pbdist.sizing.goal import Bracket, Judge
+from pbdist.sizing.goal import Judge
 
-__all__ = ["Bracketing"]
+__all__ = ["Bracketing", "log_delta_at", "root_between"]
 
 #: Amounts that the search keeps to, unless limits are given: what mechanisms take.
 _LOWEST, _HIGHEST = 1e-30, 1e30
@@ -101,7 +102,7 @@ class Bracketing:
                 continue
             if downward and not self.judge.settles(found):
                 found = self.look(other, math.inf) or found
-                if found.lower == 0.0 and found.upper == 1.0:
+                if found.vacuous:
                     # Losses beyond what bounds are computed for.
                     raise self.all_hold(amount)
             if self.judge.holds(found) is not downward:
@@ -241,3 +242,47 @@ class Bracketing:
             f"delta: expected a goal that small scales of {self.family.name} miss, got {self.judge.goal}: every scale"
             f" looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
         )
+
+
+def root_between(log_deltas: Mapping[float, float], low: float, high: float, target: float) -> float | None:
+    """Estimate the amount of noise between `low` and `high` at which ln δ is `target`; None where nothing suggests one.
+
+    -ln δ is about a power of the noise: the logarithms of both are joined by a line.
+
+    Parameters
+    ----------
+    log_deltas : mapping of float to float
+        ln δ by amounts of noise.
+    low, high : float
+        Where the target is missed, and where it is met.
+    target : float
+        ln δ.
+    """
+    wanted = _double_log(target)
+    points = sorted((abs(_double_log(value) - wanted), amount) for amount, value in log_deltas.items() if value < 0.0)
+    finite = [amount for far, amount in points if math.isfinite(far)]
+    for ends in (finite[:2], [low, high]):
+        if len(ends) == 2 and set(ends) <= set(finite):
+            first, second = ends
+            x, y = (math.log(first), math.log(second)), tuple(_double_log(log_deltas[a]) for a in (first, second))
+            if y[0] == y[1]:
+                continue
+            root = x[0] + (wanted - y[0]) * (x[1] - x[0]) / (y[1] - y[0])
+            if math.log(low) < root < math.log(high):
+                return math.exp(root)
+    return None
+
+
+def log_delta_at(log_deltas: Mapping[float, float], amount: float) -> float:
+    """Estimate ln δ at an amount of noise, from the two nearest amounts; NaN where they do not tell."""
+    near = sorted(log_deltas, key=lambda other: abs(math.log(other / amount)))[:2]
+    values = [_double_log(log_deltas[other]) for other in near]
+    if len(near) < 2 or not all(map(math.isfinite, values)):
+        return math.nan
+    slope = (values[1] - values[0]) / math.log(near[1] / near[0])
+    return -math.exp(min(values[0] + slope * math.log(amount / near[0]), 700.0))
+
+
+def _double_log(log_delta: float) -> float:
+    """Return ln(-ln δ); infinite where δ is 0, and minus infinity where it is 1."""
+    return math.log(-log_delta) if log_delta < 0.0 else -math.inf

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import Pair
-from pbdist.sizing.goal import Bracket
+from pbdist.results import Bracket
 
 __all__ = ["Certificate", "ScannedPoint", "SizedNoise"]
 

@@ -1,17 +1,23 @@
 """Mean and scale of clipped counts: the fewest messages on average with which a goal is provably met."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.sizing.certificate import Certificate, ScannedPoint
-from pbdist.sizing.count_families import CountFamily
-from pbdist.sizing.goal import Bracket, Judge
-from pbdist.sizing.interpolation import gaussian_scale
-from pbdist.sizing.surrogate import Surrogate
+import numpy as np
 
-__all__ = ["CountAnswer", "smallest_count"]
+from pbdist.errors import InvalidInputError, PrecisionError
+from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Product
+from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
+from pbdist.mechanisms.reversed import Reversed
+from pbdist.results import Bracket
+from pbdist.sizing.certificate import Certificate, ScannedPoint
+from pbdist.sizing.families import CountFamily
+from pbdist.sizing.goal import Goal, Judge
+from pbdist.table import bounds_table
+from pbdist.types import Direction
+
+__all__ = ["CountAnswer", "Surrogate", "smallest_count"]
 
 #: The scales of the scan, as logarithms over the answer's: up to a factor of 3.6 either way, denser near it.
 _OFFSETS = (0.0, *(side * 0.01 * 2.0**power for power in range(8) for side in (-1.0, 1.0)))
@@ -25,6 +31,14 @@ _WIDEST, _POINTS = math.log(64.0), 14
 _TOLD_FROM_ONE, _PATIENCE = -1e-6, 12
 #: Means and scales of counts end there, and so do searches for them.
 _LARGEST = 1e12
+#: The surrogate interpolates δ of the noise alone between scales with this distance of their logarithms ..
+_STEP = 0.02
+#: .. unless their ln δ are further apart than this.
+_FAR_APART = 3.0
+#: Tolerance of the bounds that the surrogate rests on.
+_TOLERANCE = 0.02
+#: ln δ that counts as δ = 0.
+_LOWEST = -1e4
 
 
 @dataclass(frozen=True)
@@ -124,7 +138,7 @@ class _CountSearch:
             found = self.look(mean, scale)
             if self.judge.holds(found):
                 return mean, scale
-            if found.lower == 0.0 and found.upper == 1.0:
+            if found.vacuous:
                 raise self.judge.unsettled(self.family.pair(mean, scale), found)
         raise PrecisionError(
             f"delta: expected a goal that a search reaches in {_MOST_STEPS} steps, got {self.judge.goal}, with"
@@ -204,8 +218,7 @@ class _CountSearch:
 
     def _smallest_scale(self) -> float:
         """Return a scale below which no mean does, by the estimate."""
-        goal = self.judge.goal
-        scale = min(max(gaussian_scale(goal.compositions, goal.epsilon, self.goal), 1e-3), 1e10)
+        scale = min(max(self.judge.goal.gaussian_scale, 1e-3), 1e10)
         scale = min(max(scale, self.limits[0]), self.limits[1])
         factor = 1.25
         try:
@@ -270,3 +283,102 @@ class _CountSearch:
             f"delta: expected a goal that some noise within the limits meets, got {self.judge.goal}: by the estimate no"
             f" mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
         )
+
+
+class Surrogate:
+    """Estimates ln δ of the mechanisms of a family at a goal.
+
+    What certified bounds show of its error is added to it, interpolated along the scale: `correct`.
+    """
+
+    def __init__(self, make: Callable[[float, float], Pair], goal: Goal) -> None:
+        self._make = make
+        self._goal = goal
+        self._alone: dict[float, float] = {}
+        self._errors: dict[float, float] = {}
+
+    def correct(self, mean: float, scale: float, log_delta: float) -> None:
+        """Learn ln δ at a mean and a scale."""
+        if math.isfinite(log_delta):
+            self._errors[math.log(scale)] = log_delta - self._estimate(mean, scale)
+
+    def log_delta(self, mean: float, scale: float) -> float:
+        """Estimate ln δ, at most 0."""
+        return min(self._estimate(mean, scale) + self._error(scale), 0.0)
+
+    def lowest_log_delta(self, scale: float) -> float:
+        """Estimate ln δ for a mean as large as one likes."""
+        return self._noise_alone(scale) + self._error(scale)
+
+    def _error(self, scale: float) -> float:
+        if not self._errors:
+            return 0.0
+        places = sorted(self._errors)
+        return float(np.interp(math.log(scale), places, [self._errors[place] for place in places]))
+
+    def _estimate(self, mean: float, scale: float) -> float:
+        factors = self._make(mean, scale).factors
+        hidden = min(math.fsum(_log_hidden(factor, direction) for factor in factors) for direction in Direction)
+        revealed = -math.expm1(self._goal.compositions * hidden)
+        alone = math.exp(self._noise_alone(scale))
+        total = revealed + (1.0 - revealed) * alone
+        return math.log(total) if total > 0.0 else _LOWEST
+
+    def _noise_alone(self, scale: float) -> float:
+        place = math.log(scale) / _STEP
+        below = math.floor(place)
+        ends = [-self._at(node) for node in (below, below + 1)]
+        if min(ends) <= 0.0 or abs(ends[1] - ends[0]) > _FAR_APART:
+            # δ falls to 0 here, or from 1.
+            return self._at(place)
+        values = [math.log(end) for end in ends]
+        return -math.exp(values[0] + (place - below) * (values[1] - values[0]))
+
+    def _at(self, node: float) -> float:
+        """Return ln δ of the noise alone at a place on the grid."""
+        if node not in self._alone:
+            scale = math.exp(_STEP * node)
+            try:
+                factors = [_uncut(factor) for factor in self._make(8.0 * scale, scale).factors]
+                value = self._bound(factors)
+            except (PrecisionError, InvalidInputError):
+                # Losses beyond all buckets, or no such noise.
+                value = 0.0
+            self._alone[node] = max(value, _LOWEST)
+        return self._alone[node]
+
+    def _bound(self, factors: list[Pair]) -> float:
+        """Bound ln δ of noise that is not cut."""
+        table = bounds_table(
+            [(Product(*factors), 1)],
+            compositions=self._goal.compositions,
+            epsilon=self._goal.epsilon,
+            tolerance=_TOLERANCE,
+            strict=False,
+            together=True,
+        )
+        return float(table.log_delta_upper.max())
+
+
+def _uncut(factor: ElementaryPair) -> Pair:
+    """Return the noise of a noisy count as it is before it becomes a count; it is symmetric."""
+    count = factor.pair if isinstance(factor, Reversed) else factor
+    if not isinstance(count, NoisyCount):
+        return factor
+    return type(count.noise)(count.noise.scale, sensitivity=float(count.shift))
+
+
+def _log_hidden(factor: ElementaryPair, direction: Direction) -> float:
+    """Logarithm of the probability, under the first distribution, that an output could be of either input, about."""
+    if isinstance(factor, Reversed):
+        other = Direction.B_TO_A if direction is Direction.A_TO_B else Direction.A_TO_B
+        return _log_hidden(factor.pair, other)
+    if not isinstance(factor, NoisyCount) or factor.reading == SHIFT_INSIDE:
+        return 0.0
+    redrawn = factor.reading == REDRAW_AND_FLOOR
+    first, last = (0.0, factor.shift) if redrawn else (-math.inf, factor.shift - 1)
+    if direction is Direction.B_TO_A:
+        # B's smallest output is a rare one of A where noise is clamped.
+        last = 0
+    interval = factor.noise.interval(np.array([first, first]), np.array([float(last), math.inf]), factor.mean)[0]
+    return math.log1p(-min(float(interval[0]) / float(interval[1]), 1.0 - 1e-16))

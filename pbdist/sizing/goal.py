@@ -7,13 +7,15 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import special
 
-from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
+from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import Pair
+from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.table import bounds_table
 
-__all__ = ["COARSEST", "NOTHING_KNOWN", "Bracket", "Computed", "Goal", "Judge", "Source", "checked_goal"]
+__all__ = ["COARSEST", "Computed", "Goal", "Judge", "Source", "checked_goal", "computed_bracket"]
 
 #: Relative width of the bounds asked for where nothing depends on it; coarser ones take no less time.
 COARSEST = 0.02
@@ -25,35 +27,8 @@ _NARROWER = 8.0
 _NO_GAIN = 0.8
 
 
-@dataclass(frozen=True)
-class Bracket:
-    """Certified bounds on δ, the larger of the two directions, and their natural logarithms."""
-
-    lower: float
-    upper: float
-    log_lower: float
-    log_upper: float
-
-    @property
-    def log_middle(self) -> float:
-        """About ln δ: what is searched with, and nothing rests on."""
-        return self.log_upper if self.log_lower == -math.inf else 0.5 * (self.log_lower + self.log_upper)
-
-    def narrowed(self, other: "Bracket") -> "Bracket":
-        """Return the better of either side."""
-        return Bracket(
-            max(self.lower, other.lower),
-            min(self.upper, other.upper),
-            max(self.log_lower, other.log_lower),
-            min(self.log_upper, other.log_upper),
-        )
-
-
 #: Bounds of a pair with about the relative width given.
 Source = Callable[[Pair, float], Bracket]
-
-#: What is known of every δ.
-NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -63,6 +38,20 @@ class Goal:
     compositions: int
     epsilon: float
     delta: float
+
+    @property
+    def gaussian_scale(self) -> float:
+        """About the standard deviation that Gaussian noise needs at sensitivity 1: where most searches begin."""
+        log_delta = math.log(self.delta)
+        low, high = -40.0, 40.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            mu = math.exp(middle)
+            first = float(special.log_ndtr(0.5 * mu - self.epsilon / mu))
+            second = self.epsilon + float(special.log_ndtr(-0.5 * mu - self.epsilon / mu))
+            value = first + float(np.log(-np.expm1(second - first))) if second < first else -math.inf
+            low, high = (low, middle) if value > log_delta else (middle, high)
+        return math.sqrt(self.compositions) * math.exp(-low)
 
     def __str__(self) -> str:
         """Return the goal as text."""
@@ -85,9 +74,7 @@ def checked_goal(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) 
     ):
         if value is not None and np.ndim(value) != 0:
             raise InvalidInputError(f"{field}: expected a single number, got {shown(value)}")
-    if (epsilon is None) == (exp_epsilon is None):
-        got = "neither" if epsilon is None else "both"
-        raise InvalidInputError(f"epsilon: expected exactly one of epsilon and exp_epsilon, got {got}")
+    check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     if exp_epsilon is not None:
         number = isinstance(exp_epsilon, Real) and not isinstance(exp_epsilon, bool)
         if not number or not 1.0 <= float(exp_epsilon) < math.inf:
@@ -102,14 +89,26 @@ def checked_goal(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) 
     )
 
 
-class Computed:
-    """Bounds that are computed by the tight method, at the goal's r and ε.
+def computed_bracket(pair: Pair, goal: Goal, tolerance: float) -> Bracket:
+    """Bound δ of a pair at a goal's r and ε by the tight method; wider than the tolerance where that is missed."""
+    table = bounds_table(
+        [(pair, 1)],
+        compositions=goal.compositions,
+        epsilon=goal.epsilon,
+        tolerance=tolerance,
+        strict=False,
+        together=True,
+    )
+    return Bracket(
+        lower=float(table.delta_lower.max()),
+        upper=float(table.delta_upper.max()),
+        log_lower=float(table.log_delta_lower.max()),
+        log_upper=float(table.log_delta_upper.max()),
+    )
 
-    Attributes
-    ----------
-    evaluations : int
-        How often.
-    """
+
+class Computed:
+    """Bounds computed at the goal's r and ε; `evaluations` counts them."""
 
     def __init__(self, goal: Goal) -> None:
         self.evaluations = 0
@@ -119,24 +118,10 @@ class Computed:
         """Bound δ of a pair with about that relative width."""
         self.evaluations += 1
         try:
-            table = bounds_table(
-                [(pair, 1)],
-                compositions=self._goal.compositions,
-                epsilon=self._goal.epsilon,
-                tolerance=tolerance,
-                # Bounds that miss the tolerance are bounds still.
-                strict=False,
-                together=True,
-            )
+            return computed_bracket(pair, self._goal, tolerance)
         except (PrecisionError, InvalidInputError):
-            # The losses take more cells than there may be: nothing is known then, and nothing is claimed.
+            # The losses take more bins than there may be: nothing is known, and nothing is claimed.
             return NOTHING_KNOWN
-        return Bracket(
-            lower=float(table.delta_lower.max()),
-            upper=float(table.delta_upper.max()),
-            log_lower=float(table.log_delta_lower.max()),
-            log_upper=float(table.log_delta_upper.max()),
-        )
 
 
 class Judge:
@@ -154,11 +139,11 @@ class Judge:
 
     def holds(self, bracket: Bracket) -> bool:
         """Whether the goal is proved to be met."""
-        return bracket.upper <= self.goal.delta
+        return bracket.verdict(self.goal.delta) is Verdict.YES
 
     def refutes(self, bracket: Bracket) -> bool:
         """Whether the goal is proved to be missed."""
-        return bracket.lower > self.goal.delta
+        return bracket.verdict(self.goal.delta) is Verdict.NO
 
     def settles(self, bracket: Bracket) -> bool:
         """Whether either is proved."""

@@ -13,10 +13,17 @@ from pbdist.mechanisms import Gaussian, Laplace
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.mechanisms.pair import Pair
 from pbdist.query.tables import rounded_down, rounded_up
-from pbdist.query.targets import Verdict
+from pbdist.results import Bracket, Verdict
 from pbdist.sizing.certificate import SizedNoise
-from pbdist.sizing.observations import CountNoise, NoisyCounts, PublishedSetting, System, SystemTarget
-from pbdist.sizing.system_sizing import Judgement, judge, size_system
+from pbdist.sizing.system_sizing import (
+    CountNoise,
+    NoisyCounts,
+    PublishedSetting,
+    System,
+    SystemTarget,
+    judge,
+    size_system,
+)
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
@@ -185,7 +192,7 @@ class _Rounded:
     mean: float
     scale: float
     messages: float
-    judgement: Judgement
+    bracket: Bracket
 
 
 def _published(system: System, observation: NoisyCounts, target: SystemTarget, told: _Progress) -> Iterator[str]:
@@ -239,7 +246,7 @@ def _smallest(
                 _number(found.mean),
                 _number(found.scale),
                 _number(found.messages),
-                rounded_up(found.judgement.delta_upper, _DIGITS),
+                rounded_up(found.bracket.upper, _DIGITS),
                 _refuted(sized),
                 str(len(sized.scanned) + 1),
                 saved,
@@ -294,10 +301,10 @@ def _rounded(
     mean = sized.mean or 0.0
     for shorten in (lambda x: float(f"{x:.6g}"), float):
         values = shorten(mean), shorten(sized.scale)
-        judgement = judge(observation.mechanism(noise, *values, reading), target)
-        if judgement.verdict is Verdict.YES:
+        bracket = judge(observation.mechanism(noise, *values, reading), target)
+        if bracket.verdict(target.delta) is Verdict.YES:
             break
-    return _Rounded(*values, observation.expected_messages(noise, *values, reading), judgement)
+    return _Rounded(*values, observation.expected_messages(noise, *values, reading), bracket)
 
 
 def _messages(observation: NoisyCounts, setting: PublishedSetting, reading: str | None = None) -> float:
@@ -314,13 +321,14 @@ def _goal(target: SystemTarget) -> str:
 
 def _verdict(mechanism: Pair, target: SystemTarget, told: _Progress) -> str:
     try:
-        judgement = judge(mechanism, target)
+        bracket = judge(mechanism, target)
     except PbdistError as error:
         return f"not judged: {told.failed(error)}"
-    if judgement.verdict is Verdict.YES:
-        return f"yes, δ <= {rounded_up(judgement.delta_upper, _DIGITS)}"
-    if judgement.verdict is Verdict.NO:
-        return f"**no**, δ >= {rounded_down(judgement.delta_lower, _DIGITS)}"
+    verdict = bracket.verdict(target.delta)
+    if verdict is Verdict.YES:
+        return f"yes, δ <= {rounded_up(bracket.upper, _DIGITS)}"
+    if verdict is Verdict.NO:
+        return f"**no**, δ >= {rounded_down(bracket.lower, _DIGITS)}"
     return "undecided"
 
 

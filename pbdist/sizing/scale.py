@@ -9,11 +9,11 @@ import numpy as np
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.order import at_least_as_noisy
-from pbdist.sizing.bracket import Bracketing
+from pbdist.results import Bracket
+from pbdist.sizing.bracket import Bracketing, log_delta_at, root_between
 from pbdist.sizing.certificate import Certificate, ScannedPoint
 from pbdist.sizing.families import ScaleFamily
-from pbdist.sizing.goal import Bracket, Judge
-from pbdist.sizing.interpolation import log_delta_at, root_between
+from pbdist.sizing.goal import Judge
 
 __all__ = ["SCAN_DEPTH", "SCAN_RATIO", "smallest_scale"]
 
@@ -124,7 +124,7 @@ class _Search(Bracketing):
                 aim = min(root * (1.0 + _MARGIN * self.tolerance), edge)
                 aim = max(aim, low * (1.0 + 0.1 * self.tolerance))
             found = self.look(aim, self._gap(aim, goal))
-            unknown = unknown + 1 if found is not None and found.lower == 0.0 and found.upper == 1.0 else 0
+            unknown = unknown + 1 if found is not None and found.vacuous else 0
             if found is not None and unknown > _MOST_UNKNOWN:
                 raise self.judge.unsettled(self.family.make(self.family.scale_of(aim)), found)
             if found is not None and self.judge.holds(found):

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pbdist.arguments import MAX_EPSILON
+from pbdist.arguments import MAX_EPSILON, problem_of_either
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import MECHANISMS, READINGS, Gaussian, Laplace
-from pbdist.sizing.observations import (
+from pbdist.sizing.system_sizing import (
     CountNoise,
     NoiseObservation,
     NoisyCounts,
@@ -197,9 +197,9 @@ def _amount(model: Any) -> float:
 
 def _target(document: Document, place: Place, sources: dict[str, str]) -> SystemTarget:
     model = _validated(document, place, TargetModel)
-    if (model.epsilon is None) == (model.exp_epsilon is None):
-        got = "neither" if model.epsilon is None else "both"
-        refuse(document, place, f"expected exactly one of epsilon and exp_epsilon, got {got}")
+    problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
+    if problem is not None:
+        refuse(document, place, problem)
     if model.exp_epsilon is not None:
         if model.exp_epsilon < 1.0:
             refuse(document, (*place, "exp_epsilon"), f"expected e^ε of at least 1, got {model.exp_epsilon!r}")
