@@ -22,7 +22,7 @@ __all__ = [
     "noise_class",
 ]
 
-#: Scales at which the other parameters of a family are looked at, the last one for their error.
+#: Scales at which the other parameters of a family are checked; the last one raises their error.
 _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
 #: Below this 1 - lie would round the probability of a lie by more than a part in 10^7.
 _RAREST_LIE = 1e-9
@@ -32,7 +32,7 @@ _OF_A_COIN = 1e17
 
 @dataclass(frozen=True)
 class ScaleFamily:
-    """What is sized: a mechanism for every scale.
+    """A mechanism for every scale.
 
     Attributes
     ----------
@@ -42,11 +42,11 @@ class ScaleFamily:
     ordered : bool
         Whether a larger scale is proved to be a post-processing of a smaller one (`pbdist.mechanisms.order`).
     first : callable of float
-        Where a search begins: the scale that is about as private as Gaussian noise of a standard deviation at
+        Where a search begins: the scale that is about as private as Gaussian noise of a given standard deviation at
         sensitivity 1.
     scale_of, amount_of : callable of float
-        The scale of an amount of noise, increasing, and its inverse. The search goes by the amount; both are the same
-        but where scales end at a finite one.
+        The scale of an amount of noise, increasing, and its inverse. The search varies the amount. Both are equal, but
+        where scales end at a finite one.
     """
 
     name: str
@@ -67,7 +67,7 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily:
     Raises
     ------
     InvalidInputError
-        If it is neither, the class has no parameter that makes noise, or parameters are missing, unknown or wrong.
+        If it is neither, the class has no noise parameter, or parameters are missing, unknown or wrong.
     """
     if isinstance(family, type):
         return _of_class(family, parameters)
@@ -140,7 +140,7 @@ def _counts(parameters: Mapping[str, Any]) -> ScaleFamily:
 
 
 def _any_of(make: Callable[[float], Pair]) -> Pair:
-    """Return the mechanism of some scale; what is wrong with the other parameters shows at each."""
+    """Return the mechanism of some scale; wrong other parameters are refused at every scale."""
     for scale in _TYPICAL[:-1]:
         try:
             return make(scale)
@@ -150,10 +150,10 @@ def _any_of(make: Callable[[float], Pair]) -> Pair:
 
 
 def _responses(parameters: Mapping[str, Any]) -> ScaleFamily:
-    """Randomized response by the probability of a lie, of which 1/2 tells nothing.
+    """Randomized response by the probability of a lie, at most 1/2.
 
-    The amount of noise is 1 / ln((1 - lie) / lie): the loss of one answer is its inverse, as that of Gaussian noise is
-    about the inverse of the standard deviation.
+    The amount of noise is 1 / ln((1 - lie) / lie), the inverse of the loss of one answer, as the standard deviation is
+    about that of Gaussian noise.
     """
     if parameters:
         raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters with RandomizedResponse, got one")
@@ -190,15 +190,15 @@ def _checked_pair(pair: Any) -> Pair:
 
 @dataclass(frozen=True)
 class CountFamily:
-    """Noisy counts whose noise is told by one mean and one scale, of which both are to be chosen.
+    """Noisy counts whose noise has one mean and one scale, both of which are sized.
 
     Parameters
     ----------
     make : callable of (float, float)
-        From mean and scale, in messages, to a `NoisyCount` or a `Product` of such, some of them reversed perhaps.
+        From mean and scale, in messages, to a `NoisyCount` or a `Product` of such; any of them may be reversed.
     weights : tuple of float, optional
-        Messages that each count is worth, in the order of the factors; 1 each by default. A pair of messages that are
-        counted as one is worth 2.
+        Messages that each count is worth, in the order of the factors; 1 each by default. Two messages that are
+        counted as one are worth 2.
 
     Raises
     ------
@@ -253,7 +253,7 @@ class CountFamily:
         return pair
 
     def check(self) -> None:
-        """Raise what is wrong with the family whatever mean and scale are."""
+        """Raise the error of a family that is wrong at every mean and scale."""
         for mean, scale in ((1.0, 1.0), (1e4, 1e3)):
             try:
                 self.pair(mean, scale)
@@ -263,7 +263,7 @@ class CountFamily:
         self.pair(1e2, 1e1)
 
     def messages(self, mean: float, scale: float) -> float:
-        """Return what the noise takes on average, in messages."""
+        """Return how many messages the noise takes on average."""
         counts = [_count_of(factor) for factor in self.pair(mean, scale).factors]
         weights = self.weights or (1.0,) * len(counts)
         return math.fsum(

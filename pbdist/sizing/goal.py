@@ -1,4 +1,4 @@
-"""Whether a mechanism meets a goal (r, ε, δ), told by certified bounds that are as coarse as do."""
+"""Tell whether a mechanism meets a goal (r, ε, δ), by certified bounds that are as coarse as the verdict allows."""
 
 import math
 from collections.abc import Callable
@@ -15,15 +15,15 @@ from pbdist.mechanisms import Pair
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.table import bounds_table
 
-__all__ = ["COARSEST", "Computed", "Goal", "Judge", "Source", "checked_goal", "computed_bracket"]
+__all__ = ["Computed", "Goal", "Judge", "Source", "checked_goal", "computed_bracket"]
 
-#: Relative width of the bounds asked for where nothing depends on it; coarser ones take no less time.
-COARSEST = 0.02
-#: Where a target is not told from δ by bounds as narrow as this, it is not told at all.
+#: Relative width of the coarsest bounds; coarser ones take no less time.
+_COARSEST = 0.02
+#: Relative width of the narrowest bounds.
 _FINEST = 1e-7
-#: How much narrower the next bounds are asked for.
+#: By what factor the next bounds are to be narrower.
 _NARROWER = 8.0
-#: What the next bounds are wider than where a narrower tolerance has brought nothing.
+#: The search for narrower bounds ends where the next ones are wider than this part of those before.
 _NO_GAIN = 0.8
 
 
@@ -59,13 +59,7 @@ class Goal:
 
 
 def checked_goal(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) -> Goal:
-    """Return the goal; ε of an e^ε is its natural logarithm, rounded to the nearest float.
-
-    Raises
-    ------
-    InvalidInputError
-        If a value is out of its range or no scalar, or not exactly one of epsilon and exp_epsilon is given.
-    """
+    """Return the goal, its arguments checked; ε of an e^ε is its natural logarithm, rounded to the nearest float."""
     for field, value in (
         ("compositions", compositions),
         ("epsilon", epsilon),
@@ -125,12 +119,7 @@ class Computed:
 
 
 class Judge:
-    """Asks a source for bounds, remembers them, and tells which mechanisms meet the goal.
-
-    Attributes
-    ----------
-    goal : Goal
-    """
+    """Takes bounds from a source, remembers them, and tells which mechanisms meet the goal."""
 
     def __init__(self, goal: Goal, source: Source) -> None:
         self.goal = goal
@@ -149,8 +138,8 @@ class Judge:
         """Whether either is proved."""
         return self.holds(bracket) or self.refutes(bracket)
 
-    def bounds(self, pair: Pair, tolerance: float = COARSEST) -> Bracket:
-        """Bound δ with about that relative width; as well as is known where that settles the goal."""
+    def bounds(self, pair: Pair, tolerance: float = _COARSEST) -> Bracket:
+        """Bound δ with about that relative width, or return known bounds that settle the goal."""
         known_tolerance, known = self._known.get(pair, (math.inf, NOTHING_KNOWN))
         if known_tolerance <= tolerance or self.settles(known):
             return known
@@ -159,15 +148,8 @@ class Judge:
         return found
 
     def settled(self, pair: Pair, gap: float = math.inf) -> Bracket:
-        """Bound δ narrowly enough to settle the goal, if that can be had.
-
-        Parameters
-        ----------
-        pair : Pair
-        gap : float, optional
-            About how far ln δ is from the goal's.
-        """
-        tolerance = min(max(0.25 * abs(gap), _FINEST), COARSEST)
+        """Bound δ narrowly enough to settle the goal, if bounds can; `gap` estimates |ln δ - ln goal|."""
+        tolerance = min(max(0.25 * abs(gap), _FINEST), _COARSEST)
         found = self.bounds(pair, tolerance)
         while not self.settles(found) and tolerance > _FINEST:
             width = found.log_upper - found.log_lower
@@ -178,7 +160,7 @@ class Judge:
         return found
 
     def unsettled(self, pair: Pair, found: Bracket) -> PrecisionError:
-        """Return the error of a goal that cannot be told from δ."""
+        """Return the error of a goal that the bounds on δ cannot tell from δ."""
         return PrecisionError(
             f"delta: expected a target that bounds on δ tell apart from δ, got {self.goal.delta!r} where δ of"
             f" {shown(pair)} is only known to lie between {found.lower:.6g} and {found.upper:.6g}: allow a larger"

@@ -32,7 +32,7 @@ CountNoise: TypeAlias = type[Laplace] | type[Gaussian]
 
 @dataclass(frozen=True)
 class ObservedCount:
-    """One of the counts that are seen together.
+    """One of several counts that the adversary sees together.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class NoisyCounts:
     counts
         The counts.
     readings
-        The readings of "noise on a count" that are looked at, the protocol's own first.
+        The readings of "noise on a count" to size and judge, the protocol's own first.
     """
 
     counts: tuple[ObservedCount, ...]
@@ -143,7 +143,7 @@ class PublishedSetting:
     Attributes
     ----------
     name, origin
-        What it is called, and where it is from.
+        Its name and its source.
     noise, mean, scale
         The noise on counts; None for another observation.
     compositions
@@ -225,7 +225,7 @@ def size_system(
     reading : str, optional
         For noisy counts: by default the protocol's own.
     tolerance : float, optional
-        How much smaller the noise is that is refuted, relatively.
+        How much smaller the refuted noise is, relatively.
     **options
         Passed on to `pbdist.size`.
 
@@ -241,7 +241,7 @@ def size_system(
         If noise or reading is given to a system without noisy counts, the reading is none of the system's, or no noise
         is found that meets the target.
     PrecisionError
-        If the bounds cannot tell δ from the target where that decides.
+        If the bounds cannot tell δ from the goal where that decides.
     """
     goal: dict[str, Any] = {"compositions": target.compositions, "epsilon": target.epsilon, "delta": target.delta}
     observation = system.observation
