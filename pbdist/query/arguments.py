@@ -12,7 +12,6 @@ from pbdist.study import StudySpec
 from pbdist.types import FloatArray
 
 __all__ = [
-    "check_direction",
     "check_flag",
     "check_strict",
     "given_array",
@@ -20,14 +19,6 @@ __all__ = [
     "one_number",
     "one_setting",
 ]
-
-_DIRECTIONS = ("both", "each")
-
-
-def check_direction(direction: Any) -> None:
-    """Refuse what is neither ``both`` nor ``each``."""
-    if not isinstance(direction, str) or direction not in _DIRECTIONS:
-        raise InvalidInputError(f"direction: expected one of {', '.join(_DIRECTIONS)}, got {shown(direction)}")
 
 
 def check_flag(name: str, value: Any) -> bool:

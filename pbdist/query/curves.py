@@ -6,16 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import checked_compositions
+from pbdist.arguments import check_direction, checked_compositions
 from pbdist.buckets.state import BucketState
 from pbdist.curves.renyi import checked_orders
 from pbdist.curves.renyi_states import pair_state_renyi_bounds, state_renyi_bounds
-from pbdist.curves.tradeoff import SupportCurve, wholes_of
-from pbdist.curves.tradeoff_state import state_tradeoff
+from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
-from pbdist.query.arguments import check_direction, given_array
+from pbdist.query.arguments import given_array
 from pbdist.query.judging import between, missed_by
 from pbdist.query.kept import StateAt
 from pbdist.query.refine import computed_renyi

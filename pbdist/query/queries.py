@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
+from pbdist.arguments import check_direction, check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon, stored_within
-from pbdist.query.arguments import check_direction, check_flag, given_array, noise_parameter, one_setting
+from pbdist.query.arguments import check_flag, given_array, noise_parameter, one_setting
 from pbdist.query.judging import BETWEEN, TOO_FAR, between, delta_within, missed_by
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon
 from pbdist.query.settings import Setting, Settings

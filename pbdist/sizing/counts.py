@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Product
+from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Product, Reversed
 from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
-from pbdist.mechanisms.reversed import Reversed
 from pbdist.results import Bracket
 from pbdist.sizing.certificate import Certificate, ScannedPoint
 from pbdist.sizing.families import CountFamily

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Product
+from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Product, Reversed
 from pbdist.mechanisms.pair import ElementaryPair, Pair
-from pbdist.mechanisms.reversed import Reversed
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.api import CountFamily, SizedNoise, size
 from pbdist.sizing.goal import Goal, computed_bracket
