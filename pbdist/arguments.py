@@ -24,6 +24,7 @@ __all__ = [
     "Precision",
     "check_choice",
     "check_direction",
+    "check_either",
     "check_strict",
     "check_totals",
     "checked_components",
@@ -36,6 +37,7 @@ __all__ = [
     "checked_precision",
     "components_of",
     "half_width_of",
+    "problem_of_either",
 ]
 
 #: What is taken where nothing is asked for.
@@ -311,3 +313,17 @@ def check_strict(strict: Any) -> None:
     """Refuse what is neither True nor False."""
     if not isinstance(strict, bool):
         raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")
+
+
+def problem_of_either(**given: Any) -> str | None:
+    """Return what is wrong where not exactly one of two arguments is given, as text; None where one is."""
+    count = sum(value is not None for value in given.values())
+    got = "neither" if count == 0 else "both"
+    return None if count == 1 else f"expected exactly one of {' and '.join(given)}, got {got}"
+
+
+def check_either(**given: Any) -> None:
+    """Refuse two arguments of which not exactly one is given, under the name of the first."""
+    problem = problem_of_either(**given)
+    if problem is not None:
+        raise InvalidInputError(f"{next(iter(given))}: {problem}")

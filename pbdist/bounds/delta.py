@@ -12,6 +12,7 @@ from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Pair
 from pbdist.pld.inversion import LARGEST_EPSILON
+from pbdist.results import relative_width
 from pbdist.table import METHODS, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, EPSILON, BoolArray
 
@@ -248,8 +249,7 @@ def _warn_of_missed(found: xr.Dataset, tolerance: float) -> None:
 def _judged(found: EpsilonTable, tolerance: float, *, strict: bool) -> BoolArray:
     """Where brackets of ε are within the tolerance; tell of the widest one, if one misses it."""
     lower, upper = found.lower, found.upper
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(upper > lower, upper / lower - 1.0, 0.0)
+    ratio = relative_width(lower, upper)
     # No ε up to the largest one meets δ: nothing is left to be told.
     ratio[lower >= LARGEST_EPSILON] = 0.0
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)

@@ -107,8 +107,8 @@ def _answer(options: argparse.Namespace) -> int:
     gc.disable()
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
+    from pbdist.query.arguments import check_strict
     from pbdist.query.tables import answers_as_json, answers_table
-    from pbdist.query.wide import check_strict
 
     gc.freeze()
     gc.enable()
@@ -173,21 +173,14 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
     bounds, _ = study.queries.delta(options.mechanism, noise, **asked, direction="each")
     # Judged, and told of, as the study is.
     judged = study.delta(options.mechanism, **point, **noise, direction=study.spec.direction).within_tolerance
-    values = {
-        "delta_lower": bounds.lower,
-        "delta_upper": bounds.upper,
-        "log_delta_lower": bounds.log_lower,
-        "log_delta_upper": bounds.log_upper,
-    }
-    told: dict[str, Any] = {name: tuple(value.tolist()) for name, value in values.items()}
     return Bounds(
         setting=study.describe(options.mechanism, **noise),
         compositions=point["compositions"],
         epsilon=epsilon,
         directions=tuple(direction.value for direction in Direction),
+        brackets=tuple(bounds.bracket(axis) for axis in range(len(Direction))),
         asked_exp_epsilon=given,
         within_tolerance=None if judged is None else bool(judged.all()),
-        **told,
     )
 
 

@@ -155,10 +155,9 @@ def _of_family(options: argparse.Namespace, goal: dict[str, Any]) -> "SizedNoise
 
 
 def _of_system(options: argparse.Namespace, goal: dict[str, Any] | None) -> "Iterator[SizedNoise]":
-    from pbdist.sizing.count_families import noise_class
+    from pbdist.sizing.families import noise_class
     from pbdist.sizing.goal import checked_goal
-    from pbdist.sizing.observations import SystemTarget
-    from pbdist.sizing.system_sizing import size_system
+    from pbdist.sizing.system_sizing import SystemTarget, size_system
     from pbdist.sizing.systems import find_system, load_systems
 
     system = find_system(load_systems(options.systems), options.system)

@@ -1,9 +1,15 @@
-"""Look up what a store holds. Never computes, never writes."""
+"""Answer questions from a store. What it lacks is computed, and added to it, only by `pbdist.query.refine`."""
 
+from pbdist.query.judging import (
+    Precision,
+    TargetResult,
+    WidestBracket,
+    judge_target,
+    reached_precision,
+)
 from pbdist.query.lookup import Bounds
-from pbdist.query.precision import Precision, WidestBracket, reached_precision
 from pbdist.query.study import Study, open_study
-from pbdist.query.targets import TargetResult, Verdict, judge_target
+from pbdist.results import Verdict
 
 __all__ = [
     "Bounds",

@@ -1,4 +1,4 @@
-"""The arguments of a query, each refused by its name: what would change its meaning on the way is no number."""
+"""Check the arguments of a query; refuse by its name what would be taken for another number."""
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -8,33 +8,37 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.study import StudySpec
 from pbdist.types import FloatArray
 
-__all__ = ["check_direction", "check_flag", "given_array", "noise_parameter", "one_parameter", "one_setting"]
-
-_DIRECTIONS = ("both", "each")
-
-
-def check_direction(direction: Any) -> None:
-    """Refuse what is no direction."""
-    if not isinstance(direction, str) or direction not in _DIRECTIONS:
-        raise InvalidInputError(f"direction: expected one of {', '.join(_DIRECTIONS)}, got {shown(direction)}")
+__all__ = [
+    "check_flag",
+    "check_strict",
+    "given_array",
+    "noise_parameter",
+    "one_number",
+    "one_setting",
+]
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a truth value, which nothing else is taken for: a query that refines writes."""
+    """Return a truth value; nothing else is taken for one, as a query that refines writes to the store."""
     if not isinstance(value, bool | np.bool_):
         raise InvalidInputError(f"{name}: expected True or False, got {shown(value)}")
     return bool(value)
 
 
-def given_array(name: str, value: Any) -> Any:
-    """Return an argument as an array of at least one value, of whatever kind; its numbers are not looked at.
+def check_strict(study: StudySpec, strict: Any) -> None:
+    """Refuse what is no truth value, and True for a study without a tolerance."""
+    if check_flag("strict", strict) and study.sought is None:
+        instead = "method buckets" if study.method == "buckets" else "a number of buckets"
+        raise InvalidInputError(f"strict: expected a study with a tolerance, got one with {instead}")
 
-    Raises
-    ------
-    InvalidInputError
-        Truth values, masked entries, nothing, or no rectangle of values: they would be taken for other numbers.
+
+def given_array(name: str, value: Any) -> Any:
+    """Return an argument as an array of any kind; its numbers are not checked.
+
+    Refused are truth values, masked entries, nothing, and lists of unequal lengths.
     """
     for part in _parts(value):
         if isinstance(part, bool) or getattr(part, "dtype", None) == np.bool_:
@@ -51,15 +55,7 @@ def given_array(name: str, value: Any) -> Any:
 
 
 def noise_parameter(name: str, value: Any) -> FloatArray | str | None:
-    """Return a parameter of the noise: numbers as float64, one text, or None.
-
-    Whole numbers, fractions and decimals are the nearest float64.
-
-    Raises
-    ------
-    InvalidInputError
-        It is anything else.
-    """
+    """Return a parameter of the noise: numbers, exact ones as the nearest float64, one text, or None."""
     if value is None or isinstance(value, str):
         return value
     array = given_array(name, value)
@@ -78,26 +74,30 @@ def noise_parameter(name: str, value: Any) -> FloatArray | str | None:
     return np.asarray(numbers)
 
 
-def one_parameter(name: str, value: Any) -> float | str | None:
-    """Return a parameter of the noise of which there is one value, as `noise_parameter`."""
-    found = noise_parameter(name, value)
-    if not isinstance(found, np.ndarray):
-        return found
-    if found.ndim:
-        raise InvalidInputError(f"{name}: expected one value, as it names one setting, got {shown(value)}")
-    return float(found)
-
-
 def one_setting(noise: Mapping[str, Any]) -> dict[str, float | str | None]:
-    """Return the parameters of one noise setting."""
-    return {name: one_parameter(name, value) for name, value in noise.items()}
+    """Return the parameters of one setting, each with one value."""
+    setting: dict[str, float | str | None] = {}
+    for name, value in noise.items():
+        found = noise_parameter(name, value)
+        if isinstance(found, np.ndarray) and found.ndim:
+            raise InvalidInputError(f"{name}: expected one value, as it names one setting, got {shown(value)}")
+        setting[name] = float(found) if isinstance(found, np.ndarray) else found
+    return setting
+
+
+def one_number(name: str, value: Any) -> Any:
+    """Return one number, of numpy or not, as an int or a float."""
+    found = given_array(name, value)
+    if found.ndim or found.dtype.kind not in "iufO" or not isinstance(found.item(), int | float):
+        raise InvalidInputError(f"{name}: expected one number, got {shown(value)}")
+    return found.item()
 
 
 _EXACT = int | float | np.integer | np.floating | Fraction | Decimal
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Yield what lists and tuples are made of."""
+    """Yield the entries of nested lists and tuples."""
     if isinstance(value, list | tuple):
         for part in value:
             yield from _parts(part)

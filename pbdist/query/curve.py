@@ -1,16 +1,16 @@
-"""What finitely many bounds on δ say about all of it: one noise setting, one r, one direction.
+"""Bound δ at any ε by bounds at finitely many ε: one pair, one r, one direction.
 
 δ as a function of y = e^ε is H(y) = Σ max(0, P_A - y P_B): convex, non-increasing, at least 0, and at y = 0 the mass of
-P_A. From upper values u at some y and lower values l at some y the following is bounded, and nothing else is used:
+P_A. From upper values u at some y and lower values l at some y these bounds follow, and nothing else is used:
 
-- *Upper*: a convex function lies below the straight line between two of its points, hence below the one between two
+- *Upper*: a convex function lies below the straight line between two of its points, hence below the line between two
   upper values, of which (0, mass of P_A) is one; and it does not rise to the right of any.
 - *Lower*: H does not fall below l to the left of (y_b, l). Where a < b < y, convexity at b between a and y gives
   H(y) >= H(b) - (H(a) - H(b)) s with s = (y - y_b) / (y_b - y_a); it rises with H(b) and falls with H(a), so that
   l_b - (u_a - l_b) s is a lower bound: the line through both, continued. Its mirror image where y < b < a.
 
-Which of the lines is taken does not matter for that, so that a choice among them may be rounded in any way. Logarithms
-are carried throughout, as δ is often below what a float64 holds. Ratios of differences of y are ratios of ``expm1`` of
+Each of the lines gives a bound, so that the choice among them may be rounded in any way. All values are logarithms, as
+δ is often below what a float64 holds. Ratios of differences of y are ratios of ``expm1`` of
 differences of ε, so that nothing overflows and nothing cancels: for x = fl(ε - ε'), which is off by at most u |x|,
 expm1(x) is off by at most (1 + |x|) u relatively for x > 0 and by u for x < 0, beside the error of the function, which
 is taken to be at most 8u, as that of log1p, exp and log is throughout pbdist.
@@ -28,10 +28,10 @@ __all__ = ["Curve", "log_above", "log_below"]
 
 #: Relative slack of a ratio of differences, several times what its five operations may err.
 _RATIO_SLACK = 64.0 * UNIT_ROUNDOFF
-#: By how many vertices the other end of a line is apart from its own: those next to it are the steepest, those far away
-#: suffer least from the width of the brackets.
+#: How many vertices the other end of a line is away: near ones give the steepest line, far ones suffer least from the
+#: width of the brackets.
 _STRIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-#: By which parts of a step from what is certain an inverse is brought back until it is certain.
+#: By which parts of its step an estimated inverse is moved back until its bound is proved.
 _WITHDRAWALS = (0.0, 2.0**-46, 2.0**-42, 2.0**-38, 2.0**-34, 2.0**-28, 2.0**-20)
 #: How far a line that does not fall is followed, nats.
 _FARTHEST = 700.0
@@ -73,19 +73,19 @@ class Curve:
     ) -> None:
         # The point at y = 0 is that at ε = -inf.
         epsilon = np.concatenate(([-np.inf], upper_epsilon))
-        # A bound that was cut at 1 says no more than that H is at most all mass.
+        # A bound that was cut at 1 says only that H is at most the whole mass.
         uncapped = np.where(log_upper >= 0.0, max(log_mass, 0.0), log_upper)
         logs = np.concatenate(([log_mass], uncapped))
         kept = _hull(epsilon.tolist(), logs.tolist())
         self._upper_epsilon, self._log_upper = epsilon[kept], logs[kept]
-        # A lower value that is not above one to its right says nothing that the other does not.
+        # A lower value that is not above one to its right adds nothing to that one.
         beyond = np.append(np.maximum.accumulate(log_lower[::-1])[::-1][1:], -np.inf)
         told = log_lower > beyond
         self._lower_epsilon, self._log_lower = lower_epsilon[told], log_lower[told]
         self._draw()
         better = self._from_neighbours()
         if np.any(better > self._log_lower):
-            # Points of few rounds, or of wide brackets: what their neighbours say there is more.
+            # Where brackets are wide, or of few rounds, neighbours give better bounds.
             self._log_lower = np.maximum(self._log_lower, better)
             self._draw()
 
@@ -117,9 +117,9 @@ class Curve:
         return np.where(right > 0, np.maximum(found, self._from_left(before, epsilon)), found)
 
     def epsilon_upper(self, log_delta: FloatArray) -> FloatArray:
-        """Return for some ln δ, rounded down, the smallest ε >= 0 at which `log_upper` is at most that.
+        """Return for some ln δ, rounded down, the smallest ε >= 0 found at which `log_upper` is at most that.
 
-        Guaranteed: it is evaluated there. Infinite where no stored upper bound is so small.
+        Guaranteed: `log_upper` is evaluated there. Infinite where no stored upper bound is so small.
         """
         # Along the vertices the bounds fall.
         right = np.searchsorted(-self._log_upper, -log_delta, side="left")
@@ -143,9 +143,9 @@ class Curve:
         return np.where(within, result, np.inf)
 
     def epsilon_lower(self, log_delta: FloatArray) -> FloatArray:
-        """Return for some ln δ, rounded up, the largest ε known at which `log_lower` is more than that; 0 where none.
+        """Return for some ln δ, rounded up, the largest ε found at which `log_lower` is more than that; 0 where none.
 
-        Guaranteed: it is evaluated there.
+        Guaranteed: `log_lower` is evaluated there.
         """
         count = self._lower_epsilon.size
         if not count:
@@ -182,7 +182,7 @@ class Curve:
         self._right, self._right_gain = self._lines(right=True)
 
     def _from_neighbours(self) -> FloatArray:
-        """Return what the lines of each lower point's neighbours say there."""
+        """Return for each lower point the bound that the lines of its neighbours give there."""
         found = np.full(self._log_lower.shape, -np.inf)
         points = np.arange(found.size)
         found[1:] = self._from_left(points[:-1], self._lower_epsilon[1:])
@@ -212,7 +212,7 @@ class Curve:
             line = np.log1p(-np.minimum(fall, 1.0))
             line = self._log_lower[point] + line * (1.0 + _RATIO_SLACK)
             line -= _RATIO_SLACK * (1.0 + np.abs(self._log_lower[point]))
-        # Where 0 times infinity is no number nothing is known.
+        # Nothing is known where 0 times infinity gave NaN.
         return np.where((other < start) & (fall < 1.0), line, -np.inf)
 
     def _from_right(self, point: IntArray, epsilon: FloatArray) -> FloatArray:
@@ -245,7 +245,7 @@ class Curve:
                 better: BoolArray = there & (slope < best_slope)
                 best, best_slope = np.where(better, vertex, best), np.where(better, slope, best_slope)
             gain = self._gain(best)
-        # No lower value is above an upper one to its left: what says so is rounding.
+        # No lower value is above an upper one to its left, but for rounding.
         return best, -gain if right else np.maximum(gain, 0.0)
 
     def _gain(self, vertex: IntArray) -> FloatArray:

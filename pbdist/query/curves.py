@@ -1,4 +1,4 @@
-"""What a store says beyond δ: trade-off curves, total variation, and Rényi divergences."""
+"""Trade-off curves, total variation and Rényi divergences from what a store holds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,45 +6,28 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import checked_compositions
+from pbdist.arguments import check_direction, checked_compositions
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi import checked_orders, renyi_table
+from pbdist.curves.renyi import checked_orders
 from pbdist.curves.renyi_states import pair_state_renyi_bounds, state_renyi_bounds
 from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair
-from pbdist.query.answers import DeltaBounds
-from pbdist.query.arguments import check_direction, given_array
+from pbdist.query.arguments import given_array
+from pbdist.query.judging import between, missed_by
 from pbdist.query.kept import StateAt
-from pbdist.query.wide import between, missed_by, ratio_of
+from pbdist.query.refine import computed_renyi
+from pbdist.results import CurveBounds, DeltaBounds, relative_width
 from pbdist.store import StoredStudy, read_state
 from pbdist.study import StudySpec
 from pbdist.study.promise import log_floor
-from pbdist.types import BoolArray, Direction, FloatArray
+from pbdist.types import Direction, FloatArray
 
-__all__ = ["CurveBounds", "pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]
+__all__ = ["pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]
 
 #: δ of both directions, shape (2, E), after r compositions at some ε.
 DeltaAt = Callable[[int, FloatArray], DeltaBounds]
-
-
-@dataclass(frozen=True, eq=False)
-class CurveBounds:
-    """Certified bounds; read-only.
-
-    Attributes
-    ----------
-    lower, upper
-        Of the shape that the arguments of the query have together; with ``direction="each"`` a leading axis of A||B
-        and B||A.
-    within_tolerance
-        Of the same shape: whether they are as close as the tolerance asks. None where there is no tolerance.
-    """
-
-    lower: FloatArray
-    upper: FloatArray
-    within_tolerance: BoolArray | None = None
 
 
 def stored_tradeoff(
@@ -58,9 +41,9 @@ def stored_tradeoff(
     direction: str,
     study: StudySpec,
 ) -> tuple[CurveBounds, str | None]:
-    """Bound the type II error as `Study.tradeoff`; with what is told of bounds that miss the study's tolerance.
+    """Bound the type II error as `Study.tradeoff`; with a sentence on those that miss the study's tolerance, if any do.
 
-    By the δ that a store bounds at ε = 0 and at the ε of its grid, and by the kept state, where there is one.
+    They come from the bounds on δ at ε = 0 and at the ε of the study, and from the kept state, where there is one.
     """
 
     def bounds(r: int, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -83,9 +66,9 @@ def stored_tradeoff(
 def stored_total_variation(
     delta_at: DeltaAt, pair: Pair, *, compositions: Any, direction: str, study: StudySpec
 ) -> tuple[CurveBounds, str | None]:
-    """Bound the total variation distance by the δ that a store bounds at ε = 0; as `Study.total_variation`.
+    """Bound the total variation distance as `Study.total_variation`, by the bounds on δ at ε = 0.
 
-    With what is told of bounds that miss the study's tolerance.
+    With a sentence on bounds that miss the study's tolerance, if any do.
     """
 
     def bounds(r: int, points: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -98,19 +81,18 @@ def stored_total_variation(
 
 
 def pair_renyi(pair: Pair, *, compositions: Any, order: Any, tolerance: float, direction: str) -> CurveBounds:
-    """Bound the Rényi divergence of a noise setting, whatever of it is stored; as `Study.renyi`."""
+    """Bound the Rényi divergence of a pair, by a computation of its own; as `Study.renyi`."""
 
     def bounds(r: int, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-        table = renyi_table([(pair, 1)], compositions=r, order=orders, tolerance=tolerance)
-        return table.lower[:, 0], table.upper[:, 0]
+        return computed_renyi(pair, r, orders, tolerance)
 
     found = _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
-    # Others are refused.
+    # A tolerance that cannot be reached is an error.
     return CurveBounds(found.lower, found.upper, _frozen(np.ones(found.lower.shape, dtype=bool)))
 
 
 def state_renyi(
-    places: list[tuple[StoredStudy, int]],
+    kept: list[tuple[StoredStudy, int]],
     state_at: StateAt,
     pair: Pair,
     *,
@@ -118,7 +100,7 @@ def state_renyi(
     order: Any,
     direction: str,
 ) -> CurveBounds:
-    """Bound the Rényi divergence by kept states; as `Study.renyi` with ``from_states``.
+    """Bound the Rényi divergence by kept states, as `Study.renyi` with ``from_states``; `kept` lists parts and rows.
 
     Raises
     ------
@@ -135,15 +117,15 @@ def state_renyi(
             found = [pair_state_renyi_bounds(state, orders, side, wholes) for side in Direction]
             return np.stack([low for low, _ in found]), np.stack([high for _, high in found])
         sides = [Direction.A_TO_B] if pair.symmetric else list(Direction)
-        found = [state_renyi_bounds(_kept_state(places, side, r), orders) for side in sides]
+        found = [state_renyi_bounds(_kept_state(kept, side, r), orders) for side in sides]
         lower, upper = (np.stack(part) for part in zip(*found, strict=True))
         return np.broadcast_to(lower, (2, orders.size)), np.broadcast_to(upper, (2, orders.size))
 
     return _answered(bounds, compositions, _Axis("order", order, checked_orders, np.max), direction)
 
 
-def _kept_state(places: list[tuple[StoredStudy, int]], direction: Direction, compositions: int) -> BucketState:
-    for stored, row in places:
+def _kept_state(kept: list[tuple[StoredStudy, int]], direction: Direction, compositions: int) -> BucketState:
+    for stored, row in kept:
         try:
             state = read_state(stored, row, direction, compositions)
         except (FileNotFoundError, StoreFormatError):
@@ -162,7 +144,7 @@ def _as_it_is(values: Any) -> FloatArray:
 
 @dataclass(frozen=True)
 class _Axis:
-    """What is asked for beside r: its name, the values, how they are checked, and which direction is the worse one."""
+    """The argument beside r: its name, its values, what checks them, and what picks the worse of the two directions."""
 
     name: str
     points: Any
@@ -173,7 +155,7 @@ class _Axis:
 def _answered(
     bounds: Callable[[int, FloatArray], tuple[FloatArray, FloatArray]], compositions: Any, axis: _Axis, direction: str
 ) -> CurveBounds:
-    """Ask for each r once, and give the answers the shape of the arguments."""
+    """Call `bounds` once for each r; return the answers in the shape of the arguments."""
     check_direction(direction)
     rounds_given, points_given = given_array("compositions", compositions), given_array(axis.name, axis.points)
     try:
@@ -196,25 +178,25 @@ def _answered(
 def _judged(
     found: CurveBounds, study: StudySpec, compositions: Any, axis: _Axis, pair: Pair
 ) -> tuple[CurveBounds, str | None]:
-    """Return bounds with what they are to the study's tolerance, and what is told of those that miss it.
+    """Return bounds with whether they are within the study's tolerance, and a sentence on those that miss it.
 
-    Errors are compared by their difference, the total variation by the ratio, as in `pbdist.bounds.curves`.
+    Of errors the difference counts, of the total variation the ratio, as in `pbdist.bounds.curves`.
     """
     if study.sought is None:
         return found, None
     errors = axis.name == "type_one_error"
-    width = found.upper - found.lower if errors else ratio_of(found.lower, found.upper)
+    width = found.upper - found.lower if errors else relative_width(found.lower, found.upper)
     within = width <= study.sought
     if not errors:
         with np.errstate(divide="ignore"):
             within |= np.log(found.upper) <= log_floor(study)
     rounds, points = np.broadcast_arrays(given_array("compositions", compositions), given_array(axis.name, axis.points))
 
-    def worst(place: tuple[int, ...]) -> str:
-        at = place[len(place) - rounds.ndim :]
+    def worst(index: tuple[int, ...]) -> str:
+        at = index[len(index) - rounds.ndim :]
         point = f", α = {float(points[at]):g}" if errors else ""
         name = "the type II error" if errors else "the total variation"
-        known = between(name, float(found.lower[place]), float(found.upper[place]))
+        known = between(name, float(found.lower[index]), float(found.upper[index]))
         return (
             f"{pair}, r = {int(rounds[at])}{point}: {known}: this r, or ε = 0, is not stored (refine=True computes it),"
             " or the ε of the study lie too far apart"

@@ -1,4 +1,4 @@
-"""The bounds of a study as a Dataset. Apart, so that look-ups need not wait for xarray."""
+"""The bounds of a study as a Dataset; the only file of the room that imports xarray, which takes half a second."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from pbdist.query.union import Union
+from pbdist.query.stored import Union
 from pbdist.store import StoredStudy, is_committed, read_values, read_within
 from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.documents import group_document
@@ -20,10 +20,7 @@ __all__ = ["bounds_of"]
 def bounds_of(union: Union) -> xr.Dataset:
     """Return the bounds of a study, loaded when they are used; those of an extended store at once.
 
-    Raises
-    ------
-    OSError, ValueError, RuntimeError, KeyError
-        They cannot be read.
+    Where they cannot be read: an `OSError`, `ValueError`, `RuntimeError` or `KeyError`.
     """
     if len(union.parts) > 1:
         dataset = _assembled(union)
@@ -42,13 +39,8 @@ def bounds_of(union: Union) -> xr.Dataset:
 def _assembled(union: Union) -> xr.Dataset:
     """Return the bounds of all parts in one Dataset, in memory, with the coordinates of the whole study.
 
-    What no part has, and what is not committed, is not a number. Where several parts have a cell, ``factor_used`` and
+    What no part has, and what is not committed, is NaN. Where several parts have a cell, ``factor_used`` and
     ``loss_width`` are the smallest of theirs.
-
-    Raises
-    ------
-    StoreDamagedError
-        The values cannot be read.
     """
     study = union.study
     files = {ROOT_FILE: group_document({}), **array_files(study, len(study.cells), STORE_FORMATS[-1])}
@@ -74,18 +66,18 @@ def _assembled(union: Union) -> xr.Dataset:
 
 
 class _Within(BackendArray):
-    """Where the bounds of a store that does not hold it meet within the tolerance, found when it is asked for."""
+    """Where the bounds meet within the tolerance, for a store that does not hold it: computed when it is read."""
 
     def __init__(self, stored: StoredStudy, shape: tuple[int, ...]) -> None:
         self._stored = stored
         self.shape, self.dtype = shape, np.dtype(bool)
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a part."""
+        """Return a part of the array."""
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._part)
 
     def _part(self, key: tuple[Any, ...]) -> Any:
-        # Of whole cells, as the larger direction may be judged.
+        # Of whole cells, as the study may judge the larger direction.
         cells, *inner = key
         found = read_within(self._stored, cells)
         return found[(*([] if isinstance(cells, int | np.integer) else [slice(None)]), *inner)]

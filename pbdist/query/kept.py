@@ -1,4 +1,4 @@
-"""Kept states of a store as curves of δ: any ε, any δ of a stored number of rounds, beside what the table says."""
+"""Curves of δ from kept states, for any ε and any δ at a stored number of rounds, together with the stored points."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -19,27 +19,27 @@ StateAt = Callable[[int], PairState | None]
 _MOST_BYTES = 1 << 29
 #: Points that are read at a time.
 _POINTS = 4096
-#: Halvings of an interval of ε on a rough picture; by what parts of it an ε is brought back until it is certain.
+#: Halvings by which an ε is estimated, and by what parts of it the estimate is then moved until its bound is proved.
 _HALVINGS, _WITHDRAWALS = 60, (0.0, 1e-13, 1e-11, 1e-9, 1e-7, 1e-5, 1e-3)
 
-#: ε below this, nats, are 0 first.
+#: An estimate below this many nats is taken for 0.
 _NOTHING = 1e-13
 
 
 class StateReader:
-    """Reads kept states of the tight method, each once as long as they are not too many."""
+    """Reads kept states of the tight method, and keeps those read last, up to `_MOST_BYTES`."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int, int], tuple[PairState, int]] = {}
 
-    def at(self, places: Sequence[tuple[StoredStudy, int]]) -> StateAt:
-        """Return what reads the states of a pair, kept with some cells of some parts.
+    def at(self, kept: Sequence[tuple[StoredStudy, int]]) -> StateAt:
+        """Return what reads the states of a pair, kept with cells given by part and row.
 
-        A state of a kind that an earlier version has kept is none. One that is damaged is an error when it is read.
+        A state of another kind, from an earlier version, counts as none. A damaged one is an error when it is read.
         """
 
         def found(compositions: int) -> PairState | None:
-            for stored, row in places:
+            for stored, row in kept:
                 study = stored.study
                 if study.method == "tight" and study.keep_states and compositions in study.compositions:
                     state = self._read(stored, row, compositions)
@@ -67,7 +67,7 @@ class StateReader:
 
 
 def with_state(curves: Sequence[Curve], states: StateAt, compositions: int) -> tuple[Curve, ...]:
-    """Return what is known of both directions with a kept state, if there is one; one curve where they are alike."""
+    """Return the curves of both directions joined with a kept state, if there is one; where they are equal, as one."""
     if states(compositions) is None:
         return tuple(curves)
     if all(curve is curves[0] for curve in curves):
@@ -79,16 +79,7 @@ def with_state(curves: Sequence[Curve], states: StateAt, compositions: int) -> t
 
 
 class KeptCurve(Curve):
-    """The better of a curve through stored points and a kept state.
-
-    Parameters
-    ----------
-    curve : Curve
-    states : callable
-        Returns the state; it may read it anew.
-    compositions : int
-    direction : Direction
-    """
+    """The better of a curve through stored points and a kept state, which `states` returns and may read anew."""
 
     def __init__(self, curve: Curve, states: StateAt, compositions: int, direction: Direction) -> None:
         self._curve, self._states, self._compositions, self._direction = curve, states, compositions, direction
@@ -123,40 +114,38 @@ class KeptCurve(Curve):
         unknown: float,
     ) -> FloatArray:
         result = np.full(epsilon.shape, unknown)
-        state, told = self._states(self._compositions), np.flatnonzero(epsilon <= LARGEST_EPSILON)
+        state, covered = self._states(self._compositions), np.flatnonzero(epsilon <= LARGEST_EPSILON)
         if state is None:
             return result
-        for part in np.array_split(told, max(1, -(-told.size // _POINTS))):
+        for part in np.array_split(covered, max(1, -(-covered.size // _POINTS))):
             result[part] = np.minimum(rounded(read(state, epsilon[part], self._direction)), 0.0)
         return result
 
     def _inverse(self, log_delta: FloatArray, *, upper: bool) -> FloatArray:
-        """Return ε at which the upper bound certainly is at most δ, or the lower one certainly exceeds it.
+        """Return ε at which the upper bound on δ is at most the δ given, or the lower one exceeds it.
 
-        Infinity, or 0, where there is none. Each is evaluated, however it was found.
+        The bound is evaluated at each ε returned. Infinity, or 0, where there is none.
         """
         result = np.full(log_delta.shape, np.inf if upper else 0.0)
         state = self._states(self._compositions)
         if state is None:
             return result
-        aim, open_ = (
-            _roughly(state, self._direction, np.exp(log_delta), upper=upper),
-            np.ones(log_delta.shape, dtype=bool),
-        )
+        aim = _estimate(state, self._direction, np.exp(log_delta), upper=upper)
+        open_ = np.ones(log_delta.shape, dtype=bool)
         for withdrawal in _WITHDRAWALS:
-            places = np.flatnonzero(open_)
-            if not places.size:
+            at = np.flatnonzero(open_)
+            if not at.size:
                 break
-            tried = aim[places] * (1.0 + withdrawal) + withdrawal if upper else aim[places] * (1.0 - withdrawal)
+            tried = aim[at] * (1.0 + withdrawal) + withdrawal if upper else aim[at] * (1.0 - withdrawal)
             found = (self._upper if upper else self._lower)(tried)
-            holds = found <= log_delta[places] if upper else found > log_delta[places]
-            result[places[holds]] = tried[holds]
-            open_[places[holds]] = False
+            holds = found <= log_delta[at] if upper else found > log_delta[at]
+            result[at[holds]] = tried[holds]
+            open_[at[holds]] = False
         return result
 
 
-def _roughly(state: PairState, direction: Direction, delta: FloatArray, *, upper: bool) -> FloatArray:
-    """Return about the ε at which a bound is δ, on its side, by suffix sums alone: a guess that is to be checked."""
+def _estimate(state: PairState, direction: Direction, delta: FloatArray, *, upper: bool) -> FloatArray:
+    """Estimate the ε at which a bound is δ by suffix sums of masses; the caller checks it."""
     sign = 1.0 if direction is Direction.A_TO_B else -1.0
     rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
     if upper:
@@ -181,16 +170,16 @@ def _roughly(state: PairState, direction: Direction, delta: FloatArray, *, upper
         factor = np.exp(middle - shift)
         value = np.maximum(infinite[0] - factor * infinite[1], 0.0)
         for losses, a, b in sums:
-            place = np.searchsorted(losses, middle - shift, side="right")
-            value += np.maximum(a[place] - factor * b[place], 0.0)
+            first = np.searchsorted(losses, middle - shift, side="right")
+            value += np.maximum(a[first] - factor * b[first], 0.0)
         exceeds = value > delta
         low, high = np.where(exceeds, middle, low), np.where(exceeds, high, middle)
-    # At 0 too δ may be as small.
+    # δ may be as small at 0 already.
     return np.where(high > _NOTHING, high, 0.0) if upper else low
 
 
 def _vectors(state: PairState) -> Iterator[FloatArray]:
-    """All arrays of a state, those that directions share once."""
+    """Yield all arrays of a state, once where the directions share them."""
     for row in state.dominating.rows:
         yield row.u
     for masses in {id(one): one for one in state.exact.values()}.values():

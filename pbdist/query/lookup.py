@@ -1,4 +1,4 @@
-"""Find a stored point: exactly, or with a complaint that names what is near."""
+"""Find a stored point exactly, or refuse with the neighbours that are stored."""
 
 import math
 from bisect import bisect_left
@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from pbdist.arguments import check_either
 from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.results import Bracket
 from pbdist.store.columns import column_of
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import Cell, StudySpec
@@ -28,32 +30,49 @@ class Bounds:
     Attributes
     ----------
     setting
-        The noise setting, as text.
+        The cell's setting, as text.
     compositions
         The number r of compositions.
     epsilon
         ε in nats, exactly as stored or asked for; where e^ε was asked for the float nearest to its logarithm.
     directions
-        The names of the directions, in the order of the tuples.
-    delta_lower, delta_upper, log_delta_lower, log_delta_upper
-        One value for each direction; logarithms are natural.
+        The names of the directions.
+    brackets
+        The bounds in each direction.
     asked_exp_epsilon
         The e^ε that was asked for; None where ε was.
     within_tolerance
         Whether they are as close as the study's tolerance asks, the larger direction or each, as the study says, or
-        the upper bound is at most its floor, or no better is to be had. None where the study has no tolerance.
+        the upper bound is at most its floor, or no closer ones can be computed. None where the study has no tolerance.
     """
 
     setting: str
     compositions: int
     epsilon: float
     directions: tuple[str, ...]
-    delta_lower: tuple[float, ...]
-    delta_upper: tuple[float, ...]
-    log_delta_lower: tuple[float, ...]
-    log_delta_upper: tuple[float, ...]
+    brackets: tuple[Bracket, ...]
     asked_exp_epsilon: float | None = None
     within_tolerance: bool | None = None
+
+    @property
+    def delta_lower(self) -> tuple[float, ...]:
+        """The lower bounds on δ, one for each direction."""
+        return tuple(bracket.lower for bracket in self.brackets)
+
+    @property
+    def delta_upper(self) -> tuple[float, ...]:
+        """The upper bounds on δ."""
+        return tuple(bracket.upper for bracket in self.brackets)
+
+    @property
+    def log_delta_lower(self) -> tuple[float, ...]:
+        """The natural logarithms of `delta_lower`."""
+        return tuple(bracket.log_lower for bracket in self.brackets)
+
+    @property
+    def log_delta_upper(self) -> tuple[float, ...]:
+        """The natural logarithms of `delta_upper`."""
+        return tuple(bracket.log_upper for bracket in self.brackets)
 
     @property
     def exp_epsilon(self) -> float:
@@ -72,7 +91,7 @@ class Bounds:
 
 
 def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str | None]) -> int:
-    """Return the position of the one cell with that label and those parameters.
+    """Return the index of the one cell with that label and those parameters.
 
     Raises
     ------
@@ -105,13 +124,7 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
 
 
 def find_composition(study: StudySpec, compositions: int) -> int:
-    """Return the position of `compositions` in the study's grid.
-
-    Raises
-    ------
-    OffGridError
-        It is not on the grid; the text names the neighbours.
-    """
+    """Return the index of `compositions` in the study's grid; an `OffGridError` names the neighbours."""
     if compositions not in study.compositions:
         near = _neighbours(study.compositions, compositions, "{}")
         raise OffGridError(f"compositions: expected a stored number of compositions, {near}, got {shown(compositions)}")
@@ -119,36 +132,34 @@ def find_composition(study: StudySpec, compositions: int) -> int:
 
 
 def find_epsilon(study: StudySpec, epsilon: float | None, exp_epsilon: float | None) -> int:
-    """Return the position of ε, or of ln(e^ε), in the study's grid.
+    """Return the index of ε, or of ln(e^ε), in the study's grid.
 
     Raises
     ------
     OffGridError
-        It is not on the grid but for rounding (4 ulp); the text names the neighbours.
+        It is more than 4 ulp from every ε of the grid; the text names the neighbours.
     InvalidInputError
         Not exactly one of the two is given.
     """
-    if (epsilon is None) == (exp_epsilon is None):
-        got = "neither" if epsilon is None else "both"
-        raise InvalidInputError(f"epsilon: expected exactly one of epsilon and exp_epsilon, got {got}")
+    check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     for field, value in (("epsilon", epsilon), ("exp_epsilon", exp_epsilon)):
         if value is not None and not math.isfinite(value):
             raise InvalidInputError(f"{field}: expected a finite number, got {value!r}")
     if epsilon is not None:
         name, wanted, stored = "epsilon", epsilon, study.epsilon
-        position = nearest_match(study.epsilon, epsilon)
+        index = nearest_match(study.epsilon, epsilon)
     else:
         name, wanted = "exp_epsilon", math.nan if exp_epsilon is None else exp_epsilon
         stored = tuple(exponential(value) for value in study.epsilon)
-        position = nearest_exponential(study.epsilon, wanted)
-    if position is None:
+        index = nearest_exponential(study.epsilon, wanted)
+    if index is None:
         near = _neighbours(stored, wanted, "{:.10g}")
         raise OffGridError(f"{name}: expected a stored value, {near}, got {wanted!r}")
-    return position
+    return index
 
 
 def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
-    """Return where a column, as an array, has a value, by the rules of `find_cell`."""
+    """Return where a column, an array, has a value, by the rules of `find_cell`."""
     if name in TEXT_COLUMNS:
         return np.asarray(stored == wanted, dtype=bool)
     if wanted is None or wanted == "auto":
@@ -162,7 +173,7 @@ def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
 
 
 def ambiguous(mechanism: str, found: Sequence[Cell]) -> str:
-    """Return the text that says in which parameters noise settings differ of which one is meant."""
+    """Return the text of an error: several cells match, and these parameters tell them apart."""
     undetermined = []
     columns = cell_columns(found)
     for name in COLUMNS:
@@ -197,8 +208,8 @@ def _near(name: str, stored: Sequence[float | str], wanted: float | str | None) 
 
 def _neighbours(stored: Sequence[float] | Sequence[int], wanted: float, form: str) -> str:
     """Return the neighbours of `wanted` in the increasing `stored` as text."""
-    position = bisect_left(stored, wanted)
-    near = [form.format(value) for value in stored[max(0, position - 1) : position + 1]]
+    index = bisect_left(stored, wanted)
+    near = [form.format(value) for value in stored[max(0, index - 1) : index + 1]]
     return f"the neighbours being {' and '.join(near)}" if len(near) == 2 else f"the nearest being {near[0]}"
 
 
@@ -209,6 +220,6 @@ def _listed(texts: Sequence[str]) -> str:
 
 def _text(value: float | str | None, name: str = "") -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        # The factor that is not given is the automatic one.
+        # No factor means the automatic one.
         return "auto" if name == "factor" else "none"
     return f"{value:.10g}" if isinstance(value, int | float) else value or "none"

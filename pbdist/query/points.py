@@ -1,4 +1,4 @@
-"""The stored points of noise settings, wherever in a store they are: what is not there is skipped, never read."""
+"""The stored points of a pair, from all parts and refinements of a store."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from pbdist.mechanisms import ElementaryPair, Histogram, Pair, Reversed
 from pbdist.query.curve import Curve
 from pbdist.query.kept import StateAt, StateReader, with_state
-from pbdist.query.union import Union
+from pbdist.query.stored import Union
 from pbdist.store import Refinement, StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
 from pbdist.study.promise import within_tolerance
@@ -17,35 +17,27 @@ from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["PairPoints", "PointReader", "Source"]
 
-#: Values of some points: numbers of rounds and ε, both increasing, and the arrays of `BOUNDS` over (bound, direction,
-#: compositions, epsilon); not a number where there is no point. At last where the tolerance is met, over (direction,
-#: compositions, ε).
+#: Some points: numbers of rounds and ε, both increasing; the arrays of `BOUNDS` over (bound, direction, r, ε), NaN
+#: where there is no point; and where the tolerance is met, over (direction, r, ε).
 Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray, BoolArray]
 #: Batches whose values are kept in memory.
 _MOST_BATCHES = 256
 
 
 class PairPoints:
-    """All stored points of one pair.
-
-    Parameters
-    ----------
-    pair
-        The pair.
-    sources
-        Its points; where several have the same, the best bounds of them count.
-    gridded
-        Whether a study has computed them, on its grids; else they are refinements, of single points.
-    states : callable, optional
-        Returns the kept state of a number of rounds, None where there is none.
+    """All stored points of one pair; where several sources have the same one, the best bounds count.
 
     Attributes
     ----------
     compositions : ndarray of int64, shape (R,)
-        Those with a point, increasing.
+        The r with a point, increasing.
+    gridded : bool
+        Whether the study has computed them, on its grids; else they are refinements, of single points.
+    states : callable or None
+        Returns the kept state of a number of rounds, None where there is none.
     ordered : bool
-        Whether δ does not fall with r: further rounds are one more outcome, which post-processing may ignore. Not of
-        histograms whose masses do not sum to exactly 1.
+        Whether δ does not fall with r: post-processing may ignore the outcomes of further rounds. False for histograms
+        whose masses do not sum to exactly 1.
     """
 
     def __init__(self, pair: Pair, sources: Sequence[Source], *, gridded: bool, states: StateAt | None = None) -> None:
@@ -56,15 +48,15 @@ class PairPoints:
         values = np.full((len(BOUNDS), len(Direction), len(rounds), len(losses)), np.nan)
         within = np.zeros(values.shape[1:], dtype=bool)
         for compositions, epsilon, given, met in sources:
-            # A point is there with all of its numbers or not at all.
+            # A point has all of its numbers or does not count.
             known = np.where(np.isnan(given).any(axis=(0, 1)), np.nan, given)
-            place = np.ix_(np.searchsorted(rounds, compositions), np.searchsorted(losses, epsilon))
+            grid = np.ix_(np.searchsorted(rounds, compositions), np.searchsorted(losses, epsilon))
             for index, low in enumerate(lowest):
                 for axis in range(len(Direction)):
-                    part = values[index, axis][place]
-                    values[index, axis][place] = (np.fmin if low else np.fmax)(part, known[index, axis])
+                    part = values[index, axis][grid]
+                    values[index, axis][grid] = (np.fmin if low else np.fmax)(part, known[index, axis])
             for axis in range(len(Direction)):
-                within[axis][place] |= met[axis]
+                within[axis][grid] |= met[axis]
         there = ~np.isnan(values[0, 0])
         kept = there.any(axis=1)
         self.compositions: IntArray = np.array(rounds, dtype=np.int64)[kept]
@@ -81,30 +73,30 @@ class PairPoints:
         """Return which of some points are stored, shape (n,), and their values, shape (bounds, directions, n)."""
         if not self.compositions.size:
             return np.zeros(epsilon.shape, dtype=bool), np.full((len(BOUNDS), len(Direction), epsilon.size), np.nan)
-        found, r, e = self._places(compositions, epsilon)
+        found, r, e = self._indices(compositions, epsilon)
         return found, self._values[:, :, r, e]
 
     def within(self, compositions: IntArray, epsilon: FloatArray) -> BoolArray:
         """Return which of some points are stored as within the tolerance, shape (directions, n)."""
         if not self.compositions.size:
             return np.zeros((len(Direction), epsilon.size), dtype=bool)
-        found, r, e = self._places(compositions, epsilon)
+        found, r, e = self._indices(compositions, epsilon)
         return np.asarray(self._within[:, r, e] & found)
 
     def row_above(self, compositions: IntArray) -> IntArray:
-        """Return the position of the r whose upper bounds hold for each of some r; -1 where there is none."""
+        """Return for some r the index of the stored r whose upper bounds hold for it; -1 where there is none."""
         row = np.searchsorted(self.compositions, compositions, side="left")
         return self._checked(np.where(row < self.compositions.size, row, -1), compositions)
 
     def row_below(self, compositions: IntArray) -> IntArray:
-        """Return the position of the r whose lower bounds hold for each of some r; -1 where there is none."""
+        """Return for some r the index of the stored r whose lower bounds hold for it; -1 where there is none."""
         row = np.searchsorted(self.compositions, compositions, side="right") - 1
         return self._checked(row, compositions)
 
     def curves(self, row: int) -> tuple[Curve, ...]:
-        """Return what is known of δ after that many rounds, for both directions.
+        """Return the bounds on δ at the stored r of that index, for both directions, as curves.
 
-        Upper values are the least of that and of larger r, lower ones the largest of that and of smaller r.
+        The upper bounds of larger r hold too, and the lower ones of smaller r; the best counts.
         """
         if row not in self._curves:
             values = self._closure()[:, :, row]
@@ -116,8 +108,8 @@ class PairPoints:
             self._curves[row] = curves
         return self._curves[row]
 
-    def _places(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, IntArray, IntArray]:
-        """Return which of some points are stored, and where they are, or would be."""
+    def _indices(self, compositions: IntArray, epsilon: FloatArray) -> tuple[BoolArray, IntArray, IntArray]:
+        """Return which of some points are stored, and the indices of r and ε that they have or would have."""
         r = np.minimum(np.searchsorted(self.compositions, compositions), self.compositions.size - 1)
         e = np.minimum(np.searchsorted(self._epsilon, epsilon), self._epsilon.size - 1)
         return (self.compositions[r] == compositions) & (self._epsilon[e] == epsilon) & self._there[r, e], r, e
@@ -128,7 +120,7 @@ class PairPoints:
         return np.where(self.compositions[row] == compositions, row, -1)
 
     def _closure(self) -> FloatArray:
-        """Return logarithms of lower and upper bounds over (bound, direction, compositions, epsilon)."""
+        """Return logarithms of the best lower and upper bounds that all r prove, over (bound, direction, r, ε)."""
         if self._closed is None:
             logs = self._values[[list(BOUNDS).index("log_delta_lower"), list(BOUNDS).index("log_delta_upper")]]
             if self.ordered:
@@ -150,19 +142,8 @@ class PairPoints:
 class PointReader:
     """Reads the points of cells of a study from the parts of its store, batch by batch.
 
-    Parameters
-    ----------
-    union
-        The study and its parts.
-    committed
-        Whether the batch of a cell of a part is committed, and its files are those of the commit record.
-    refinements
-        Points that were added one by one.
-
-    Attributes
-    ----------
-    refinements : tuple of Refinement
-        The same.
+    `committed` says whether the batch of a row of a part is committed, and its files are those of the commit record;
+    others are not read.
     """
 
     def __init__(
@@ -191,37 +172,34 @@ class PointReader:
         return tuple(self._refined)
 
     def points(self, pair: Pair, cells: Sequence[int]) -> PairPoints:
-        """Return the points of a pair: of those cells of the study, all of which have it, and of the refinements.
+        """Return the points of a pair: those of `cells`, all of which have that pair, and of the refinements.
 
-        Raises
-        ------
-        StoreDamagedError
-            The stored values cannot be read.
+        A `StoreDamagedError` where the stored values cannot be read.
         """
         key = (pair, tuple(cells))
         if key not in self._known:
             sources = [source for cell in cells for source in self._of_cell(cell)]
-            # A batch that is not there may be later, but not for whoever has opened the store before.
+            # A batch that is committed later does not count for a store that is open already.
             self._known[key] = PairPoints(
                 pair,
                 [*sources, *self._refined.get(pair, ())],
                 gridded=bool(sources),
-                states=self._states.at(list(self._places(cells))),
+                states=self._states.at(list(self._rows(cells))),
             )
         return self._known[key]
 
-    def _places(self, cells: Sequence[int]) -> Iterator[tuple[StoredStudy, int]]:
-        """Parts and rows of those of the cells that are committed."""
+    def _rows(self, cells: Sequence[int]) -> Iterator[tuple[StoredStudy, int]]:
+        """Yield part and row of each of the cells that is committed."""
         for cell in cells:
-            yield from ((stored, row) for stored, row in self._union.places(cell) if self._committed(stored, row))
+            yield from ((stored, row) for stored, row in self._union.rows_of(cell) if self._committed(stored, row))
 
     def _of_cell(self, cell: int) -> list[Source]:
         found = []
-        for stored, row in self._places([cell]):
+        for stored, row in self._rows([cell]):
             batch = row // stored.cells_per_batch
             values, within = self._values(stored, batch)
-            place = row - batch * stored.cells_per_batch
-            found.append((stored.study.compositions, stored.study.epsilon, values[:, place], within[place]))
+            index = row - batch * stored.cells_per_batch
+            found.append((stored.study.compositions, stored.study.epsilon, values[:, index], within[index]))
         return found
 
     def _values(self, stored: StoredStudy, batch: int) -> tuple[FloatArray, BoolArray]:
@@ -241,7 +219,7 @@ class PointReader:
 
 
 def _masses(factor: ElementaryPair) -> tuple[tuple[float, float], bool]:
-    """Return upper values of the logarithms of the masses of P_A and P_B, and whether both are exactly 1."""
+    """Return upper bounds on the logarithms of the masses of P_A and P_B, and whether both masses are exactly 1."""
     first, second = factor.total_mass
     inner = factor
     while isinstance(inner, Reversed):

@@ -1,4 +1,4 @@
-"""Questions to a store as a caller puts them: scalars or arrays that broadcast, answered or refused by name."""
+"""Answer questions to a store: scalars or arrays that broadcast; each answered, or refused by the argument's name."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -6,24 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
+from pbdist.arguments import check_direction, check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
-from pbdist.query.answers import (
-    CompositionBounds,
-    DeltaBounds,
-    EpsilonBounds,
-    Questions,
-    bound_compositions,
-    bound_delta,
-    bound_epsilon,
-    stored_within,
-)
-from pbdist.query.arguments import check_direction, check_flag, given_array, noise_parameter, one_setting
-from pbdist.query.narrowing import Failures, narrow_compositions, narrow_epsilon
-from pbdist.query.refine import Point
+from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon, stored_within
+from pbdist.query.arguments import check_flag, given_array, noise_parameter, one_setting
+from pbdist.query.judging import BETWEEN, TOO_FAR, between, delta_within, missed_by
+from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon
 from pbdist.query.settings import Setting, Settings
-from pbdist.query.wide import BETWEEN, TOO_FAR, between, delta_within, missed_by, ratio_of
+from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds, relative_width
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.types import BoolArray, FloatArray, IntArray
@@ -32,18 +23,10 @@ __all__ = ["Queries"]
 
 
 class Queries:
-    """Answers questions to one store, each with a sentence on those answers that miss the tolerance, if any do.
+    """Answers questions to one store, each with a sentence on those answers that miss the study's tolerance, if any do.
 
-    Parameters
-    ----------
-    where
-        The path or URL of the store, for messages.
-    study
-        The study in it, whose tolerance counts.
-    settings
-        Its noise settings.
-    refine
-        Computes points, adds them to the store, and returns the noise settings with them.
+    `where` is the store's path or URL, for messages; `refine` computes points, adds them to the store, and returns the
+    settings with them.
     """
 
     def __init__(
@@ -153,7 +136,7 @@ class Queries:
         return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)), told), missed
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
-        """Return the one noise setting that a mechanism, or a label with parameters, names."""
+        """Return the one setting that a mechanism, or a label with parameters, names."""
         _check_mechanism(mechanism, noise)
         if isinstance(mechanism, Pair):
             return self._settings.of_pair(mechanism)
@@ -167,23 +150,23 @@ class Queries:
         judged: tuple[BoolArray, FloatArray],
         stored: BoolArray,
     ) -> str | None:
-        """Return what is told of answers on δ that miss the tolerance."""
+        """Return the sentence on answers on δ that miss the tolerance."""
         within, width = judged
         lower, upper = (answers[list(BOUNDS).index(name)] for name in ("delta_lower", "delta_upper"))
         missed = ~within & _sought(asked)
 
-        def worst(place: tuple[int, ...]) -> str:
-            n = place[-1]
+        def worst(index: tuple[int, ...]) -> str:
+            n = index[-1]
             between_them = int(np.count_nonzero(missed & ~stored))
             why = BETWEEN if not stored[n] else "the study itself missed the tolerance there"
-            if stored[n] and len(place) > 1 and self._study.direction == "both":
+            if stored[n] and len(index) > 1 and self._study.direction == "both":
                 why = "the study judges the larger of the two directions alone"
             if stored[n] and between_them:
                 why += (
                     f"; {between_them:,} of the others lie between stored points: refine=True (--refine) computes them"
                 )
             at = f"{_setting(asked, n)}, r = {int(asked.compositions[n])}, ε = {float(epsilon[n]):.6g}"
-            return f"{at}: {between('δ', float(lower[place]), float(upper[place]))}: {why}"
+            return f"{at}: {between('δ', float(lower[index]), float(upper[index]))}: {why}"
 
         return missed_by(missed, width, self._study, "delta_upper / delta_lower - 1", worst)
 
@@ -198,16 +181,16 @@ class Queries:
         refined: bool,
         epsilon: FloatArray | None = None,
     ) -> tuple[BoolArray | None, str | None]:
-        """Return which answers on ε, or on r, are within the tolerance, and what is told of those that are not."""
+        """Return which answers on ε, or on r, are within the tolerance, and the sentence on those that are not."""
         if self._study.sought is None:
             return None, None
-        width = ratio_of(lower, upper)
+        width = relative_width(lower, upper)
         within = width <= self._study.sought
 
-        def worst(place: tuple[int, ...]) -> str:
-            n = place[-1]
+        def worst(index: tuple[int, ...]) -> str:
+            n = index[-1]
             point = f"r = {int(asked.compositions[n])}" if epsilon is None else f"ε = {float(epsilon[n]):.6g}"
-            known = between("ε" if epsilon is None else "r", float(lower[place]), float(upper[place]))
+            known = between("ε" if epsilon is None else "r", float(lower[index]), float(upper[index]))
             why = TOO_FAR if not refined else "as close as the bounds on δ tell there"
             return f"{_setting(asked, n)}, {point}, δ = {float(delta[n]):g}: {known}: {why}"
 
@@ -217,7 +200,7 @@ class Queries:
     def _asking_again(
         self, mechanism: str | Pair, noise: Mapping[str, Any], asked: Questions, **arguments: Any
     ) -> Callable[[Iterable[Point]], Questions]:
-        """Return what has points computed, and asks the same of the store that has them."""
+        """Return what has points computed, and then returns the same questions to the store that holds them."""
 
         def again(points: Iterable[Point]) -> Questions:
             self._settings = self._refine(points)
@@ -229,7 +212,7 @@ class Queries:
     def _asked(
         self, mechanism: str | Pair, noise: Mapping[str, Any], **arguments: Any
     ) -> tuple[tuple[int, ...], tuple[Any, ...], Sequence[Setting], IntArray]:
-        """Return the common shape, the arguments as vectors, the settings, and the number of each point's."""
+        """Return the common shape, the arguments as vectors, the settings, and the number of each one's setting."""
         given = {name: given_array(name, value) for name, value in arguments.items()}
         parameters = {name: noise_parameter(name, value) for name, value in noise.items()}
         varying = {name: value for name, value in parameters.items() if isinstance(value, np.ndarray)}
@@ -256,7 +239,7 @@ class Queries:
         return shape, tuple(asked), settings, number.reshape(-1)
 
     def _refuse_unbounded(self, asked: Questions, bounded: BoolArray, epsilon: FloatArray | None) -> None:
-        """Raise the error of the first point that has no upper bound, if there is one."""
+        """Raise the error of the first question without an upper bound, if there is one."""
         missing = np.flatnonzero(~bounded)
         if not missing.size:
             return
@@ -277,7 +260,7 @@ class Queries:
         )
 
     def _refuse_unknown(self, setting: Setting) -> None:
-        """Raise the error of a setting that no stored one bounds from above."""
+        """Raise the error of a setting for which no stored cell gives an upper bound, if none does."""
         if _any_above(setting):
             return
         name = setting.cell.describe()
@@ -296,12 +279,12 @@ _LOGS = ("log_delta_lower", "log_delta_upper")
 
 
 def _sought(asked: Questions) -> BoolArray:
-    """Return of which points the tolerance is aimed at: a factor of their own takes its place."""
+    """Return which questions the study's tolerance is for: a cell with a factor of its own has none."""
     return np.array([setting.cell.factor is None for setting in asked.settings], dtype=bool)[asked.setting]
 
 
-def _setting(asked: Questions, place: int) -> str:
-    return asked.settings[int(asked.setting[place])].cell.describe()
+def _setting(asked: Questions, index: int) -> str:
+    return asked.settings[int(asked.setting[index])].cell.describe()
 
 
 def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
@@ -312,29 +295,27 @@ def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
 
 
 def _any_above(setting: Setting) -> bool:
-    """Whether a stored setting bounds one from above."""
+    """Whether a stored cell gives an upper bound for a setting."""
     return any(points.compositions.size for points in setting.above)
 
 
 def _raise_first(failed: Failures, unknown: BoolArray) -> None:
-    """Raise why the first of the questions to which nothing is known could not be computed, if any could not."""
-    for place in np.flatnonzero(unknown).tolist():
-        if place in failed:
-            raise failed[place]
+    """Raise why points could not be computed: of the first question that has no answer without them."""
+    for index in np.flatnonzero(unknown).tolist():
+        if index in failed:
+            raise failed[index]
 
 
 def _given_epsilon(epsilon: Any, exp_epsilon: Any) -> dict[str, Any]:
-    """Return whichever of the two is given, by its name."""
-    if (epsilon is None) == (exp_epsilon is None):
-        got = "neither" if epsilon is None else "both"
-        raise InvalidInputError(f"epsilon: expected exactly one of epsilon and exp_epsilon, got {got}")
+    """Return the one of the two that is given, by its name."""
+    check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     return {"epsilon": epsilon} if exp_epsilon is None else {"exp_epsilon": exp_epsilon}
 
 
 def _losses(values: Any, given: Mapping[str, Any]) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
-    """Return ε as floats, and what lies below and above them where e^ε was given: its logarithm is no float.
+    """Return ε as floats; where e^ε was given, also floats below and above its logarithm, which is no float itself.
 
-    Where the float is a stored ε, that one is meant, as in a study file.
+    Where the nearest float is a stored ε, that one is meant, as in a study file.
     """
     if "epsilon" in given:
         return checked_epsilon(values), None

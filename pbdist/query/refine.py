@@ -1,14 +1,22 @@
-"""Points that a store lacks are computed where they are asked for, and added to it."""
+"""All that queries compute: points that a store lacks, which of them an ε or r needs, and Rényi divergences.
+
+What is computed of δ is added to the store. Which points are chosen decides how close the bounds are, never whether
+they hold. A point that cannot be computed is left out; its question is answered by what is known without it.
+"""
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, PbdistError
+from pbdist.arguments import MAX_COMPOSITIONS, SMALLEST_TOLERANCE
+from pbdist.curves.renyi import renyi_table
+from pbdist.errors import InvalidInputError, PbdistError, PrecisionError
+from pbdist.mechanisms import Pair
+from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon
 from pbdist.store import (
     Held,
     Place,
@@ -24,18 +32,39 @@ from pbdist.store.layout import BOUNDS, REFINEMENTS
 from pbdist.study import Cell, StudySpec
 from pbdist.study.amounts import size
 from pbdist.study.plan import cell_cost
-from pbdist.table import bounds_table
+from pbdist.table import bounds_table, epsilon_table_of
+from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["Point", "UncomputableError", "refine"]
+__all__ = [
+    "Failures",
+    "Point",
+    "UncomputableError",
+    "computed_renyi",
+    "narrow_compositions",
+    "narrow_epsilon",
+    "refine",
+]
 
-#: A noise setting, r and ε.
+#: A cell, r and ε.
 Point = tuple[Cell, int, float]
-#: How long the store is waited for, which another process writes to: another query takes a moment, a run does not end.
+#: Has points computed and stored, and returns the same questions to the store that has them.
+Again = Callable[[Iterable[Point]], Questions]
+#: Why the points of a question, by its index, could not be computed.
+Failures = dict[int, PbdistError]
+
+#: How long to wait while another process writes to the store: another query takes a moment, a run does not end.
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 60.0, 0.1
+#: How closely ε is sought at most, relative to it, and in how many steps after the first.
+_CLOSE, _STEPS = 2e-3, 5
+#: By how much further ε is sought where no upper bound met δ.
+_FURTHER = 1.25
+#: How often the number of rounds is doubled or halved, at most.
+_HALVINGS = 130
+_LOG_LOWER, _LOG_UPPER = (list(BOUNDS).index(name) for name in ("log_delta_lower", "log_delta_upper"))
 
 
 class UncomputableError(InvalidInputError):
-    """A point is beyond what this machine, or the engine, computes: leave it out."""
+    """A point that takes more memory than there is, or more than the engine computes."""
 
 
 def refine(
@@ -43,24 +72,24 @@ def refine(
 ) -> tuple[Refinement, ...]:
     """Compute some points as the study would, add them to its store, and return all refinements of the store.
 
-    Guaranteed: each group of points that is computed together is there as a whole or not at all, whenever this process
-    ends; of several processes that add the same points one does, or all, and no other file is changed.
+    Guaranteed: whenever this process ends, each group of points that is computed together is in the store as a whole or
+    not at all. Several processes may add the same points: then one of them does, or all. No other file is changed.
 
     Parameters
     ----------
     stored
         The first part of the store.
     study
-        The study in it: method, tolerance and buckets are taken from there.
+        The study in it: its method, tolerance and buckets count.
     points
         Points that it lacks.
     known
-        Its refinements, as far as they were read before.
+        The store's refinements that were read before.
 
     Raises
     ------
     UncomputableError
-        The computation would take more memory than there is, or more than the engine takes.
+        The computation would take more memory than there is, or more than the engine computes.
     PrecisionError
         The engine finds no bounds.
     InvalidInputError
@@ -72,7 +101,7 @@ def refine(
     for cell, compositions, epsilon in groups:
         _check_memory(replace(study, cells=(cell,), compositions=compositions, epsilon=epsilon), cell)
     refuse_links(stored.place, REFINEMENTS)
-    # Before anything is computed: a run that is at work will not let go of the store.
+    # Before anything is computed: a run that is at work holds the store for long.
     _await_rest(stored)
     for cell, compositions, epsilon in groups:
         computed = _computed(study, cell, compositions, epsilon)
@@ -84,12 +113,12 @@ def refine(
 
 
 def _all(stored: StoredStudy, known: Sequence[Refinement]) -> tuple[Refinement, ...]:
-    """Return the refinements that were read before, and the others."""
+    """Return the refinements that were read before, and those added since."""
     return (*known, *read_refinements(stored, max((one.number for one in known), default=0)))
 
 
 def _groups(points: Iterable[Point]) -> list[tuple[Cell, tuple[int, ...], tuple[float, ...]]]:
-    """Return the points as few products of r and ε, each of one noise setting: exactly these points."""
+    """Return exactly these points as few products of r and ε, each of one cell."""
     wanted: dict[Cell, dict[int, set[float]]] = {}
     for cell, r, epsilon in points:
         wanted.setdefault(cell, {}).setdefault(r, set()).add(epsilon)
@@ -115,7 +144,7 @@ def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon
             together=study.direction == "both",
             floor=study.floor,
             excuses=True,
-            # What is reached holds, as in a run.
+            # Bounds that miss the tolerance hold and are stored, as in a run.
             strict=False,
         )
     except InvalidInputError as error:
@@ -170,3 +199,129 @@ def _held(place: Place) -> Iterator[Held]:
                     raise
             time.sleep(_PAUSE_SECONDS)
         yield held
+
+
+def narrow_epsilon(
+    asked: Questions, delta: FloatArray, again: Again, tolerance: float | None
+) -> tuple[Questions, Failures]:
+    """Have points computed next to ε(δ), where it is not known within the tolerance, or 0.2 %, yet.
+
+    The first two are the bounds on ε of a computation that stores nothing; a third one, a little further, gives the
+    slope. The others, in `_STEPS` steps, make up for the width of the brackets there.
+    """
+    close = _CLOSE if tolerance is None else min(_CLOSE, tolerance)
+    lower, upper, open_ = _open(asked, delta, close)
+    points: list[tuple[int, Point]] = []
+    failed: Failures = {}
+    reach = np.full(delta.size, np.inf)
+    for index in np.flatnonzero(open_).tolist():
+        cell, r = asked.settings[int(asked.setting[index])].cell, int(asked.compositions[index])
+        try:
+            found = epsilon_table_of(
+                [(cell.pair, 1)], compositions=r, delta=delta[index], tolerance=max(0.5 * close, SMALLEST_TOLERANCE)
+            )
+        except (PrecisionError, InvalidInputError) as error:
+            failed[index] = error
+            continue
+        low, high = float(found.lower.max()), float(found.upper.max())
+        reach[index] = 1.02 * high + 1e-6
+        known = [low] if not np.isfinite(high) else [low, high, float(reach[index])]
+        points += [(index, (cell, r, value)) for value in known]
+    if not points:
+        return asked, failed
+    asked = _asked_with(asked, points, again, failed)
+    for _ in range(_STEPS):
+        lower, upper, open_ = _open(asked, delta, close)
+        open_[list(failed)] = False
+        # Where no upper bound met δ, as brackets are wide, ε is sought further on.
+        beyond = open_ & np.isinf(upper) & np.isfinite(reach)
+        reach[beyond] *= _FURTHER
+        open_ &= np.isfinite(upper) & (upper > 0.0)
+        ends = np.where(open_, upper, 0.0)
+        first, last = (bound_delta(asked, values)[0].max(axis=1) for values in (lower, ends))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            middle = (first[_LOG_LOWER] + first[_LOG_UPPER]) / 2.0
+            slope = ((last[_LOG_LOWER] + last[_LOG_UPPER]) / 2.0 - middle) / (ends - lower)
+            width = 0.6 * np.minimum(first[_LOG_UPPER] - first[_LOG_LOWER], last[_LOG_UPPER] - last[_LOG_LOWER])
+            tried = [lower + (np.log(delta) + sign * width - middle) / slope for sign in (1.0, -1.0)]
+        points = [
+            (
+                index,
+                (asked.settings[int(asked.setting[index])].cell, int(asked.compositions[index]), float(values[index])),
+            )
+            for values, there in [
+                *((values, open_ & (values > lower) & (values < upper)) for values in tried),
+                (reach, beyond),
+            ]
+            for index in np.flatnonzero(there).tolist()
+        ]
+        if not points:
+            break
+        asked = _asked_with(asked, points, again, failed)
+    return asked, failed
+
+
+def narrow_compositions(
+    asked: Questions,
+    epsilon: FloatArray,
+    delta: FloatArray,
+    around: tuple[FloatArray, FloatArray] | None,
+    again: Again,
+) -> tuple[Questions, Failures]:
+    """Have points computed until the largest number of rounds that meets (ε, δ) is known, or cannot be decided."""
+    settled: BoolArray = np.zeros(delta.size, dtype=bool)
+    tried: set[tuple[int, int]] = set()
+    failed: Failures = {}
+    for _ in range(_HALVINGS):
+        lower, upper = bound_compositions(asked, epsilon, delta, around)
+        settled |= lower >= upper
+        points: list[tuple[int, Point]] = []
+        for index in np.flatnonzero(~settled).tolist():
+            r = _next(int(lower[index]), float(upper[index]))
+            if (index, r) in tried or r > MAX_COMPOSITIONS:
+                # Computed, and neither allowed nor refuted: the bounds at that r are on both sides of δ.
+                settled[index] = True
+                continue
+            tried.add((index, r))
+            points.append((index, (asked.settings[int(asked.setting[index])].cell, r, float(epsilon[index]))))
+        if not points:
+            break
+        asked = _asked_with(asked, points, again, failed)
+        settled[list(failed)] = True
+    return asked, failed
+
+
+def _asked_with(asked: Questions, points: list[tuple[int, Point]], again: Again, failed: Failures) -> Questions:
+    """Have points computed, each given with the index of its question; note in `failed` which cannot be, and why."""
+    try:
+        return again(point for _, point in points)
+    except (PrecisionError, UncomputableError):
+        # One by one: the others are computed all the same.
+        pass
+    for index, point in points:
+        try:
+            asked = again([point])
+        except (PrecisionError, UncomputableError) as error:
+            failed[index] = error
+    return asked
+
+
+def _next(allowed: int, refuted: float) -> int:
+    """Return the r to compute next, between those that are known."""
+    if not np.isfinite(refuted):
+        return max(1, 2 * allowed)
+    return (allowed + int(refuted) + 1) // 2
+
+
+def _open(asked: Questions, delta: FloatArray, close: float) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return the bounds on ε, the larger of the two directions, and where they are not close."""
+    both_lower, both_upper, bounded = bound_epsilon(asked, delta)
+    lower, upper = both_lower.max(axis=0), both_upper.max(axis=0)
+    with np.errstate(invalid="ignore"):
+        return lower, upper, ~bounded | np.isinf(upper) | ~(upper - lower <= close * lower)
+
+
+def computed_renyi(pair: Pair, compositions: int, order: FloatArray, tolerance: float) -> tuple[FloatArray, FloatArray]:
+    """Compute lower and upper bounds on the Rényi divergence of a pair, shape (2, orders); nothing is stored."""
+    table = renyi_table([(pair, 1)], compositions=compositions, order=order, tolerance=tolerance)
+    return table.lower[:, 0], table.upper[:, 0]

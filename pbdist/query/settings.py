@@ -1,7 +1,7 @@
-"""Which stored noise settings bound the one that is asked for: itself, and those that are provably more or less noisy.
+"""Find the stored cells that bound a setting: its own, and those with provably less or more noise.
 
-Between noise settings nothing is assumed: an upper bound is taken from a setting of which the one asked for is a
-post-processing, a lower bound from one that is a post-processing of it (`pbdist.mechanisms.order`).
+An upper bound comes from a cell of which the setting is a post-processing, a lower bound from one that is a
+post-processing of the setting (`pbdist.mechanisms.order`). Nothing else is assumed.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,17 +25,17 @@ from pbdist.types import IntArray, JsonValue
 
 __all__ = ["Setting", "Settings"]
 
-#: The parameters in which a mechanism may differ from every stored one and still be known by its label.
+#: The parameters that may differ from those of all stored cells of a label.
 _REPLACED = ("scale", "sensitivity", "rate", "p", "mean", "shift", "pair_epsilon", "pair_delta")
-#: Settings that are kept once they have been asked for.
+#: Settings that are remembered.
 _MOST_KNOWN = 100_000
-#: Of settings that are ordered in several amounts so many near ones are looked at; in one amount the next one is best.
+#: How many near cells are read where noise is ordered in several amounts; in one amount the next one is best.
 _MOST_NEAR = 6
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """One noise setting that is asked for.
+    """A setting that a question names.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class Setting:
     above, below
         The points whose upper, and whose lower bounds hold for it: its own first, then the nearest first.
     near
-        How many of them are to be looked at in any case.
+        How many of them to read at least.
     ordered
-        Whether it can be compared with others at all.
+        Whether an order of noise is proved for its kind.
     """
 
     cell: Cell
@@ -60,15 +60,7 @@ class Setting:
 
 
 class Settings:
-    """The noise settings of a study, and what bounds any other one.
-
-    Parameters
-    ----------
-    study
-        The study.
-    reader
-        Reads their points.
-    """
+    """The settings of a study's cells, and the cells that bound any other setting."""
 
     def __init__(self, study: StudySpec, reader: PointReader) -> None:
         self._study, self._reader = study, reader
@@ -78,7 +70,7 @@ class Settings:
         self._known: dict[Hashable, Setting] = {}
 
     def of_pair(self, pair: Pair) -> Setting:
-        """Return what bounds a pair, among all noise settings of the study."""
+        """Return the setting of a pair; all cells of the study may bound it."""
         self._forget()
         if pair not in self._known:
             if self._all is None:
@@ -87,17 +79,16 @@ class Settings:
         return self._known[pair]
 
     def of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
-        """Return what bounds the noise setting with a label and parameters, among those of the label.
+        """Return the setting of a label and parameters; the cells of the label may bound it.
 
-        Where a stored setting has these parameters but for rounding (4 ulp), it is meant. Else the parameters take
-        the place of those of the stored settings.
+        A cell whose parameters are these to 4 ulp is meant. Else the parameters replace those of the label's cells.
 
         Raises
         ------
         OffGridError
             There is no such label, or a parameter that takes few values has another one.
         InvalidInputError
-            Several noise settings are meant, or a parameter is unknown or out of its range.
+            Several cells are meant, or a parameter is unknown or out of its range.
         """
         key = (mechanism, tuple(noise.items()))
         self._forget()
@@ -106,7 +97,7 @@ class Settings:
         return self._known[key]
 
     def _forget(self) -> None:
-        """Drop what was found before when it is very much, so that one may ask for ever."""
+        """Drop the settings remembered when they are too many, so that memory is bounded."""
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
 
@@ -141,7 +132,7 @@ class Settings:
             for name, value in () if unknown else fixed.items():
                 found = found[matches(name, self._column(name)[found], value)]
             if unknown or not found.size:
-                # Says what is wrong, and which values there are.
+                # Raises: its text says what is wrong, and which values there are.
                 find_cell(self._study, mechanism, noise if unknown else fixed)
             self._labelled[key] = found, _Order(self._study, self._reader, found.tolist())
         return self._labelled[key]
@@ -150,7 +141,7 @@ class Settings:
         self, mechanism: str, noise: Mapping[str, float | str | None], templates: Sequence[Mapping[str, JsonValue]]
     ) -> None:
         if not templates:
-            # No stored setting has all of these parameters.
+            # No cell has all of these parameters; raises.
             find_cell(self._study, mechanism, noise)
         raise InvalidInputError(
             f"mechanism: expected one noise setting of {mechanism!r}, got {len(templates)} that have these parameters:"
@@ -165,7 +156,7 @@ class Settings:
 
 
 class _Order:
-    """Some noise settings by how noisy they are."""
+    """Some cells of a study, by how noisy they are."""
 
     def __init__(self, study: StudySpec, reader: PointReader, cells: Sequence[int]) -> None:
         self._reader = reader
@@ -178,11 +169,11 @@ class _Order:
         self._templates: dict[tuple[str, ...], list[dict[str, JsonValue]]] = {}
 
     def templates(self, names: tuple[str, ...]) -> list[dict[str, JsonValue]]:
-        """Return the different canonical forms of the settings but for some parameters, which all of them have."""
+        """Return the different canonical forms of the cells that have some parameters, those parameters aside."""
         if names not in self._templates:
             found: list[dict[str, JsonValue]] = []
             for pair in self._own:
-                # Each with the same numbers in these places: what is left tells them apart.
+                # All with the same value of these parameters: the others tell them apart.
                 form = _replaced(pair.canonical(), dict.fromkeys(names, 1.0))
                 if form is not None and form not in found:
                     found.append(form)
@@ -190,9 +181,9 @@ class _Order:
         return self._templates[names]
 
     def setting(self, cell: Cell) -> Setting:
-        """Return what bounds a noise setting."""
+        """Return the setting of a cell, with the points that bound it."""
         pair = cell.pair
-        equal = self._points(pair) if pair in self._cells else None
+        equal = self.points(pair) if pair in self._cells else None
         if equal is not None and not equal.compositions.size:
             equal = None
         first = [] if equal is None else [equal]
@@ -211,16 +202,13 @@ class _Order:
             below = [its for noise, its in ranked if all(map(ge, noise, mine))]
             alike = True
         if alike:
-            # Itself, and others that are as noisy, which bound from both sides.
+            # Its own points come first; other pairs that are as noisy bound from both sides.
             above, below = ([its for its in side if its != pair] for side in (above, below))
         near = 1 if len(mine) == 1 else _MOST_NEAR
         return Setting(cell, equal, _Points(self, first, above), _Points(self, first, below), near, ordered=True)
 
     def points(self, pair: Pair) -> PairPoints:
-        """Return the points of one of the settings."""
-        return self._points(pair)
-
-    def _points(self, pair: Pair) -> PairPoints:
+        """Return the points of one of the pairs."""
         return self._reader.points(pair, self._cells[pair])
 
     def _sorted(self) -> dict[Hashable, tuple[list[tuple[Fraction, ...]], list[Pair]]]:
@@ -238,7 +226,7 @@ class _Order:
 
 
 class _Points(Sequence[PairPoints]):
-    """Points that are read when they are asked for: mostly the first ones are enough."""
+    """Points that are read on demand: mostly the first ones are enough."""
 
     def __init__(self, order: _Order, first: Sequence[PairPoints], pairs: Sequence[Pair]) -> None:
         self._order, self._first, self._pairs = order, first, pairs
@@ -253,7 +241,7 @@ class _Points(Sequence[PairPoints]):
 
 
 def _distance(first: Sequence[Fraction], second: Sequence[Fraction]) -> float:
-    """Return how far apart two noises are; only to look at the nearest first."""
+    """Return how far apart two amounts of noise are; it only decides which are read first."""
     distance = 0.0
     for a, b in zip(first, second, strict=True):
         if a != b:
@@ -263,8 +251,8 @@ def _distance(first: Sequence[Fraction], second: Sequence[Fraction]) -> float:
     return distance
 
 
-def _place(form: Mapping[str, JsonValue], name: str) -> tuple[str, ...] | None:
-    """Return where in a canonical form the value of a column stands, None where it has none."""
+def _keys(form: Mapping[str, JsonValue], name: str) -> tuple[str, ...] | None:
+    """Return the keys that lead to the value of a column in a canonical form, None where it has none."""
     field = name.removeprefix("pair_")
     if form.get(field) is not None and (field == name or form["mechanism"] == "ApproximateDP"):
         return (field,)
@@ -277,11 +265,11 @@ def _replaced(form: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) ->
     """Return a canonical form with other values of some columns, None where it does not have them."""
     result = dict(form)
     for name, value in values.items():
-        place = _place(form, name)
-        if place is None:
+        keys = _keys(form, name)
+        if keys is None:
             return None
-        if len(place) > 1:
-            result[place[0]] = {**result[place[0]], place[1]: value}
+        if len(keys) > 1:
+            result[keys[0]] = {**result[keys[0]], keys[1]: value}
         else:
-            result[place[0]] = value
+            result[keys[0]] = value
     return result

@@ -1,4 +1,4 @@
-"""How far a store is: what is committed, what is missing, what failed, and whether a driver is at work."""
+"""How far a store is: what is committed, missing or failed, and whether a driver is at work."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
-from pbdist.query.precision import Precision, precision_of, total
+from pbdist.query.judging import Precision, precision_of, total_precision
 from pbdist.query.tables import precision_as_json
 from pbdist.store import (
     Holder,
@@ -74,7 +74,7 @@ class PartStatus:
         return sum(batch.stop - batch.first for batch in self.missing)
 
     def setting(self, cell: int) -> str:
-        """Return the noise setting of a cell as text; what is damaged has none."""
+        """Return the setting of a cell as text, also of one that is damaged."""
         try:
             return self.stored.study.cells[cell].describe()
         except StoreDamagedError:
@@ -109,9 +109,9 @@ class StoreStatus:
     driver
         The process that writes to the store, or None.
     check
-        What reading every file has found; None where that was not asked for.
+        What reading every file has found; None where files were not read.
     refinements, refined_points
-        What queries have added beside the study: documents, and points (noise setting, r, ε) in them.
+        What queries have added to the store: documents, and points in them.
     precision
         How far the tolerance was reached in what is committed; None where the study has none.
     """
@@ -214,15 +214,15 @@ class StoreStatus:
 
 
 def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
-    """Look how far a store is. Nothing is computed or written, and a driver that is at work is not disturbed.
+    """Return how far a store is. Nothing is computed or written, and a driver that is at work is not disturbed.
 
     Parameters
     ----------
     where
         The path or URL of the store.
     check
-        Whether to read every file too and compare it with its checksum. While a driver is at work, files that it is
-        just writing may look like strays.
+        Whether to read every file too and compare it with its checksum. Files that a driver is just writing may look
+        like strays.
 
     Raises
     ------
@@ -250,7 +250,7 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
 
 
 def _precision(parts: Sequence[PartStatus]) -> Precision:
-    """Return how far the tolerance was reached, as far as it can be read; the checksums are not looked at."""
+    """Return how far the tolerance was reached in what can be read; checksums are not compared."""
     batches = [
         (part.stored, part.stored.head.cells_of(index))
         for part in parts
@@ -261,12 +261,12 @@ def _precision(parts: Sequence[PartStatus]) -> Precision:
         return precision_of([batch], lenient=True)
 
     with ThreadPoolExecutor(_READERS) as readers:
-        return total(readers.map(read, batches))
+        return total_precision(readers.map(read, batches))
 
 
 def _part_status(stored: StoredStudy, sizes: dict[str, int]) -> PartStatus:
     prefix = f"{stored.part}/" if stored.part else ""
-    # What the listing does not have was not there a moment ago, and is not asked for one by one.
+    # A record that the listing lacks is not requested: it was not there a moment ago.
     there = [index for index in range(stored.batches) if f"{prefix}{record_file(index)}" in sizes]
     records = dict(_records(stored, there))
     missing, failed = [], []
@@ -281,7 +281,7 @@ def _part_status(stored: StoredStudy, sizes: dict[str, int]) -> PartStatus:
 
 
 def _records(stored: StoredStudy, indices: Sequence[int]) -> Iterator[tuple[int, dict[int, str] | None]]:
-    """Yield for each batch the cells that failed, None where its commit record is not sound."""
+    """Yield for each batch the cells that failed, or None where its commit record is not sound."""
 
     def read(index: int) -> tuple[int, dict[int, str] | None]:
         record = commit_record(stored, index)

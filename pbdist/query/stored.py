@@ -1,16 +1,15 @@
-"""The points that a store holds: exact look-ups, and what of it may be read."""
+"""The points that a store holds: its parts as one study, exact look-ups, and what of them may be read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
-from pbdist.query.arguments import check_flag, given_array, one_setting
+from pbdist.query.arguments import check_strict, one_number, one_setting
+from pbdist.query.judging import between, missed_by, tell
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
-from pbdist.query.union import Union
-from pbdist.query.wide import between, check_strict, missed_by, tell
+from pbdist.results import Bracket, log_relative_width
 from pbdist.store import (
     StoredStudy,
     check_skeleton,
@@ -22,11 +21,53 @@ from pbdist.store import (
 )
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
-from pbdist.study.extension import missing_parts
-from pbdist.study.promise import relative_width
-from pbdist.types import Direction, FloatArray
+from pbdist.study.extension import missing_parts, union_of
+from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["StoredPoints"]
+__all__ = ["StoredPoints", "Union"]
+
+
+class Union:
+    """The study that all parts of a store make up, and the indices of its points in the parts."""
+
+    def __init__(self, parts: Sequence[StoredStudy]) -> None:
+        self.parts = parts
+        self.study: StudySpec = union_of([stored.study for stored in parts])
+        self._cells: dict[str, IntArray] = {}
+        if len(parts) > 1:
+            index = {cell: number for number, cell in enumerate(self.study.cells)}
+            self._cells = {stored.part: np.array([index[cell] for cell in stored.study.cells]) for stored in parts}
+
+    def rows(self, stored: StoredStudy, cells: range) -> IntArray:
+        """Return the indices in the whole study of consecutive cells of a part."""
+        if stored.part not in self._cells:
+            return np.arange(cells.start, cells.stop)
+        return self._cells[stored.part][cells.start : cells.stop]
+
+    def grid_indices(self, stored: StoredStudy, compositions: int, epsilon: int) -> tuple[int, int] | None:
+        """Return the indices in a part of an r and an ε of the whole study; None where the part lacks one."""
+        r, value = self.study.compositions[compositions], self.study.epsilon[epsilon]
+        if r not in stored.study.compositions or value not in stored.study.epsilon:
+            return None
+        return stored.study.compositions.index(r), stored.study.epsilon.index(value)
+
+    def rows_of(self, cell: int) -> Iterator[tuple[StoredStudy, int]]:
+        """Yield each part that has a cell of the whole study, and the cell's row in it."""
+        for stored in self.parts:
+            if stored.part not in self._cells:
+                yield stored, cell
+                continue
+            rows = np.flatnonzero(self._cells[stored.part] == cell)
+            if rows.size:
+                yield stored, int(rows[0])
+
+    def find(self, cell: int, compositions: int, epsilon: int) -> tuple[StoredStudy | None, tuple[int, int, int]]:
+        """Return the part that has a point of the whole study, and the point's indices in it; None where none has."""
+        for stored, row in self.rows_of(cell):
+            indices = self.grid_indices(stored, compositions, epsilon)
+            if indices is not None:
+                return stored, (row, *indices)
+        return None, (0, 0, 0)
 
 
 class StoredPoints:
@@ -98,7 +139,7 @@ class StoredPoints:
         OffGridError
             The store does not hold that point, or not yet; the text names the neighbours.
         InvalidInputError
-            Several noise settings match, or a parameter is unknown.
+            Several cells match, or a parameter is unknown.
         StoreDamagedError
             The stored values cannot be read.
         PrecisionError
@@ -109,36 +150,34 @@ class StoredPoints:
         PrecisionWarning
             If the study has missed its tolerance there.
         """
-        check_strict(self.spec, check_flag("strict", strict))
+        check_strict(self.spec, strict)
         if not isinstance(mechanism, str):
             raise InvalidInputError(f"mechanism: expected a label of the study, got {shown(mechanism)}")
         cell = find_cell(self.spec, mechanism, one_setting(noise))
-        r = find_composition(self.spec, _one_number("compositions", compositions))
+        r = find_composition(self.spec, one_number("compositions", compositions))
         epsilon, exp_epsilon = (
-            value if value is None else _one_number(name, value)
+            value if value is None else one_number(name, value)
             for name, value in (("epsilon", epsilon), ("exp_epsilon", exp_epsilon))
         )
         e = find_epsilon(self.spec, epsilon, exp_epsilon)
         self._check()
-        stored, place = self._union.find(cell, r, e)
-        if stored is None or not self._is_committed(stored, place[0]):
-            raise self._missing(cell, stored, place[0])
-        row, column, point = place
-        values = {name: read_values(stored, name, (row, slice(None), column, point)) for name in BOUNDS}
+        stored, (row, *rest) = self._union.find(cell, r, e)
+        if stored is None or not self._is_committed(stored, row):
+            raise self._missing(cell, stored, row)
+        values = {name: read_values(stored, name, (row, slice(None), *rest)) for name in BOUNDS}
         if any(np.isnan(value).any() for value in values.values()):
             raise self._missing(cell, stored, row)
-        told: dict[str, Any] = {name: tuple(float(x) for x in value) for name, value in values.items()}
         within = None
         if self.spec.sought is not None:
-            within = bool(read_within(stored, row)[:, column, point].all())
+            within = bool(read_within(stored, row)[:, rest[0], rest[1]].all())
             self._tell(cell, r, e, values, within=within, strict=strict)
         return Bounds(
             setting=self.spec.cells[cell].describe(),
             compositions=self.spec.compositions[r],
             epsilon=self.spec.epsilon[e],
             directions=tuple(direction.value for direction in Direction),
+            brackets=tuple(Bracket(*sides) for sides in zip(*(values[name].tolist() for name in BOUNDS), strict=True)),
             within_tolerance=within,
-            **told,
         )
 
     def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:
@@ -147,7 +186,7 @@ class StoredPoints:
         Parameters
         ----------
         compositions, epsilon
-            Positions on the study's grids.
+            Indices in the study's grids.
 
         Returns
         -------
@@ -157,19 +196,19 @@ class StoredPoints:
         self._check()
         found = {name: np.full(len(self.spec.cells), np.nan) for name in ("delta_lower", "delta_upper")}
         for stored, cells in self.committed_batches():
-            place = self._union.grid_place(stored, compositions, epsilon)
-            if place is None:
+            indices = self._union.grid_indices(stored, compositions, epsilon)
+            if indices is None:
                 continue
             for name, maxima in found.items():
-                values = read_values(stored, name, (slice(cells.start, cells.stop), slice(None), *place))
-                # NaN in any direction is NaN in the maximum: what is not known of both is not known.
+                values = read_values(stored, name, (slice(cells.start, cells.stop), slice(None), *indices))
+                # NaN in either direction is NaN in the maximum.
                 maxima[self._union.rows(stored, cells)] = values.max(axis=1)
         return found["delta_lower"], found["delta_upper"]
 
     def committed_batches(self) -> Iterator[tuple[StoredStudy, range]]:
         """Yield part and cells of each batch that is committed, and whose files are those of its commit record.
 
-        A cell that could not be computed has no numbers.
+        A cell that could not be computed has NaN there.
         """
         for stored in self._parts:
             for index in range(stored.batches):
@@ -182,7 +221,7 @@ class StoredPoints:
         return Union(self._parts)
 
     def _check(self) -> None:
-        """Compare metadata and coordinates with those of the study, once."""
+        """Compare the store's metadata and coordinates with those of the study, once."""
         if not self._checked:
             for stored in self._parts:
                 check_skeleton(stored)
@@ -200,9 +239,9 @@ class StoredPoints:
         setting = self.spec.cells[cell]
         if within or not self.spec.seeks_tolerance(setting):
             return
-        width = relative_width(values["log_delta_lower"], values["log_delta_upper"])
+        width = log_relative_width(values["log_delta_lower"], values["log_delta_upper"])
         if self.spec.direction == "both":
-            width = relative_width(values["log_delta_lower"].max(), values["log_delta_upper"].max())
+            width = log_relative_width(values["log_delta_lower"].max(), values["log_delta_upper"].max())
         lower, upper = (float(values[name].max()) for name in ("delta_lower", "delta_upper"))
         at = f"{setting.describe()}, r = {self.spec.compositions[r]}, ε = {self.spec.epsilon[e]:.6g}"
         missed = missed_by(
@@ -215,7 +254,7 @@ class StoredPoints:
         tell(missed, strict=strict, depth=4)
 
     def _missing(self, cell: int, stored: StoredStudy | None, row: int) -> OffGridError | StoreDamagedError:
-        """Return the error that tells why a point has no bounds."""
+        """Return the error that says why a cell has no bounds."""
         setting = self.spec.cells[cell].describe()
         batch = 0 if stored is None else row // stored.cells_per_batch
         if stored is None or commit_record(stored, batch) is None:
@@ -226,11 +265,3 @@ class StoredPoints:
         return StoreDamagedError(
             f"{self.where}: {setting} was computed, but its files have changed or are missing: run the study again"
         )
-
-
-def _one_number(name: str, value: Any) -> Any:
-    """Return one number of those that numpy knows, as Python has it."""
-    found = given_array(name, value)
-    if found.ndim or found.dtype.kind not in "iufO" or not isinstance(found.item(), int | float):
-        raise InvalidInputError(f"{name}: expected one number, got {shown(value)}")
-    return found.item()

@@ -1,4 +1,4 @@
-"""An opened study: its bounds as a Dataset, and what they say at any point."""
+"""An opened study: its bounds as a Dataset, and its answers to questions at any point."""
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -10,9 +10,9 @@ import numpy as np
 
 from pbdist.errors import StoreDamagedError, StoreUnreachableError
 from pbdist.mechanisms import Pair
-from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
-from pbdist.query.arguments import check_flag
-from pbdist.query.curves import CurveBounds, pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
+from pbdist.query.arguments import check_strict
+from pbdist.query.curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
+from pbdist.query.judging import tell
 from pbdist.query.kept import StateAt
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
@@ -20,7 +20,7 @@ from pbdist.query.refine import Point
 from pbdist.query.refine import refine as refine_points
 from pbdist.query.settings import Settings
 from pbdist.query.stored import StoredPoints
-from pbdist.query.wide import check_strict, tell
+from pbdist.results import CompositionBounds, CurveBounds, DeltaBounds, EpsilonBounds
 from pbdist.store import (
     Place,
     open_parts,
@@ -88,9 +88,9 @@ class Study(StoredPoints):
     ) -> DeltaBounds:
         """Bound δ at any points, stored or not, by what is stored.
 
-        Guaranteed: ``lower <= δ <= upper``. Between the stored ε δ is convex and does not rise as a function of e^ε; it
-        does not fall with r; and it does not rise with noise where more noise is proved to be post-processing of less.
-        Nothing else is assumed. A point that is stored has the bounds that `lookup` returns. Where states are kept
+        Guaranteed: ``lower <= δ <= upper``. As a function of e^ε, δ is convex and does not rise; it does not fall with
+        r; and it does not rise with noise where more noise is proved to be post-processing of less. Nothing else is
+        assumed. A point that is stored has the bounds that `lookup` returns. Where states are kept
         (method tight, ``keep_states: true``) every ε up to the largest one of the study, and every δ that is met there,
         is answered from them at each stored r, about as closely as the study's tolerance.
 
@@ -105,22 +105,22 @@ class Study(StoredPoints):
         direction
             ``"both"``: the larger of the two directions. ``"each"``: both, along a leading axis: A||B and B||A.
         refine
-            Whether to compute the points that are not stored, as the study would, and add them to the store: from then
-            on they are, for every process that opens it. The study itself is no larger for it.
+            Whether to compute the points that are not stored, as the study would, and add them to the store, for every
+            process that opens it later. The study itself stays as it is.
         strict
             Whether an answer that is wider than the study's tolerance is an error.
         **noise
-            Beside a label, as many parameters as tell one noise setting from the others, as for `lookup`. Those that
-            are numbers may differ from all stored ones where an order of noise is proved.
+            Beside a label, as many parameters as tell one setting from the others, as for `lookup`. Those that are
+            numbers may differ from all stored ones where an order of noise is proved.
 
-        Scalars and arrays; all of them broadcast.
+        Numbers may be scalars or arrays; all of them broadcast.
 
         Raises
         ------
         OffGridError
             Nothing stored bounds δ from above there; the text names the point, and what to add to the study.
         InvalidInputError
-            A parameter is unknown or out of its range, or several noise settings are meant.
+            A parameter is unknown or out of its range, or several settings are meant.
         StoreDamagedError
             The stored values cannot be read.
         PrecisionError
@@ -131,7 +131,7 @@ class Study(StoredPoints):
         PrecisionWarning
             If answers are wider than the tolerance; the text says how many, names the widest, and why it is.
         """
-        self._check_strict(strict)
+        check_strict(self.spec, strict)
         found, missed = self.queries.delta(
             mechanism,
             noise,
@@ -145,7 +145,7 @@ class Study(StoredPoints):
         return found
 
     def describe(self, mechanism: str | Pair, **noise: Any) -> str:
-        """Return the one noise setting that a mechanism, or a label with parameters, names, as text.
+        """Return the one setting that a mechanism, or a label with parameters, names, as text.
 
         Raises
         ------
@@ -167,12 +167,12 @@ class Study(StoredPoints):
     ) -> EpsilonBounds:
         """Bound the smallest ε with which δ is met, by what is stored; arguments and errors as for `delta`.
 
-        Guaranteed: at ``upper`` the upper bound on δ is at most `delta`; it is infinite where no stored one is. Just
-        below ``lower``, if that is above 0, the lower bound on δ exceeds it. With `refine` some points next to it are
-        computed and stored where the two are further apart than the tolerance, or than 0.2 %; they then are about as
-        close as the brackets. Points that cannot be computed are left out: the bounds are what is known without them.
+        Guaranteed: at ``upper`` the upper bound on δ is at most `delta`; it is infinite where no stored upper bound is.
+        Just below ``lower``, if that is above 0, the lower bound on δ exceeds `delta`. With `refine` some points next
+        to it are computed and stored where the two are further apart than the tolerance, or than 0.2 %; they then are
+        about as close as the brackets. Points that cannot be computed are left out: the bounds are those without them.
         """
-        self._check_strict(strict)
+        check_strict(self.spec, strict)
         found, missed = self.queries.epsilon(
             mechanism, noise, compositions=compositions, delta=delta, direction=direction, refine=refine
         )
@@ -193,11 +193,11 @@ class Study(StoredPoints):
         """Bound how many compositions meet (ε, δ) in both directions, by what is stored; as for `delta`.
 
         Guaranteed: ``lower`` rounds do, 0 if none is known to; more than ``upper`` do not, which is infinite where
-        no stored lower bound exceeds `delta`. With `refine` points of other r are computed and stored, by halving what
-        is between the two, until they meet, the bounds at an r are on both sides of `delta`, or that r cannot be
+        no stored lower bound exceeds `delta`. With `refine` points of other r are computed and stored, halving the
+        interval between the two, until they meet, the bounds at an r are on both sides of `delta`, or that r cannot be
         computed.
         """
-        self._check_strict(strict)
+        check_strict(self.spec, strict)
         found, missed = self.queries.compositions(
             mechanism, noise, epsilon=epsilon, exp_epsilon=exp_epsilon, delta=delta, refine=refine
         )
@@ -217,13 +217,12 @@ class Study(StoredPoints):
     ) -> CurveBounds:
         """Bound the smallest type II error of a test at a type I error (f-DP), by what is stored.
 
-        Parameters as for `delta`, but that `noise` names one setting, and as for `pbdist.tradeoff_bounds`. How close
-        the bounds come depends on the ε of the study; those of ε = 0, where it is not stored, are those of `delta`.
-        With `refine` all of these ε are computed and stored where they are not. Where a state is kept (method tight,
-        ``keep_states: true``) the whole curve is read off it, and nothing is refined. The tolerance of the study counts
-        for ``upper - lower``.
+        Parameters as for `delta` and `pbdist.tradeoff_bounds`; `noise` names one setting. The bounds rest on those on
+        δ at the ε of the study and at ε = 0: how close they are depends on these ε. With `refine` the missing ones are
+        computed and stored. Where a state is kept (method tight, ``keep_states: true``) the whole curve is read off
+        it, and nothing is refined. The tolerance of the study counts for ``upper - lower``.
         """
-        self._check_strict(strict)
+        check_strict(self.spec, strict)
         found, missed = stored_tradeoff(
             self._delta_at(mechanism, noise, refine=refine),
             self._states(mechanism, noise),
@@ -251,7 +250,7 @@ class Study(StoredPoints):
 
         The tolerance of the study counts for ``upper / lower - 1``.
         """
-        self._check_strict(strict)
+        check_strict(self.spec, strict)
         found, missed = stored_total_variation(
             self._delta_at(mechanism, noise, refine=refine),
             self._pair(mechanism, noise),
@@ -273,11 +272,11 @@ class Study(StoredPoints):
         direction: str = "both",
         **noise: Any,
     ) -> CurveBounds:
-        """Bound the Rényi divergence of a noise setting of the study, as `pbdist.renyi_bounds` does.
+        """Bound the Rényi divergence of one setting by a computation, as `pbdist.renyi_bounds` does.
 
-        Nothing stored is needed for it. With ``from_states`` it is bounded by the kept states instead, those of a study
-        with ``keep_states: true``, and `tolerance` does not count: by what the states alone prove of each stored r,
-        which is nothing from above where they have mass at infinity, as they do of losses without a bound.
+        With ``from_states`` it is read off the kept states instead, those of a study with ``keep_states: true``, at
+        stored r, and `tolerance` does not count. States with mass at infinity, as unbounded losses have, prove no upper
+        bound.
 
         Raises
         ------
@@ -290,13 +289,13 @@ class Study(StoredPoints):
         if not from_states:
             return pair_renyi(pair, compositions=compositions, order=order, tolerance=tolerance, direction=direction)
         cells = [cell for cell, one in enumerate(self.spec.cells) if one.pair == pair]
-        places = [place for cell in cells for place in self._union.places(cell)]
+        kept = [found for cell in cells for found in self._union.rows_of(cell)]
         state_at = self._states(mechanism, noise)
-        return state_renyi(places, state_at, pair, compositions=compositions, order=order, direction=direction)
+        return state_renyi(kept, state_at, pair, compositions=compositions, order=order, direction=direction)
 
     @cached_property
     def queries(self) -> Queries:
-        """What answers; it returns what is told of wide answers, and warns of nothing."""
+        """What answers; it returns the sentence on wide answers instead of warning."""
 
         def refined(points: Iterable[Point]) -> Settings:
             self._reader = self._reader.with_refinements(
@@ -317,7 +316,7 @@ class Study(StoredPoints):
         return PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
 
     def _states(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> StateAt:
-        """What returns the kept states of a noise setting."""
+        """Return what reads the kept states of a setting."""
         equal = self.queries.setting(mechanism, noise).equal
         states = None if equal is None else equal.states
         return (lambda _: None) if states is None else states
@@ -328,7 +327,7 @@ class Study(StoredPoints):
     def _delta_at(
         self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool
     ) -> Callable[[int, FloatArray], DeltaBounds]:
-        """Return what bounds δ in both directions after r compositions at some ε."""
+        """Return what bounds δ in both directions after r compositions at some ε; it warns of nothing."""
         state_at = self._states(mechanism, noise)
 
         def delta_at(r: int, epsilon: FloatArray) -> DeltaBounds:
@@ -344,9 +343,6 @@ class Study(StoredPoints):
             return found
 
         return delta_at
-
-    def _check_strict(self, strict: Any) -> None:
-        check_strict(self.spec, check_flag("strict", strict))
 
 
 def open_study(where: str | Path | Place) -> Study:

@@ -1,4 +1,4 @@
-"""Tables of what a store holds and answers, for the terminal."""
+"""Printed tables, sentences and JSON of stored bounds, answers, verdicts and precision."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pbdist.query.answers import CompositionBounds, DeltaBounds, EpsilonBounds
+from pbdist.query.judging import Precision, TargetResult
 from pbdist.query.lookup import Bounds
-from pbdist.query.precision import Precision
-from pbdist.query.targets import TargetResult
+from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
@@ -37,17 +36,7 @@ _HEADS = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": 
 
 
 def answers_table(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> Group:
-    """Return a table of answers, one line each, or one line for each direction.
-
-    Parameters
-    ----------
-    mechanism
-        The label.
-    asked
-        The arguments of the questions, as columns.
-    found
-        The answers, of shape (n,) or (2, n).
-    """
+    """Return a printed table of answers, a line each or one for each direction; `asked`: the arguments as columns."""
     table = Table(pad_edge=False)
     for name in asked:
         table.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
@@ -73,7 +62,7 @@ def answers_table(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Ans
 
 
 def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> dict[str, JsonValue]:
-    """Return the answers, unrounded; what is not finite is None, and so is the tolerance of a study without one."""
+    """Return the answers, unrounded; None for what is not finite, and for the tolerance of a study without one."""
     columns, within = _columns(found), found.within_tolerance
     answers: list[JsonValue] = []
     for index, row in enumerate(zip(*asked.values(), strict=True)):
@@ -130,17 +119,17 @@ _DIGITS = 6
 
 
 def rounded_down(value: float, digits: int = _DIGITS) -> str:
-    """Return a decimal that is at most `value`, of so many digits."""
+    """Return the largest decimal of so many digits that is at most `value`."""
     return _rounded(value, ROUND_FLOOR, digits)
 
 
 def rounded_up(value: float, digits: int = _DIGITS) -> str:
-    """Return a decimal that is at least `value`, of so many digits."""
+    """Return the smallest decimal of so many digits that is at least `value`."""
     return _rounded(value, ROUND_CEILING, digits)
 
 
 def bounds_table(bounds: Bounds) -> Group:
-    """Return the bounds of both directions and of their maximum as a table with its caption."""
+    """Return the bounds of both directions and of their maximum as a printed table with its caption."""
     point = f"r = {bounds.compositions}, ε = {bounds.epsilon!r}, e^ε = {bounds.exp_epsilon!r}"
     table = Table()
     table.add_column("direction", no_wrap=True)
@@ -190,12 +179,12 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
 
 
 def precision_line(tolerance: float, precision: Precision) -> str:
-    """Return in one sentence at how many of the points that were asked for it is missed, and where most."""
+    """Return in one sentence at how many of the points asked for the tolerance is missed, and where most."""
     worst, where = precision.widest, f"{precision.points:,} points (noise setting, r, ε) asked for"
     if worst is None:
         return f"upper / lower - 1 <= {tolerance:g} at all {where}"
-    ratio = "infinite" if math.isinf(worst.ratio) else f"{worst.ratio:.3g}"
-    low, high = _rounded(worst.delta_lower, ROUND_FLOOR, 3), _rounded(worst.delta_upper, ROUND_CEILING, 3)
+    ratio = "infinite" if math.isinf(worst.bracket.relative_width) else f"{worst.bracket.relative_width:.3g}"
+    low, high = _rounded(worst.bracket.lower, ROUND_FLOOR, 3), _rounded(worst.bracket.upper, ROUND_CEILING, 3)
     at = f"r = {worst.compositions}, ε = {worst.epsilon:.6g}"
     if worst.direction != "both":
         at += f", {worst.direction}"
@@ -206,7 +195,7 @@ def precision_line(tolerance: float, precision: Precision) -> str:
 
 
 def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonValue]:
-    """Return the same in the types of JSON; a ratio that is not finite is None."""
+    """Return the same in the types of JSON; None for a ratio that is not finite."""
     worst = precision.widest
     return {
         "tolerance": tolerance,
@@ -220,15 +209,15 @@ def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonV
             "compositions": worst.compositions,
             "epsilon": worst.epsilon,
             "direction": worst.direction,
-            "ratio": worst.ratio if math.isfinite(worst.ratio) else None,
-            "delta_lower": worst.delta_lower,
-            "delta_upper": worst.delta_upper,
+            "ratio": worst.bracket.relative_width if math.isfinite(worst.bracket.relative_width) else None,
+            "delta_lower": worst.bracket.lower,
+            "delta_upper": worst.bracket.upper,
         },
     }
 
 
 def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:
-    """Return which noise settings meet a target: the parameters in which they differ, the bounds, the verdict."""
+    """Return as a printed table which cells meet a target: parameters that tell them apart, bounds, verdicts."""
     goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
     table = Table(pad_edge=False)
     columns = cell_columns(study.cells)
@@ -239,8 +228,8 @@ def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResu
     table.add_column("δ lower", justify="right", no_wrap=True)
     table.add_column("δ upper", justify="right", no_wrap=True)
     table.add_column("meets", no_wrap=True)
-    for position, result in enumerate(results):
-        values = [_plain(columns[name][position]) for name in shown]
+    for index, result in enumerate(results):
+        values = [_plain(columns[name][index]) for name in shown]
         low, high = _rounded(result.delta_lower, ROUND_FLOOR, 3), _rounded(result.delta_upper, ROUND_CEILING, 3)
         table.add_row(*values, low, high, result.verdict.value)
     return Group(Text(f"Which noise settings meet {goal}?"), table)
@@ -263,6 +252,6 @@ def _plain(value: float | str) -> str:
 def _rounded(value: float, rounding: str, digits: int = _DIGITS) -> str:
     if not math.isfinite(value):
         return str(value)
-    # Decimal(float) is exact: the only rounding is the one in the direction that is wanted.
+    # Decimal(float) is exact: this is the only rounding.
     decimal = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
     return "0" if decimal == 0 else f"{decimal:.{digits - 1}e}" if abs(decimal) < Decimal("1e-3") else f"{decimal:f}"

@@ -1,1 +1,1 @@
-"""The smallest noise that will do, with its certificate."""
+"""Find the smallest noise that provably meets a goal, with a certificate."""

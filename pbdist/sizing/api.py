@@ -1,4 +1,4 @@
-"""The smallest noise that will do: one question, from mechanisms or from a store."""
+"""`size`: the smallest noise of a family that meets a goal, from computed bounds or from a store."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,46 +9,25 @@ from typing import Any
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError, shown
 from pbdist.mechanisms import NoisyCount, Pair, RandomizedResponse, Reversed
 from pbdist.query.arguments import check_flag
+from pbdist.query.judging import tell
 from pbdist.query.study import Study, open_study
-from pbdist.query.wide import tell
+from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.certificate import ScannedPoint, SizedNoise
-from pbdist.sizing.count_families import CountFamily, count_family_of, expected_messages
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import family_of
-from pbdist.sizing.goal import NOTHING_KNOWN, Bracket, Computed, Goal, Judge, Source, checked_goal
+from pbdist.sizing.families import CountFamily, count_family_of, expected_messages, family_of
+from pbdist.sizing.goal import Computed, Goal, Judge, Source, checked_goal
 from pbdist.sizing.scale import smallest_scale
 from pbdist.store import Place
 
-__all__ = [
-    "CountFamily",
-    "ScannedPoint",
-    "SizedNoise",
-    "StoredSource",
-    "size",
-    "stored_counts",
-    "stored_scales",
-    "study_of",
-]
+__all__ = ["CountFamily", "ScannedPoint", "SizedNoise", "size"]
 
 
-def study_of(store: Study | str | Path | Place) -> Study:
-    """Return a study, opened if it is not yet."""
-    return store if isinstance(store, Study) else open_study(store)
+class _StoredSource:
+    """Bounds from a study at a goal's r and ε, computed where they are too wide; `evaluations` counts computations.
 
-
-class StoredSource:
-    """Bounds of a study at a goal; where they say too little, such as are computed.
-
-    Attributes
-    ----------
-    evaluations : int
-        How often bounds were computed, added to the store or not.
-
-    Notes
-    -----
-    First the study is asked, which answers by equality and by proved orders alone (`Study.delta`). What it cannot tell
-    is computed as the study does and added to its store, so that the next time it can; a store that cannot be added to
-    loses nothing but that. Bounds narrower than the study's own are computed and not kept.
+    First the study answers, by equality and proved orders alone (`Study.delta`). Where that is too wide, the point is
+    computed as the study does and added to the store, unless the store takes nothing. Where that is too wide still,
+    narrower bounds are computed and not stored.
     """
 
     def __init__(self, study: Study, goal: Goal, source: Source) -> None:
@@ -56,27 +35,27 @@ class StoredSource:
         self._study, self._goal, self._source = study, goal, source
 
     def __call__(self, pair: Pair, tolerance: float) -> Bracket:
-        """Bound δ of a pair with about that relative width, or as well as settles the goal."""
+        """Bound δ of a pair with about that relative width, or wider where that settles the goal."""
         try:
-            found = self._asked(pair, refine=False)
+            found = self._answer(pair, refine=False)
         except OffGridError:
             found = NOTHING_KNOWN
         if self._enough(found, tolerance):
             return found
         try:
-            refined = self._asked(pair, refine=True)
+            refined = self._answer(pair, refine=True)
             self.evaluations += 1
             found = found.narrowed(refined)
         except (OffGridError, StoreMismatchError, InvalidInputError, PrecisionError, PermissionError):
-            # Not to be added to: an old format, held by a run, or read only.
+            # Nothing can be added to the store: it has an old format, a run holds it, or it is read only.
             pass
         if self._enough(found, tolerance):
             return found
         self.evaluations += 1
         return found.narrowed(self._source(pair, tolerance))
 
-    def _asked(self, pair: Pair, *, refine: bool) -> Bracket:
-        # Wide answers are told of the size, where they decide.
+    def _answer(self, pair: Pair, *, refine: bool) -> Bracket:
+        # Without the warning of wide answers: `size` warns where they decide.
         answer, _ = self._study.queries.delta(
             pair,
             {},
@@ -86,48 +65,39 @@ class StoredSource:
             direction="both",
             refine=refine,
         )
-        return Bracket(*(float(value) for value in (answer.lower, answer.upper, answer.log_lower, answer.log_upper)))
+        return answer.bracket()
 
     def _enough(self, found: Bracket, tolerance: float) -> bool:
-        settled = found.upper <= self._goal.delta or found.lower > self._goal.delta
+        settled = found.verdict(self._goal.delta) in (Verdict.YES, Verdict.NO)
         return settled or found.log_upper - found.log_lower <= tolerance
 
 
-def stored_scales(study: Study, make: Callable[[float], Pair]) -> list[float]:
-    """Return the scales, in order, whose mechanisms the study has."""
+def _stored_amounts(
+    study: Study, make: Callable[..., Pair], candidates: Callable[[Pair], Iterator[tuple[float, ...]]]
+) -> list[Any]:
+    """Return those arguments of `make`, in order, whose mechanisms the study has."""
     found = set()
     for cell in study.spec.cells:
-        for scale in _amounts(cell.pair):
-            if _made(make, scale) == cell.pair:
-                found.add(scale)
+        for amounts in candidates(cell.pair):
+            if _made(make, *amounts) == cell.pair:
+                found.add(amounts)
                 break
     return sorted(found)
 
 
-def stored_counts(study: Study, make: Callable[[float, float], Pair]) -> list[tuple[float, float]]:
-    """Return the means and scales whose mechanisms the study has."""
-    found = set()
-    for cell in study.spec.cells:
-        for mean, scale in _means_and_scales(cell.pair):
-            if _made(make, mean, scale) == cell.pair:
-                found.add((mean, scale))
-                break
-    return sorted(found)
-
-
-def _amounts(pair: Pair) -> Iterator[float]:
+def _scales(pair: Pair) -> Iterator[tuple[float, ...]]:
     """Yield the numbers that may be the scale of a pair."""
     for factor in pair.factors:
         one: Any = factor.pair if isinstance(factor, Reversed) else factor
         if isinstance(one, RandomizedResponse):
-            yield 1.0 - one.p
+            yield (1.0 - one.p,)
         elif isinstance(one, NoisyCount):
-            yield one.noise.scale
+            yield (one.noise.scale,)
         else:
-            yield from (getattr(one, name) for name in ("scale", "mean") if hasattr(one, name))
+            yield from ((getattr(one, name),) for name in ("scale", "mean") if hasattr(one, name))
 
 
-def _means_and_scales(pair: Pair) -> Iterator[tuple[float, float]]:
+def _means_and_scales(pair: Pair) -> Iterator[tuple[float, ...]]:
     for factor in pair.factors:
         one = factor.pair if isinstance(factor, Reversed) else factor
         if isinstance(one, NoisyCount):
@@ -174,11 +144,12 @@ def size(
     tolerance : float, optional
         From 1e-6 to 1/2: how much smaller the noise is that is refuted, relatively.
     store : Study, str or Path, optional
-        The store of a study, which is asked first. What its table cannot tell, by equality and proved orders alone, is
+        The store of a study, which answers first. What it cannot tell, by equality and proved orders alone, is
         computed and added to it.
     scale_limits : (float, float), optional
-        The scales that are looked at. Where no order is proved, all of them down to the lower one are scanned, at most
-        a factor of 1.15 apart, instead of those down to a hundredth of the answer, or as far as there are bounds.
+        The smallest and the largest scale of the search. Where no order is proved, the scan goes down to the smallest
+        one, in steps of at most a factor of 1.15; by default to a hundredth of the answer, or as far as there are
+        bounds.
     strict : bool, optional
         Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
     **parameters
@@ -187,23 +158,23 @@ def size(
     Returns
     -------
     SizedNoise
-        The answer with its certificate. For families without a proved order (whatever is truncated or clipped, the
-        discrete Gaussian, callables) also the smaller noises that were scanned, every one of which is refuted; one that
-        meets the goal would have been taken as the answer.
+        The answer with its certificate. For families without a proved order (truncated or clipped noise, the discrete
+        Gaussian, callables) also the smaller noises that were scanned, every one of which is refuted; one that meets
+        the goal would have become the answer.
 
     Raises
     ------
     InvalidInputError
-        If a parameter is out of its range; if nothing that was looked at meets the goal, as where the mass at infinity
-        alone exceeds δ; or if everything does, so that nothing can be refuted.
+        If a parameter is out of its range; if no noise of the search meets the goal, as where the mass at infinity
+        alone exceeds δ; or if all of it does, so that none can be refuted.
     PrecisionError
         If the bounds cannot tell δ from the goal where that decides, so that no noise is refuted; or if `strict`, and
-        the one that is refuted is smaller by more than the tolerance.
+        the refuted noise is smaller by more than the tolerance.
 
     Warns
     -----
     PrecisionWarning
-        If the noise that is refuted is smaller by more than the tolerance, as bounds on δ cannot tell any closer; both
+        If the refuted noise is smaller by more than the tolerance, as bounds on δ cannot tell any closer; both
         certificates hold.
 
     Notes
@@ -223,22 +194,22 @@ def size(
     goal = checked_goal(compositions, epsilon, exp_epsilon, delta)
     part = _checked_tolerance(tolerance)
     limits = _checked_limits(scale_limits)
-    study = None if store is None else study_of(store)
-    source = Computed(goal) if study is None else StoredSource(study, goal, Computed(goal))
+    study = store if store is None or isinstance(store, Study) else open_study(store)
+    source = Computed(goal) if study is None else _StoredSource(study, goal, Computed(goal))
     judge = Judge(goal, source)
     mean: float | None = None
     refuted_mean: float | None = None
     messages: float | None
     if isinstance(family, CountFamily) or (family is NoisyCount and parameters.get("mean") is None):
         counts = count_family_of(family, parameters)
-        known_counts = [] if study is None else stored_counts(study, counts.pair)
+        known_counts = [] if study is None else _stored_amounts(study, counts.pair, _means_and_scales)
         found = smallest_count(counts, judge, part, limits, known_counts)
         answer, mean, ordered = found.answer, found.mean, False
         refuted_mean, messages = mean * (1.0 - part), found.expected_messages
     else:
         scales = family_of(family, parameters)
-        known_scales = [] if study is None else stored_scales(study, scales.make)
-        answer = smallest_scale(scales, judge, part, limits, known_scales)
+        known_scales = [] if study is None else _stored_amounts(study, scales.make, _scales)
+        answer = smallest_scale(scales, judge, part, limits, [scale for (scale,) in known_scales])
         ordered = scales.ordered
         messages = expected_messages(answer.mechanism)
     sized = SizedNoise(
@@ -266,7 +237,7 @@ def size(
 
 
 def _missed(sized: SizedNoise) -> str | None:
-    """Return what is told of a refuted noise that is smaller by more than the tolerance."""
+    """Return the warning of a refuted noise that is smaller by more than the tolerance; None for others."""
     if sized.within_tolerance:
         return None
     less = 1.0 - sized.refuted_scale / sized.scale

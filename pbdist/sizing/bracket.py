@@ -1,21 +1,22 @@
-"""Where along a family of noise a goal begins to be met: an amount that does, and one below that is not known to."""
+"""Bracket the least noise that meets a goal: an amount that does, and one below it that is not known to."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pbdist.errors import InvalidInputError
+from pbdist.results import Bracket
 from pbdist.sizing.families import ScaleFamily
-from pbdist.sizing.goal import Bracket, Judge
+from pbdist.sizing.goal import Judge
 
-__all__ = ["Bracketing"]
+__all__ = ["Bracketing", "log_delta_at", "root_between"]
 
-#: Amounts that the search keeps to, unless limits are given: what mechanisms take.
+#: Smallest and largest amount of a search without limits: what mechanisms take.
 _LOWEST, _HIGHEST = 1e-30, 1e30
-#: Where no order is proved, the search for a first scale goes this far either way, by factors of 2.
+#: Where no order is proved, the search for a first scale goes so many factors of 2 either way.
 _DOUBLINGS = 24
-#: .. or as far as -ln δ, once it is above the first number, grows by the second factor in so many doublings.
+#: It ends before where -ln δ, once above the first number, grows by less than the second in so many doublings.
 _TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
-#: An estimate that exceeds the largest noise there is by this factor is not looked at.
+#: A goal is refused if the estimate exceeds the largest noise of the family by this factor.
 _WELL_ABOVE = 1.2
 
 
@@ -40,7 +41,7 @@ class Bracketing:
         self.stalled: set[int] = set()
 
     def look(self, amount: float, gap: float | None = None) -> Bracket | None:
-        """Bound δ at an amount of noise, coarsely or (`gap`) as narrowly as it takes; None where there is no pair."""
+        """Bound δ at an amount of noise, coarsely, or as narrowly as `gap` takes; None where there is no mechanism."""
         try:
             pair = self.family.make(self.family.scale_of(amount))
         except InvalidInputError as error:
@@ -71,14 +72,9 @@ class Bracketing:
         return amounts[min(low, len(amounts) - 1)], amounts[low - 1] if 0 < low < len(amounts) else None
 
     def bracket_in_order(self, amount: float, below: float | None) -> tuple[float, float]:
-        """Return amounts of which the second meets the goal and the first is not known to, where δ falls with them.
+        """Return an amount that is not known to meet the goal and a larger one that does, where δ falls with noise.
 
-        Parameters
-        ----------
-        amount : float
-            Where to begin.
-        below : float or None
-            An amount that is not known to meet the goal, if the first one does.
+        The search begins at `amount`; `below`, if given, is not known to meet the goal, while `amount` does.
         """
         if below is not None:
             return below, amount
@@ -101,7 +97,7 @@ class Bracketing:
                 continue
             if downward and not self.judge.settles(found):
                 found = self.look(other, math.inf) or found
-                if found.lower == 0.0 and found.upper == 1.0:
+                if found.vacuous:
                     # Losses beyond what bounds are computed for.
                     raise self.all_hold(amount)
             if self.judge.holds(found) is not downward:
@@ -109,15 +105,15 @@ class Bracketing:
             amount, step = other, 2.0 * step
 
     def bracket_anywhere(self, start: float) -> tuple[float, float]:
-        """Return the same where nothing is known of how δ goes: on a grid of factors of 2, then about its best point.
+        """Return the same where no order is proved: by factors of 2 from `start`, then near the smallest δ found.
 
-        Without limits the grid reaches 2^24 times either way from `start`, unless δ stops falling that way.
+        Without limits the factors go up to 2^24 either way, unless δ stops falling that way.
         """
-        for position in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
-            amount = start * 2.0**position
+        for doublings in sorted(range(-_DOUBLINGS, _DOUBLINGS + 1), key=lambda k: (abs(k), -k)):
+            amount = start * 2.0**doublings
             if self.given and not self.lowest <= amount <= self.highest:
                 continue
-            if self._stalled(start, position):
+            if self._stalled(start, doublings):
                 continue
             found = self.look(amount)
             if found is not None and self.judge.holds(found):
@@ -130,13 +126,13 @@ class Bracketing:
         amount = self._deepest()
         return self.below(amount)
 
-    def _stalled(self, start: float, position: int) -> bool:
-        """Whether δ no longer falls along the doublings (or halvings) before one."""
-        side = 1 if position > 0 else -1
-        if side not in self.stalled and abs(position) > _PATIENCE:
-            places = [start * 2.0 ** (position - side * back) for back in (1, 1 + _PATIENCE)]
-            last, first = (self.log_deltas.get(place, math.nan) for place in places)
-            # Where the family has no mechanism the comparisons are false.
+    def _stalled(self, start: float, doublings: int) -> bool:
+        """Whether δ no longer falls along the doublings (or halvings) before this one."""
+        side = 1 if doublings > 0 else -1
+        if side not in self.stalled and abs(doublings) > _PATIENCE:
+            amounts = [start * 2.0 ** (doublings - side * back) for back in (1, 1 + _PATIENCE)]
+            last, first = (self.log_deltas.get(amount, math.nan) for amount in amounts)
+            # Where the family has no mechanism the values are NaN, and the comparisons false.
             if -first > _TOLD_FROM_ONE and -last <= _GROWTH * -first:
                 self.stalled.add(side)
         return side in self.stalled
@@ -144,10 +140,7 @@ class Bracketing:
     def below(self, amount: float) -> tuple[float, float]:
         """Return an amount that is not known to meet the goal, and the smallest one above it that was seen to.
 
-        Raises
-        ------
-        InvalidInputError
-            If all do, down to the lowest.
+        An `InvalidInputError` if all meet it, down to the lowest.
         """
         ratio = 1.0 + 2.0 * self.tolerance
         while True:
@@ -174,22 +167,19 @@ class Bracketing:
         return True
 
     def _end(self, inside: float, outside: float) -> float:
-        """Return the amount closest to one that the family lacks, from one that it has, by halving."""
+        """Return, by halving, the last amount on the way from `inside` to `outside` that the family has."""
         while abs(outside - inside) > 1e-3 * self.tolerance * inside:
             middle = 0.5 * (inside + outside)
             inside, outside = (middle, outside) if self._exists(middle) else (inside, middle)
         return inside
 
     def _nearest(self, amount: float) -> float:
-        """Return the amount nearest to the estimate, of which the family has a mechanism.
+        """Return the amount nearest to the estimate of which the family has a mechanism.
 
-        Raises
-        ------
-        InvalidInputError
-            There is none, or the largest is well below the estimate: to look at that much noise takes minutes.
+        An `InvalidInputError` where there is none, or the largest is well below the estimate: its bounds take minutes.
         """
-        for position in sorted(range(-50, 51), key=abs):
-            other = amount * 4.0**position
+        for power in sorted(range(-50, 51), key=abs):
+            other = amount * 4.0**power
             if self.lowest <= other <= self.highest and self._exists(other):
                 self._exists(amount)
                 end = self._end(other, amount)
@@ -203,7 +193,7 @@ class Bracketing:
         raise self._no_pair()
 
     def _deepest(self) -> float:
-        """Return an amount that meets the goal near the best one seen, where no other does."""
+        """Return an amount that meets the goal, near that of the smallest δ found; an error where there is none."""
         if not self.looked:
             raise self._no_pair()
         best = min(self.looked, key=lambda amount: self.log_deltas[amount])
@@ -226,7 +216,7 @@ class Bracketing:
         return f"{self.family.scale_of(looked[0]):.6g} to {self.family.scale_of(looked[-1]):.6g}"
 
     def none_holds(self) -> InvalidInputError:
-        """Return the error of a goal that no amount looked at is known to meet."""
+        """Return the error of a goal that no amount tried is known to meet."""
         best = min(self.looked, key=lambda amount: self.looked[amount].upper)
         bracket, goal = self.looked[best], self.judge.goal
         return InvalidInputError(
@@ -236,8 +226,44 @@ class Bracketing:
         )
 
     def all_hold(self, amount: float) -> InvalidInputError:
-        """Return the error of a goal that every amount looked at meets, down to the one given."""
+        """Return the error of a goal that every amount tried meets, down to the one given."""
         return InvalidInputError(
             f"delta: expected a goal that small scales of {self.family.name} miss, got {self.judge.goal}: every scale"
             f" looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
         )
+
+
+def root_between(log_deltas: Mapping[float, float], low: float, high: float, target: float) -> float | None:
+    """Estimate the amount of noise between `low` and `high` at which ln δ is `target`; None where there is no estimate.
+
+    -ln δ is about a power of the noise, so that a line through the logarithms of both gives the root. No bound rests
+    on it. `log_deltas` has ln δ by amounts; the target is missed at `low` and met at `high`.
+    """
+    wanted = _double_log(target)
+    points = sorted((abs(_double_log(value) - wanted), amount) for amount, value in log_deltas.items() if value < 0.0)
+    finite = [amount for far, amount in points if math.isfinite(far)]
+    for ends in (finite[:2], [low, high]):
+        if len(ends) == 2 and set(ends) <= set(finite):
+            first, second = ends
+            x, y = (math.log(first), math.log(second)), tuple(_double_log(log_deltas[a]) for a in (first, second))
+            if y[0] == y[1]:
+                continue
+            root = x[0] + (wanted - y[0]) * (x[1] - x[0]) / (y[1] - y[0])
+            if math.log(low) < root < math.log(high):
+                return math.exp(root)
+    return None
+
+
+def log_delta_at(log_deltas: Mapping[float, float], amount: float) -> float:
+    """Estimate ln δ at an amount of noise from the two nearest amounts; NaN where they give no estimate."""
+    near = sorted(log_deltas, key=lambda other: abs(math.log(other / amount)))[:2]
+    values = [_double_log(log_deltas[other]) for other in near]
+    if len(near) < 2 or not all(map(math.isfinite, values)):
+        return math.nan
+    slope = (values[1] - values[0]) / math.log(near[1] / near[0])
+    return -math.exp(min(values[0] + slope * math.log(amount / near[0]), 700.0))
+
+
+def _double_log(log_delta: float) -> float:
+    """Return ln(-ln δ); infinite where δ is 0, and minus infinity where it is 1."""
+    return math.log(-log_delta) if log_delta < 0.0 else -math.inf

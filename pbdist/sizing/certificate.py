@@ -1,10 +1,10 @@
-"""What sizing returns: the smallest noise found, and what proves that it does and that less does not."""
+"""The smallest noise found, and the bounds that prove that it meets the goal and that less noise does not."""
 
 from dataclasses import dataclass
 
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import Pair
-from pbdist.sizing.goal import Bracket
+from pbdist.results import Bracket
 
 __all__ = ["Certificate", "ScannedPoint", "SizedNoise"]
 
@@ -22,7 +22,7 @@ class ScannedPoint:
     delta_lower : float
         Certified lower bound on its δ, above the goal's.
     expected_messages : float or None
-        What it takes on average, where that is what is minimised.
+        Messages that it takes on average, where these are minimised.
     """
 
     mechanism: Pair
@@ -34,9 +34,9 @@ class ScannedPoint:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The scale, the refuted one, their mechanisms and bounds, and what a scan has refuted.
+    """The answer of a search: the scale, the refuted one, their mechanisms and bounds, and what a scan has refuted.
 
-    Where the refuted scale is smaller by more than the tolerance, it is not `within` it.
+    `within`: the refuted scale is smaller by the tolerance, not by more.
     """
 
     scale: float
@@ -60,10 +60,10 @@ class SizedNoise:
     Attributes
     ----------
     mechanism : Pair
-        What to use.
+        The mechanism with the smallest noise found.
     scale : float
         Its scale: the standard deviation of Gaussian noise, the scale of Laplace noise, the mean of Poisson noise, the
-        probability 1 - p of a lie of randomized response; what a callable family was given.
+        probability 1 - p of a lie of randomized response; the argument of a callable family.
     mean : float or None
         The mean of the noise of a clipped count, in messages, where that is sized too.
     compositions, epsilon, delta
@@ -73,15 +73,15 @@ class SizedNoise:
         Certified bounds on the δ of `mechanism`, the larger of the two directions.
     refuted_mechanism : Pair
     refuted_scale : float
-        ``scale * (1 - tolerance)``, that very float product; less where `within_tolerance` is false.
+        The float product ``scale * (1 - tolerance)``; less where `within_tolerance` is false.
     refuted_mean : float or None
         ``mean * (1 - tolerance)``.
     refuted_delta_lower : float
         Certified lower bound on the δ of `refuted_mechanism`.
     ordered : bool
         Whether every scale of the family up to `refuted_scale` is refuted, because more noise is proved to be a
-        post-processing of less (`pbdist.mechanisms.order`). If not, `scanned` is what is refuted, and nothing is
-        claimed of the noise between the scanned points.
+        post-processing of less (`pbdist.mechanisms.order`). If not, the points of `scanned` are refuted, and nothing is
+        claimed of the noise between them.
     scanned : tuple of ScannedPoint
         Smaller noises that were refuted one by one, each by a lower bound on its own δ or, where the order of the two
         is proved, on that of `refuted_mechanism`.
@@ -90,12 +90,13 @@ class SizedNoise:
     evaluations : int
         How often bounds were computed, and not looked up in a store.
     within_tolerance : bool
-        Whether the noise smaller by the tolerance is refuted; if not, less of it is, and nothing is known between.
+        Whether the noise smaller by the tolerance is refuted. If not, a smaller one is, and nothing is known of those
+        between.
 
     Raises
     ------
     PrecisionError
-        If the certificate does not hold, whatever a search took it for: there is no such object then.
+        If the certificate does not hold: no such object can be made, whatever a search found.
     """
 
     mechanism: Pair
@@ -137,5 +138,5 @@ class SizedNoise:
         return (self.refuted_scale, self.refuted_mean) == less
 
     def _refutes_less(self, less: tuple[float, float | None]) -> bool:
-        """Whether what is refuted is smaller by more than the tolerance; of counts nothing but that is told."""
+        """Whether the refuted noise is smaller by more than the tolerance; only for noise without a mean."""
         return self.mean is None and self.refuted_mean is None and 0.0 < self.refuted_scale < less[0]

@@ -1,35 +1,48 @@
-"""Mean and scale of clipped counts: the fewest messages on average with which a goal is provably met."""
+"""Find mean and scale of the noise on clipped counts that meets a goal with the fewest messages on average."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.sizing.certificate import Certificate, ScannedPoint
-from pbdist.sizing.count_families import CountFamily
-from pbdist.sizing.goal import Bracket, Judge
-from pbdist.sizing.interpolation import gaussian_scale
-from pbdist.sizing.surrogate import Surrogate
+import numpy as np
 
-__all__ = ["CountAnswer", "smallest_count"]
+from pbdist.errors import InvalidInputError, PrecisionError
+from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Product, Reversed
+from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
+from pbdist.results import Bracket
+from pbdist.sizing.certificate import Certificate, ScannedPoint
+from pbdist.sizing.families import CountFamily
+from pbdist.sizing.goal import Goal, Judge
+from pbdist.table import bounds_table
+from pbdist.types import Direction
+
+__all__ = ["Surrogate", "smallest_count"]
 
 #: The scales of the scan, as logarithms over the answer's: up to a factor of 3.6 either way, denser near it.
 _OFFSETS = (0.0, *(side * 0.01 * 2.0**power for power in range(8) for side in (-1.0, 1.0)))
 #: How far above the estimated smallest noise the answer is placed, in tolerances.
 _MARGIN = 0.25
-#: Steps that the search for a noise that meets the goal may take, and answers that a scan may replace.
+#: Steps that a search for noise that meets the goal may take, and answers that scans may replace.
 _MOST_STEPS, _MOST_SCANS = 20, 20
-#: Scales over the smallest that can meet the goal that are looked at, as a logarithm, and how many at a time.
+#: Logarithm of the largest scale of the estimate over the smallest that can meet the goal; intervals of its grid.
 _WIDEST, _POINTS = math.log(64.0), 14
-#: Larger scales are looked for until ln δ, once it is below the first number, has not fallen in so many steps.
+#: Scales grow until ln δ, once it is below the first number, has not fallen in so many steps.
 _TOLD_FROM_ONE, _PATIENCE = -1e-6, 12
-#: Means and scales of counts end there, and so do searches for them.
+#: Largest mean and scale of a count.
 _LARGEST = 1e12
+#: The surrogate interpolates δ of the noise alone between scales with this distance of their logarithms ..
+_STEP = 0.02
+#: .. unless their ln δ are further apart than this.
+_FAR_APART = 3.0
+#: Tolerance of the bounds that the surrogate rests on.
+_TOLERANCE = 0.02
+#: ln δ that counts as δ = 0.
+_LOWEST = -1e4
 
 
 @dataclass(frozen=True)
 class CountAnswer:
-    """The noise, its mean and its messages."""
+    """The certified noise, its mean and its messages on average."""
 
     answer: Certificate
     mean: float
@@ -45,22 +58,12 @@ def smallest_count(
 ) -> CountAnswer:
     """Return the mean and the scale with the fewest messages on average, with a certificate.
 
-    Parameters
-    ----------
-    family : CountFamily
-    judge : Judge
-        Knows the goal.
-    tolerance : float
-        In (0, 1).
-    limits : (float, float) or None
-        Smallest and largest scale that are looked at.
-    stored : sequence of (float, float), optional
-        Means and scales whose bounds take no time.
+    `limits` are the smallest and the largest scale; `stored` has means and scales whose bounds take no time.
 
     Notes
     -----
-    The search goes by an estimate of δ that certified bounds correct where they are known. It claims nothing; what is
-    proved is δ_upper <= goal of the answer, and δ_lower > goal
+    The search uses an estimate of δ that certified bounds correct where they are known. Proved are δ_upper <= goal of
+    the answer, and δ_lower > goal
 
     - of (mean, scale) · (1 - tolerance);
     - at seventeen scales from 0.28 to 3.6 times the answer's (within the limits), at the mean with which the noise
@@ -72,9 +75,9 @@ def smallest_count(
     Raises
     ------
     InvalidInputError
-        If nothing that was looked at meets the goal.
+        If no noise of the search meets the goal.
     PrecisionError
-        If δ that decides cannot be told from the goal's.
+        If bounds cannot tell δ from the goal where that decides.
     """
     family.check()
     search = _CountSearch(family, judge, tolerance, limits)
@@ -83,7 +86,7 @@ def smallest_count(
         answer, better = search.certificate(*best)
         if answer is not None:
             return CountAnswer(answer, best[0], family.messages(*best))
-        # A point of the scan is known to do: take it, unless the search finds a better one.
+        # A point of the scan meets the goal: it is the next answer, unless the search finds a better one.
         best = search.answer(better)
     raise PrecisionError(
         f"family: expected counts whose messages have a minimum, got ever fewer that meet {judge.goal},"
@@ -101,21 +104,15 @@ class _CountSearch:
         self.goal = math.log(judge.goal.delta)
 
     def best_of(self, stored: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-        """Return which of some noises meets the goal with the fewest messages, and learn from all of them."""
+        """Return the mean and scale among some that meet the goal with the fewest messages; correct the estimate."""
         within = [one for one in stored if one[0] >= 0.0 and self.limits[0] <= one[1] <= self.limits[1]]
         found = [one for one in within if self.judge.holds(self.look(*one))]
         return min(found, key=lambda one: self.family.messages(*one), default=None)
 
     def answer(self, known: tuple[float, float] | None = None) -> tuple[float, float]:
-        """Return mean and scale of a noise that meets the goal with about the fewest messages.
-
-        Parameters
-        ----------
-        known : (float, float), optional
-            Mean and scale of one that meets it: what is returned takes no more messages.
-        """
+        """Return mean and scale that meet the goal with about the fewest messages, no more than `known` takes."""
         for step in range(_MOST_STEPS):
-            # An estimate that has failed before is trusted less.
+            # The margin grows with every estimate that has failed.
             larger = 1.0 + _MARGIN * self.tolerance * 1.5 ** max(step - 2, 0)
             mean, scale = (larger * best for best in self._estimated_best())
             scale = min(scale, self.limits[1])
@@ -124,7 +121,7 @@ class _CountSearch:
             found = self.look(mean, scale)
             if self.judge.holds(found):
                 return mean, scale
-            if found.lower == 0.0 and found.upper == 1.0:
+            if found.vacuous:
                 raise self.judge.unsettled(self.family.pair(mean, scale), found)
         raise PrecisionError(
             f"delta: expected a goal that a search reaches in {_MOST_STEPS} steps, got {self.judge.goal}, with"
@@ -132,7 +129,7 @@ class _CountSearch:
         )
 
     def look(self, mean: float, scale: float) -> Bracket:
-        """Bound δ as narrowly as it takes, and correct the estimate by it."""
+        """Bound δ narrowly enough to settle the goal, and correct the estimate by it."""
         found = self.judge.settled(self.family.pair(mean, scale), self.surrogate.log_delta(mean, scale) - self.goal)
         self.surrogate.correct(mean, scale, found.log_middle)
         return found
@@ -184,14 +181,14 @@ class _CountSearch:
             raise self.judge.unsettled(self.family.pair(mean, scale), found)
 
     def _estimated_best(self) -> tuple[float, float]:
-        """Return mean and scale with the fewest messages by the estimate: a grid of scales that shrinks."""
+        """Return mean and scale with the fewest messages by the estimate, on ever smaller grids of scales."""
         first = self._smallest_scale()
         low, high = math.log(first), min(math.log(first) + _WIDEST, math.log(self.limits[1]))
         best = (math.inf, math.nan, math.nan)
         while True:
             step = (high - low) / _POINTS
-            for place in range(_POINTS + 1):
-                scale = math.exp(low + place * step)
+            for number in range(_POINTS + 1):
+                scale = math.exp(low + number * step)
                 mean = self._mean_for(scale)
                 if mean is not None:
                     best = min(best, (self.family.messages(mean, scale), mean, scale))
@@ -203,9 +200,8 @@ class _CountSearch:
                 return best[1], best[2]
 
     def _smallest_scale(self) -> float:
-        """Return a scale below which no mean does, by the estimate."""
-        goal = self.judge.goal
-        scale = min(max(gaussian_scale(goal.compositions, goal.epsilon, self.goal), 1e-3), 1e10)
+        """Return a scale below which no mean meets the goal, by the estimate."""
+        scale = min(max(self.judge.goal.gaussian_scale, 1e-3), 1e10)
         scale = min(max(scale, self.limits[0]), self.limits[1])
         factor = 1.25
         try:
@@ -214,11 +210,11 @@ class _CountSearch:
             values = [self.surrogate.lowest_log_delta(scale * factor)]
             while values[-1] > self.goal and scale <= self.limits[1]:
                 scale *= factor
-                # Beyond what a count may be, its description is refused.
+                # Refuses a scale that a count cannot have.
                 self.family.pair(0.0, scale)
                 values.append(self.surrogate.lowest_log_delta(scale * factor))
                 if len(values) > _PATIENCE and values[-1] < _TOLD_FROM_ONE and values[-1] >= values[-_PATIENCE]:
-                    # Larger scales bring nothing.
+                    # δ no longer falls with the scale.
                     break
         except InvalidInputError as error:
             raise InvalidInputError(
@@ -229,7 +225,7 @@ class _CountSearch:
         return min(scale, self.limits[1])
 
     def _mean_for(self, scale: float) -> float | None:
-        """Return the smallest mean of at least 0 that does at a scale, by the estimate; None where none does."""
+        """Return the smallest mean >= 0 that meets the goal at a scale, by the estimate; None where none does."""
         try:
             if self.surrogate.lowest_log_delta(scale) >= self.goal:
                 return None
@@ -244,12 +240,12 @@ class _CountSearch:
                 middle = 0.5 * (low + high)
                 low, high = (middle, high) if self.surrogate.log_delta(middle, scale) > self.goal else (low, middle)
         except InvalidInputError:
-            # Beyond what a count may be.
+            # A count cannot have such a mean.
             return None
         return high
 
     def _mean_of(self, messages: float, scale: float) -> float | None:
-        """Return the mean of at least 0 with which the noise takes so many messages at a scale; None for none."""
+        """Return the mean >= 0 with which the noise takes so many messages at a scale; None where there is none."""
         low, high = 0.0, max(scale, messages)
         if self.family.messages(low, scale) > messages:
             return None
@@ -270,3 +266,104 @@ class _CountSearch:
             f"delta: expected a goal that some noise within the limits meets, got {self.judge.goal}: by the estimate no"
             f" mean does at scales from {scale:.6g} to {min(self.limits[1], scale * math.exp(_WIDEST)):.6g}"
         )
+
+
+class Surrogate:
+    """Estimates ln δ of noisy counts at a goal; no bound rests on it.
+
+    Noise that is cut at 0 fails in two ways: an output below the shift reveals the input in some round, or the noise
+    about its mean, uncut and not rounded, does not hide the shift. The estimate joins the two. `correct` adds the error
+    that certified bounds show, interpolated along the scale.
+    """
+
+    def __init__(self, make: Callable[[float, float], Pair], goal: Goal) -> None:
+        self._make = make
+        self._goal = goal
+        self._alone: dict[float, float] = {}
+        self._errors: dict[float, float] = {}
+
+    def correct(self, mean: float, scale: float, log_delta: float) -> None:
+        """Learn ln δ at a mean and a scale."""
+        if math.isfinite(log_delta):
+            self._errors[math.log(scale)] = log_delta - self._estimate(mean, scale)
+
+    def log_delta(self, mean: float, scale: float) -> float:
+        """Estimate ln δ, at most 0."""
+        return min(self._estimate(mean, scale) + self._error(scale), 0.0)
+
+    def lowest_log_delta(self, scale: float) -> float:
+        """Estimate ln δ for an arbitrarily large mean."""
+        return self._noise_alone(scale) + self._error(scale)
+
+    def _error(self, scale: float) -> float:
+        if not self._errors:
+            return 0.0
+        scales = sorted(self._errors)
+        return float(np.interp(math.log(scale), scales, [self._errors[one] for one in scales]))
+
+    def _estimate(self, mean: float, scale: float) -> float:
+        factors = self._make(mean, scale).factors
+        hidden = min(math.fsum(_log_hidden(factor, direction) for factor in factors) for direction in Direction)
+        revealed = -math.expm1(self._goal.compositions * hidden)
+        alone = math.exp(self._noise_alone(scale))
+        total = revealed + (1.0 - revealed) * alone
+        return math.log(total) if total > 0.0 else _LOWEST
+
+    def _noise_alone(self, scale: float) -> float:
+        node = math.log(scale) / _STEP
+        below = math.floor(node)
+        ends = [-self._at(node) for node in (below, below + 1)]
+        if min(ends) <= 0.0 or abs(ends[1] - ends[0]) > _FAR_APART:
+            # δ falls to 0 here, or from 1.
+            return self._at(node)
+        values = [math.log(end) for end in ends]
+        return -math.exp(values[0] + (node - below) * (values[1] - values[0]))
+
+    def _at(self, node: float) -> float:
+        """Return ln δ of the noise alone at a node of the grid of scales."""
+        if node not in self._alone:
+            scale = math.exp(_STEP * node)
+            try:
+                factors = [_uncut(factor) for factor in self._make(8.0 * scale, scale).factors]
+                value = self._bound(factors)
+            except (PrecisionError, InvalidInputError):
+                # Losses that no lattice holds, or no such noise.
+                value = 0.0
+            self._alone[node] = max(value, _LOWEST)
+        return self._alone[node]
+
+    def _bound(self, factors: list[Pair]) -> float:
+        """Bound ln δ of noise that is not cut."""
+        table = bounds_table(
+            [(Product(*factors), 1)],
+            compositions=self._goal.compositions,
+            epsilon=self._goal.epsilon,
+            tolerance=_TOLERANCE,
+            strict=False,
+            together=True,
+        )
+        return float(table.log_delta_upper.max())
+
+
+def _uncut(factor: ElementaryPair) -> Pair:
+    """Return the noise of a noisy count before it is cut and rounded; it is symmetric."""
+    count = factor.pair if isinstance(factor, Reversed) else factor
+    if not isinstance(count, NoisyCount):
+        return factor
+    return type(count.noise)(count.noise.scale, sensitivity=float(count.shift))
+
+
+def _log_hidden(factor: ElementaryPair, direction: Direction) -> float:
+    """Estimate the log probability, under the first distribution, of an output that either input could have."""
+    if isinstance(factor, Reversed):
+        other = Direction.B_TO_A if direction is Direction.A_TO_B else Direction.A_TO_B
+        return _log_hidden(factor.pair, other)
+    if not isinstance(factor, NoisyCount) or factor.reading == SHIFT_INSIDE:
+        return 0.0
+    redrawn = factor.reading == REDRAW_AND_FLOOR
+    first, last = (0.0, factor.shift) if redrawn else (-math.inf, factor.shift - 1)
+    if direction is Direction.B_TO_A:
+        # B's smallest output is a rare one of A where noise is clamped.
+        last = 0
+    interval = factor.noise.interval(np.array([first, first]), np.array([float(last), math.inf]), factor.mean)[0]
+    return math.log1p(-min(float(interval[0]) / float(interval[1]), 1.0 - 1e-16))

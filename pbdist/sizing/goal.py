@@ -1,4 +1,4 @@
-"""Whether a mechanism meets a goal (r, ε, δ), told by certified bounds that are as coarse as do."""
+"""Tell whether a mechanism meets a goal (r, ε, δ), by certified bounds that are as coarse as the verdict allows."""
 
 import math
 from collections.abc import Callable
@@ -7,53 +7,28 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy import special
 
-from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
+from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import Pair
+from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.table import bounds_table
 
-__all__ = ["COARSEST", "NOTHING_KNOWN", "Bracket", "Computed", "Goal", "Judge", "Source", "checked_goal"]
+__all__ = ["Computed", "Goal", "Judge", "Source", "checked_goal", "computed_bracket"]
 
-#: Relative width of the bounds asked for where nothing depends on it; coarser ones take no less time.
-COARSEST = 0.02
-#: Where a target is not told from δ by bounds as narrow as this, it is not told at all.
+#: Relative width of the coarsest bounds; coarser ones take no less time.
+_COARSEST = 0.02
+#: Relative width of the narrowest bounds.
 _FINEST = 1e-7
-#: How much narrower the next bounds are asked for.
+#: By what factor the next bounds are to be narrower.
 _NARROWER = 8.0
-#: What the next bounds are wider than where a narrower tolerance has brought nothing.
+#: The search for narrower bounds ends where the next ones are wider than this part of those before.
 _NO_GAIN = 0.8
-
-
-@dataclass(frozen=True)
-class Bracket:
-    """Certified bounds on δ, the larger of the two directions, and their natural logarithms."""
-
-    lower: float
-    upper: float
-    log_lower: float
-    log_upper: float
-
-    @property
-    def log_middle(self) -> float:
-        """About ln δ: what is searched with, and nothing rests on."""
-        return self.log_upper if self.log_lower == -math.inf else 0.5 * (self.log_lower + self.log_upper)
-
-    def narrowed(self, other: "Bracket") -> "Bracket":
-        """Return the better of either side."""
-        return Bracket(
-            max(self.lower, other.lower),
-            min(self.upper, other.upper),
-            max(self.log_lower, other.log_lower),
-            min(self.log_upper, other.log_upper),
-        )
 
 
 #: Bounds of a pair with about the relative width given.
 Source = Callable[[Pair, float], Bracket]
-
-#: What is known of every δ.
-NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
 @dataclass(frozen=True)
@@ -64,19 +39,27 @@ class Goal:
     epsilon: float
     delta: float
 
+    @property
+    def gaussian_scale(self) -> float:
+        """About the standard deviation that Gaussian noise needs at sensitivity 1: where most searches begin."""
+        log_delta = math.log(self.delta)
+        low, high = -40.0, 40.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            mu = math.exp(middle)
+            first = float(special.log_ndtr(0.5 * mu - self.epsilon / mu))
+            second = self.epsilon + float(special.log_ndtr(-0.5 * mu - self.epsilon / mu))
+            value = first + float(np.log(-np.expm1(second - first))) if second < first else -math.inf
+            low, high = (low, middle) if value > log_delta else (middle, high)
+        return math.sqrt(self.compositions) * math.exp(-low)
+
     def __str__(self) -> str:
         """Return the goal as text."""
         return f"δ <= {self.delta:g} at ε = {self.epsilon:.6g} after {self.compositions} compositions"
 
 
 def checked_goal(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) -> Goal:
-    """Return the goal; ε of an e^ε is its natural logarithm, rounded to the nearest float.
-
-    Raises
-    ------
-    InvalidInputError
-        If a value is out of its range or no scalar, or not exactly one of epsilon and exp_epsilon is given.
-    """
+    """Return the goal, its arguments checked; ε of an e^ε is its natural logarithm, rounded to the nearest float."""
     for field, value in (
         ("compositions", compositions),
         ("epsilon", epsilon),
@@ -85,9 +68,7 @@ def checked_goal(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) 
     ):
         if value is not None and np.ndim(value) != 0:
             raise InvalidInputError(f"{field}: expected a single number, got {shown(value)}")
-    if (epsilon is None) == (exp_epsilon is None):
-        got = "neither" if epsilon is None else "both"
-        raise InvalidInputError(f"epsilon: expected exactly one of epsilon and exp_epsilon, got {got}")
+    check_either(epsilon=epsilon, exp_epsilon=exp_epsilon)
     if exp_epsilon is not None:
         number = isinstance(exp_epsilon, Real) and not isinstance(exp_epsilon, bool)
         if not number or not 1.0 <= float(exp_epsilon) < math.inf:
@@ -102,14 +83,26 @@ def checked_goal(compositions: Any, epsilon: Any, exp_epsilon: Any, delta: Any) 
     )
 
 
-class Computed:
-    """Bounds that are computed by the tight method, at the goal's r and ε.
+def computed_bracket(pair: Pair, goal: Goal, tolerance: float) -> Bracket:
+    """Bound δ of a pair at a goal's r and ε by the tight method; wider than the tolerance where that is missed."""
+    table = bounds_table(
+        [(pair, 1)],
+        compositions=goal.compositions,
+        epsilon=goal.epsilon,
+        tolerance=tolerance,
+        strict=False,
+        together=True,
+    )
+    return Bracket(
+        lower=float(table.delta_lower.max()),
+        upper=float(table.delta_upper.max()),
+        log_lower=float(table.log_delta_lower.max()),
+        log_upper=float(table.log_delta_upper.max()),
+    )
 
-    Attributes
-    ----------
-    evaluations : int
-        How often.
-    """
+
+class Computed:
+    """Bounds computed at the goal's r and ε; `evaluations` counts them."""
 
     def __init__(self, goal: Goal) -> None:
         self.evaluations = 0
@@ -119,33 +112,14 @@ class Computed:
         """Bound δ of a pair with about that relative width."""
         self.evaluations += 1
         try:
-            table = bounds_table(
-                [(pair, 1)],
-                compositions=self._goal.compositions,
-                epsilon=self._goal.epsilon,
-                tolerance=tolerance,
-                # Bounds that miss the tolerance are bounds still.
-                strict=False,
-                together=True,
-            )
+            return computed_bracket(pair, self._goal, tolerance)
         except (PrecisionError, InvalidInputError):
-            # The losses take more cells than there may be: nothing is known then, and nothing is claimed.
+            # The losses take more bins than there may be: nothing is known, and nothing is claimed.
             return NOTHING_KNOWN
-        return Bracket(
-            lower=float(table.delta_lower.max()),
-            upper=float(table.delta_upper.max()),
-            log_lower=float(table.log_delta_lower.max()),
-            log_upper=float(table.log_delta_upper.max()),
-        )
 
 
 class Judge:
-    """Asks a source for bounds, remembers them, and tells which mechanisms meet the goal.
-
-    Attributes
-    ----------
-    goal : Goal
-    """
+    """Takes bounds from a source, remembers them, and tells which mechanisms meet the goal."""
 
     def __init__(self, goal: Goal, source: Source) -> None:
         self.goal = goal
@@ -154,18 +128,18 @@ class Judge:
 
     def holds(self, bracket: Bracket) -> bool:
         """Whether the goal is proved to be met."""
-        return bracket.upper <= self.goal.delta
+        return bracket.verdict(self.goal.delta) is Verdict.YES
 
     def refutes(self, bracket: Bracket) -> bool:
         """Whether the goal is proved to be missed."""
-        return bracket.lower > self.goal.delta
+        return bracket.verdict(self.goal.delta) is Verdict.NO
 
     def settles(self, bracket: Bracket) -> bool:
         """Whether either is proved."""
         return self.holds(bracket) or self.refutes(bracket)
 
-    def bounds(self, pair: Pair, tolerance: float = COARSEST) -> Bracket:
-        """Bound δ with about that relative width; as well as is known where that settles the goal."""
+    def bounds(self, pair: Pair, tolerance: float = _COARSEST) -> Bracket:
+        """Bound δ with about that relative width, or return known bounds that settle the goal."""
         known_tolerance, known = self._known.get(pair, (math.inf, NOTHING_KNOWN))
         if known_tolerance <= tolerance or self.settles(known):
             return known
@@ -174,15 +148,8 @@ class Judge:
         return found
 
     def settled(self, pair: Pair, gap: float = math.inf) -> Bracket:
-        """Bound δ narrowly enough to settle the goal, if that can be had.
-
-        Parameters
-        ----------
-        pair : Pair
-        gap : float, optional
-            About how far ln δ is from the goal's.
-        """
-        tolerance = min(max(0.25 * abs(gap), _FINEST), COARSEST)
+        """Bound δ narrowly enough to settle the goal, if bounds can; `gap` estimates |ln δ - ln goal|."""
+        tolerance = min(max(0.25 * abs(gap), _FINEST), _COARSEST)
         found = self.bounds(pair, tolerance)
         while not self.settles(found) and tolerance > _FINEST:
             width = found.log_upper - found.log_lower
@@ -193,7 +160,7 @@ class Judge:
         return found
 
     def unsettled(self, pair: Pair, found: Bracket) -> PrecisionError:
-        """Return the error of a goal that cannot be told from δ."""
+        """Return the error of a goal that the bounds on δ cannot tell from δ."""
         return PrecisionError(
             f"delta: expected a target that bounds on δ tell apart from δ, got {self.goal.delta!r} where δ of"
             f" {shown(pair)} is only known to lie between {found.lower:.6g} and {found.upper:.6g}: allow a larger"

@@ -1,4 +1,4 @@
-"""Tables of sized noise: of one question, and of a whole system."""
+"""Printed tables of sized noise: of one question, and of whole systems."""
 
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
@@ -13,10 +13,17 @@ from pbdist.mechanisms import Gaussian, Laplace
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.mechanisms.pair import Pair
 from pbdist.query.tables import rounded_down, rounded_up
-from pbdist.query.targets import Verdict
+from pbdist.results import Bracket, Verdict
 from pbdist.sizing.certificate import SizedNoise
-from pbdist.sizing.observations import CountNoise, NoisyCounts, PublishedSetting, System, SystemTarget
-from pbdist.sizing.system_sizing import Judgement, judge, size_system
+from pbdist.sizing.system_sizing import (
+    CountNoise,
+    NoisyCounts,
+    PublishedSetting,
+    System,
+    SystemTarget,
+    judge,
+    size_system,
+)
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
@@ -24,7 +31,7 @@ __all__ = ["sized_as_json", "sized_table", "sizing_table"]
 
 
 def sized_table(sized: SizedNoise) -> Group:
-    """Return the answer above what is refuted, with a sentence that says what that proves."""
+    """Return a printed table of the answer and the refuted noise, with a sentence on what that proves."""
     table = Table()
     table.add_column("")
     table.add_column("scale", justify="right", no_wrap=True)
@@ -49,7 +56,7 @@ def sized_table(sized: SizedNoise) -> Group:
 
 
 def _claim(sized: SizedNoise) -> str:
-    """Return in a sentence, or two, what is proved of smaller noise."""
+    """Return in a sentence or two what is proved of smaller noise."""
     wide = ""
     if not sized.within_tolerance:
         wide = (
@@ -115,20 +122,20 @@ _DIGITS, _WIDTH = 3, 120
 def sizing_table(
     systems: Iterable[System], tolerance: float = 0.01, progress: Callable[[str], None] | None = None
 ) -> Iterator[str]:
-    """Yield the lines of the table, computed one after the other.
+    """Yield the lines of the printed tables, computed one after the other.
 
     Every target of a system with noisy counts has the system's description and two tables: the published noise under
     each reading, and the smallest Laplace and Gaussian noise under the readings that describe a system, with
-    certificates. The other systems have one together. Where nothing can be sized or judged, as for a target that no
+    certificates. The other systems share one table. Where nothing can be sized or judged, as for a target that no
     noise meets, the row says why and the table goes on.
 
     Parameters
     ----------
     systems : iterable of System
     tolerance : float, optional
-        How much smaller the noise is that is refuted, relatively.
+        How much smaller the refuted noise is, relatively.
     progress : callable, optional
-        Is told what is being computed.
+        Called with a text on what is being computed.
 
     Raises
     ------
@@ -162,7 +169,7 @@ def sizing_table(
 
 @dataclass
 class _Progress:
-    """Tells what is being computed, and keeps what could not be."""
+    """Tells what is being computed, and keeps the errors of what could not be."""
 
     tell: Callable[[str], None]
     doing: str = ""
@@ -173,23 +180,23 @@ class _Progress:
         self.tell(text)
 
     def failed(self, error: PbdistError) -> str:
-        """Keep an error; return it as it may stand in a cell."""
+        """Keep an error; return its text for a Markdown table."""
         self.problems.append(f"{self.doing}: {error}")
         return str(error).replace("|", "\\|")
 
 
 @dataclass(frozen=True)
 class _Rounded:
-    """A size in 6 digits, which was judged anew."""
+    """A size in 6 digits, with bounds of its own."""
 
     mean: float
     scale: float
     messages: float
-    judgement: Judgement
+    bracket: Bracket
 
 
 def _published(system: System, observation: NoisyCounts, target: SystemTarget, told: _Progress) -> Iterator[str]:
-    """Yield the settings that were published for the target's rounds, or for none in particular."""
+    """Yield rows of the noise published for the target's rounds, or for no number of rounds."""
     yield _row("published noise", "mean", "scale", "messages a round", *observation.readings)
     yield "|---|---:|---:|---:|" + "---|" * len(observation.readings)
     for setting in _settings(system, target):
@@ -239,7 +246,7 @@ def _smallest(
                 _number(found.mean),
                 _number(found.scale),
                 _number(found.messages),
-                rounded_up(found.judgement.delta_upper, _DIGITS),
+                rounded_up(found.bracket.upper, _DIGITS),
                 _refuted(sized),
                 str(len(sized.scanned) + 1),
                 saved,
@@ -278,7 +285,7 @@ def _amounts(systems: Iterable[System], tolerance: float, told: _Progress) -> It
 
 
 def _refuted(sized: SizedNoise) -> str:
-    """Return the lower bound that refutes less noise, and how much less, where that is not the tolerance."""
+    """Return the lower bound that refutes less noise, and how much less, where it is not the tolerance."""
     text = rounded_down(sized.refuted_delta_lower, _DIGITS)
     return text if sized.within_tolerance else f"{text} (of {_percent(1.0 - sized.refuted_scale / sized.scale)} less)"
 
@@ -290,14 +297,14 @@ def _settings(system: System, target: SystemTarget) -> list[PublishedSetting]:
 def _rounded(
     observation: NoisyCounts, target: SystemTarget, sized: SizedNoise, noise: CountNoise, reading: str
 ) -> _Rounded:
-    """Return the size in 6 digits if it meets the target like that, else in all digits."""
+    """Return the size in 6 digits if it meets the target rounded so, else in all digits."""
     mean = sized.mean or 0.0
     for shorten in (lambda x: float(f"{x:.6g}"), float):
         values = shorten(mean), shorten(sized.scale)
-        judgement = judge(observation.mechanism(noise, *values, reading), target)
-        if judgement.verdict is Verdict.YES:
+        bracket = judge(observation.mechanism(noise, *values, reading), target)
+        if bracket.verdict(target.delta) is Verdict.YES:
             break
-    return _Rounded(*values, observation.expected_messages(noise, *values, reading), judgement)
+    return _Rounded(*values, observation.expected_messages(noise, *values, reading), bracket)
 
 
 def _messages(observation: NoisyCounts, setting: PublishedSetting, reading: str | None = None) -> float:
@@ -314,13 +321,14 @@ def _goal(target: SystemTarget) -> str:
 
 def _verdict(mechanism: Pair, target: SystemTarget, told: _Progress) -> str:
     try:
-        judgement = judge(mechanism, target)
+        bracket = judge(mechanism, target)
     except PbdistError as error:
         return f"not judged: {told.failed(error)}"
-    if judgement.verdict is Verdict.YES:
-        return f"yes, δ <= {rounded_up(judgement.delta_upper, _DIGITS)}"
-    if judgement.verdict is Verdict.NO:
-        return f"**no**, δ >= {rounded_down(judgement.delta_lower, _DIGITS)}"
+    verdict = bracket.verdict(target.delta)
+    if verdict is Verdict.YES:
+        return f"yes, δ <= {rounded_up(bracket.upper, _DIGITS)}"
+    if verdict is Verdict.NO:
+        return f"**no**, δ >= {rounded_down(bracket.lower, _DIGITS)}"
     return "undecided"
 
 

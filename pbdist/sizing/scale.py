@@ -1,4 +1,4 @@
-"""The smallest scale whose noise provably meets a goal, and the proof that none smaller by a tolerance does."""
+"""Find the smallest scale whose noise provably meets a goal, and refute the scale smaller by a tolerance."""
 
 import math
 from collections.abc import Sequence
@@ -9,29 +9,29 @@ import numpy as np
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.order import at_least_as_noisy
-from pbdist.sizing.bracket import Bracketing
+from pbdist.results import Bracket
+from pbdist.sizing.bracket import Bracketing, log_delta_at, root_between
 from pbdist.sizing.certificate import Certificate, ScannedPoint
 from pbdist.sizing.families import ScaleFamily
-from pbdist.sizing.goal import Bracket, Judge
-from pbdist.sizing.interpolation import log_delta_at, root_between
+from pbdist.sizing.goal import Judge
 
-__all__ = ["SCAN_DEPTH", "SCAN_RATIO", "smallest_scale"]
+__all__ = ["smallest_scale"]
 
-#: Where no order is proved, scales down to the refuted one divided by this are looked at, as far as there are bounds on
-#: them, unless a limit is given..
-SCAN_DEPTH = 100.0
-#: .. each at most this much smaller than the one before.
-SCAN_RATIO = 1.15
+#: Where no order is proved, the scan goes down to the refuted scale divided by this, as far as there are bounds, unless
+#: a limit is given ..
+_SCAN_DEPTH = 100.0
+#: .. in steps of at most this factor.
+_SCAN_RATIO = 1.15
 
-#: How far above the estimated smallest scale the answer is placed, in tolerances: its δ is to be told from the goal's.
+#: How far above the estimated smallest scale the answer is placed, in tolerances, so that bounds tell δ from the goal.
 _MARGIN = 0.25
-#: How much less noise is tried instead, in tolerances, where δ of the refuted noise to be is the goal's.
+#: How much less noise is tried, in tolerances, where bounds cannot tell δ of the noise to be refuted from the goal.
 _LESS = (0.05, 0.2, 0.5)
 #: Steps that halve an interval in the worst case; a search takes about five.
 _MOST_STEPS = 200
 #: Answers that a scan may replace by smaller ones.
 _MOST_SCANS = 30
-#: Where the scale smaller by the tolerance is not refuted, the largest that is is sought in so many halvings.
+#: Halvings that look for the largest refuted scale, where the one smaller by the tolerance is not refuted.
 _HALVINGS = 6
 #: Amounts in a row of which nothing is known before a search is given up.
 _MOST_UNKNOWN = 8
@@ -46,31 +46,22 @@ def smallest_scale(
 ) -> Certificate:
     """Return the smallest scale of a family that meets the goal, with its certificate.
 
-    Parameters
-    ----------
-    family : ScaleFamily
-    judge : Judge
-        Knows the goal.
-    tolerance : float
-        In (0, 1): the scale smaller by this part is refuted.
-    limits : (float, float) or None
-        Smallest and largest scale that are looked at.
-    stored : sequence of float, optional
-        Scales, increasing, whose bounds take no time: the search begins with them.
+    `limits` are the smallest and the largest scale; `stored` has increasing scales whose bounds take no time: the
+    search begins with them.
 
     Notes
     -----
-    What is proved: δ_upper <= goal at the scale, δ_lower > goal at the refuted one, which is smaller by more than the
-    tolerance where the bounds cannot tell δ from the goal any closer. Where the family's order is proved,
-    no scale up to the refuted one does, for its noise would be a post-processing of the refuted one's. Else the scales
-    of the scan are refuted, and nothing is said of those between them.
+    Proved are δ_upper <= goal at the scale, and δ_lower > goal at the refuted one, which is smaller by more than the
+    tolerance where the bounds cannot tell δ from the goal any closer. Where the family's order is proved, no scale up
+    to the refuted one meets the goal, as the refuted noise is a post-processing of less noise. Else the scales of the
+    scan are refuted, and nothing is claimed of those between them.
 
     Raises
     ------
     InvalidInputError
         If no scale is found to meet the goal, or all do.
     PrecisionError
-        If δ of a scale that decides cannot be told from the goal's.
+        If bounds cannot tell δ from the goal where that decides.
     """
     search = _Search(family, judge, tolerance, limits)
     start = search.start(stored)
@@ -85,7 +76,7 @@ def smallest_scale(
         except PrecisionError as error:
             answer = search.wider(high, error)
         if answer is None:
-            # The refuted scale to be meets the goal: a better answer.
+            # The scale to be refuted meets the goal: it is a better answer.
             low, high = search.below_edge(high)
             continue
         if family.ordered and at_least_as_noisy(answer.mechanism, answer.refuted_mechanism):
@@ -104,7 +95,7 @@ class _Search(Bracketing):
     """A search along the amounts of noise of a family; what it proves is in the judge's bounds."""
 
     def narrowed(self, low: float, high: float) -> float:
-        """Return an amount that meets the goal, above one by no more than the tolerance that is not known to."""
+        """Return an amount that meets the goal, at most the tolerance above one that is not known to."""
         goal = math.log(self.judge.goal.delta)
         above: float | None = None
         unknown = 0
@@ -124,7 +115,7 @@ class _Search(Bracketing):
                 aim = min(root * (1.0 + _MARGIN * self.tolerance), edge)
                 aim = max(aim, low * (1.0 + 0.1 * self.tolerance))
             found = self.look(aim, self._gap(aim, goal))
-            unknown = unknown + 1 if found is not None and found.lower == 0.0 and found.upper == 1.0 else 0
+            unknown = unknown + 1 if found is not None and found.vacuous else 0
             if found is not None and unknown > _MOST_UNKNOWN:
                 raise self.judge.unsettled(self.family.make(self.family.scale_of(aim)), found)
             if found is not None and self.judge.holds(found):
@@ -132,12 +123,12 @@ class _Search(Bracketing):
                 continue
             low = aim
             if found is not None and not self.judge.refutes(found):
-                # δ is the goal's there, as far as can be told: half a tolerance further it is not.
+                # Bounds cannot tell δ from the goal there: half a tolerance further they may.
                 above = aim * (1.0 + 0.5 * self.tolerance)
         return high
 
     def below_edge(self, amount: float) -> tuple[float, float]:
-        """Return what `below` does of the amount whose scale is smaller by the tolerance, which meets the goal."""
+        """Return `below` of the amount whose scale is smaller by the tolerance, and meets the goal."""
         refuted_scale = self.family.scale_of(amount) * (1.0 - self.tolerance)
         edge, larger = self.family.amount_of(refuted_scale), 1.0
         while self.family.scale_of(edge * larger) < refuted_scale and larger < 2.0:
@@ -150,9 +141,9 @@ class _Search(Bracketing):
         return self.below(edge)
 
     def certificate_near(self, amount: float) -> tuple[float, Certificate | None]:
-        """Return the certificate of an amount, or, where δ below it is the goal's, of one less by part of a tolerance.
+        """Return an amount and its certificate.
 
-        With the amount that it is of.
+        Where bounds cannot tell δ below the amount from the goal, an amount smaller by part of a tolerance is taken.
         """
         try:
             return amount, self.certificate(amount)
@@ -168,15 +159,12 @@ class _Search(Bracketing):
             raise
 
     def wider(self, amount: float, error: PrecisionError) -> Certificate:
-        """Return the certificate of an amount, of which the refuted scale is smaller by more than the tolerance.
+        """Return the certificate of an amount with a refuted scale that is smaller by more than the tolerance.
 
-        Raises
-        ------
-        PrecisionError
-            The one that is given, where no scale is refuted, or a smaller one meets the goal.
+        Raises `error` where no scale is refuted, or a smaller one meets the goal.
         """
         scale = self.family.scale_of(amount)
-        lowest = self.family.scale_of(self.lowest) if self.given else scale / SCAN_DEPTH
+        lowest = self.family.scale_of(self.lowest) if self.given else scale / _SCAN_DEPTH
         refuted: tuple[float, Pair, Bracket] | None = None
         near, part = scale * (1.0 - self.tolerance), self.tolerance
         while refuted is None:
@@ -186,7 +174,7 @@ class _Search(Bracketing):
             if found is not None and self.judge.refutes(found[1]):
                 refuted = (other, *found)
             elif found is None or other <= lowest or self.judge.holds(found[1]):
-                # One that meets the goal lies below some of which nothing is known: the search does not know these.
+                # A scale that meets the goal lies below some whose verdict is undecided: the search cannot go on there.
                 raise error
             else:
                 near = other
@@ -201,7 +189,7 @@ class _Search(Bracketing):
         return Certificate(scale, mechanism, self.judge.bounds(mechanism), *refuted, scanned=(), within=False)
 
     def _known_at(self, scale: float) -> tuple[Pair, Bracket] | None:
-        """Return the mechanism of a scale and as narrow bounds as can be had; None where there is none."""
+        """Return the mechanism of a scale and bounds as narrow as the goal takes; None where there is no mechanism."""
         try:
             pair = self.family.make(scale)
         except InvalidInputError:
@@ -209,12 +197,12 @@ class _Search(Bracketing):
         return pair, self.judge.settled(pair)
 
     def _edge(self, amount: float) -> float:
-        """Return an amount whose scale is smaller by the tolerance at most, and that is smaller by as much itself."""
+        """Return the smallest amount of which both the amount and its scale are smaller by at most the tolerance."""
         of_scale = self.family.amount_of(self.family.scale_of(amount) * (1.0 - self.tolerance))
         return max(amount * (1.0 - self.tolerance), of_scale)
 
     def certificate(self, amount: float) -> Certificate | None:
-        """Return the answer with what refutes the scale smaller by the tolerance; None if that meets the goal."""
+        """Return the answer with the refuted scale smaller by the tolerance; None if that one meets the goal."""
         scale = self.family.scale_of(amount)
         refuted_scale = scale * (1.0 - self.tolerance)
         mechanism = self.family.make(scale)
@@ -244,8 +232,8 @@ class _Search(Bracketing):
         The mechanism of a scale of which the refuted one is a post-processing is refuted with it.
         """
         first = answer.refuted_scale
-        last = min(self.family.scale_of(self.lowest) if self.given else first / SCAN_DEPTH, first)
-        number = 1 + math.ceil(math.log(first / last) / math.log(SCAN_RATIO))
+        last = min(self.family.scale_of(self.lowest) if self.given else first / _SCAN_DEPTH, first)
+        number = 1 + math.ceil(math.log(first / last) / math.log(_SCAN_RATIO))
         scanned = []
         for scale in np.geomspace(first, last, number)[1:].tolist():
             try:
@@ -259,7 +247,7 @@ class _Search(Bracketing):
                 if self.judge.holds(found):
                     return (), self.family.amount_of(scale)
                 if found.lower == 0.0 and not self.given:
-                    # Losses beyond what bounds are computed for: the scan ends above them.
+                    # No bounds are computed for such losses: the scan ends above them.
                     break
                 if not self.judge.refutes(found):
                     raise self.judge.unsettled(pair, found)
@@ -268,6 +256,6 @@ class _Search(Bracketing):
         return tuple(scanned), None
 
     def _gap(self, amount: float, goal: float) -> float:
-        """Estimate how far ln δ at an amount is from the goal's; infinite where nothing tells."""
+        """Estimate how far ln δ at an amount is from the goal's; infinite where there is no estimate."""
         gap = abs(log_delta_at(self.log_deltas, amount) - goal)
         return gap if math.isfinite(gap) else math.inf

@@ -1,49 +1,206 @@
-"""The noise of a system: whether what was published meets a target, and the smallest that does."""
+"""Systems: what is observed in a round, the published noise, the goals, and the smallest noise that meets them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Laplace, Pair
-from pbdist.query.targets import Verdict
+from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Product, Reversed
+from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.api import CountFamily, SizedNoise, size
-from pbdist.sizing.observations import CountNoise, NoisyCounts, System, SystemTarget
-from pbdist.table import bounds_table
+from pbdist.sizing.goal import Goal, computed_bracket
 
-__all__ = ["Judgement", "judge", "size_system"]
+__all__ = [
+    "CountNoise",
+    "NoiseObservation",
+    "NoisyCounts",
+    "ObservedCount",
+    "PublishedSetting",
+    "System",
+    "SystemTarget",
+    "judge",
+    "size_system",
+]
 
-#: Widths of the bounds that are asked for until the target is told from δ.
+#: Tolerances of `judge`, one after the other until the verdict is YES or NO.
 _TOLERANCES = (1e-3, 1e-4, 1e-6)
+#: The noise that counts can have.
+CountNoise: TypeAlias = type[Laplace] | type[Gaussian]
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """Certified bounds on δ at a target, the larger of the two directions, and what they say about it."""
+class ObservedCount:
+    """One of several counts that the adversary sees together.
 
-    delta_lower: float
-    delta_upper: float
-    verdict: Verdict
+    Attributes
+    ----------
+    shift
+        By how much one user's action changes the true count, at least 1.
+    share
+        Mean and scale of the noise on it, as multiples of those of the system's noise.
+    reversed
+        Whether the count falls where the first one rises.
+    messages
+        How many messages it takes to raise the count by 1.
+    """
+
+    shift: int
+    share: float
+    reversed: bool
+    messages: float
 
 
-def judge(mechanism: Pair, target: SystemTarget) -> Judgement:
-    """Tell whether a mechanism meets a target: YES and NO are proved, else UNDECIDED."""
-    lower, upper = 0.0, 1.0
-    for tolerance in _TOLERANCES:
-        table = bounds_table(
-            [(mechanism, 1)],
-            compositions=target.compositions,
-            epsilon=target.epsilon,
-            tolerance=tolerance,
-            # Bounds that miss the tolerance are bounds still.
-            strict=False,
-            together=True,
+@dataclass(frozen=True)
+class NoisyCounts:
+    """Counts to which whole-numbered noise is added, each with an independent draw in every round.
+
+    One user's action changes all of them at once. Where a request moves from the count n to the count m, the true
+    counts are (n + 1, m) under one input and (n, m + 1) under the other one, so that what is seen is (n + 1 + N, m + M)
+    or (n + N, m + 1 + M), N and M independent. Everybody else's requests n and m are known to the adversary: taken
+    away, they leave (1 + N, M) against (N, 1 + M). With (A, B) = (N, 1 + N) of `NoisyCount` for the first count and
+    (A', B') for the second one this is B × A' against A × B': one factor is reversed, and the pair is
+    ``Product(NoisyCount(..), Reversed(NoisyCount(..)))``. Nothing is lost: the map is a bijection, and counts that do
+    not change are independent of both and equally distributed under both. Where N and M have the same distribution,
+    exchanging the two coordinates exchanges the two inputs, so that both directions are the same, and it makes no
+    difference whether the request moves one way in some rounds and the other way in others.
+
+    Attributes
+    ----------
+    counts
+        The counts.
+    readings
+        The readings of "noise on a count" to size and judge, the protocol's own first.
+    """
+
+    counts: tuple[ObservedCount, ...]
+    readings: tuple[str, ...]
+
+    def mechanism(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> Pair:
+        """Return the worst-case pair of one round.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter is out of its range.
+        """
+        pairs = tuple(
+            self._count(count, noise, mean, scale, self.readings[0] if reading is None else reading)
+            for count in self.counts
         )
-        lower, upper = max(lower, float(table.delta_lower.max())), min(upper, float(table.delta_upper.max()))
-        if upper <= target.delta:
-            return Judgement(lower, upper, Verdict.YES)
-        if lower > target.delta:
-            return Judgement(lower, upper, Verdict.NO)
-    return Judgement(lower, upper, Verdict.UNDECIDED)
+        return pairs[0] if len(pairs) == 1 else Product(*pairs)
+
+    def expected_messages(self, noise: CountNoise, mean: float, scale: float, reading: str | None = None) -> float:
+        """Return how many messages the noise on all counts takes a round on average; about 12 digits, no bound."""
+        chosen = self.readings[0] if reading is None else reading
+        return sum(
+            count.messages * self._noise(count, noise, mean, scale, chosen).expected_count for count in self.counts
+        )
+
+    @staticmethod
+    def _noise(count: ObservedCount, noise: CountNoise, mean: float, scale: float, reading: str) -> NoisyCount:
+        return NoisyCount(noise(count.share * scale), count.share * mean, count.shift, reading)
+
+    def _count(
+        self, count: ObservedCount, noise: CountNoise, mean: float, scale: float, reading: str
+    ) -> ElementaryPair:
+        pair = self._noise(count, noise, mean, scale, reading)
+        return Reversed(pair) if count.reversed else pair
+
+
+@dataclass(frozen=True)
+class NoiseObservation:
+    """One outcome of a mechanism that has a single amount of noise.
+
+    Attributes
+    ----------
+    kind
+        The class of the mechanism.
+    parameters
+        The other arguments of its constructor, by name.
+    """
+
+    kind: type[Pair]
+    parameters: tuple[tuple[str, float], ...]
+
+    def mechanism(self, amount: float) -> Pair:
+        """Return the pair with that amount of noise: a scale, the mean of a Poisson number, or the p of a response.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter is out of its range.
+        """
+        construct: Callable[..., Pair] = self.kind
+        return construct(amount, **dict(self.parameters))
+
+
+@dataclass(frozen=True)
+class PublishedSetting:
+    """Noise that was published.
+
+    Attributes
+    ----------
+    name, origin
+        Its name and its source.
+    noise, mean, scale
+        The noise on counts; None for another observation.
+    compositions
+        The rounds for which it was published, if any.
+    mechanisms
+        The worst-case pair under each of the readings, one pair where there are none.
+    """
+
+    name: str
+    origin: str
+    noise: CountNoise | None
+    mean: float | None
+    scale: float | None
+    compositions: int | None
+    mechanisms: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class SystemTarget(Goal):
+    """A goal of a system, and where it is from."""
+
+    origin: str
+
+
+@dataclass(frozen=True)
+class System:
+    """A system, its published noise and its goals.
+
+    Attributes
+    ----------
+    name, description
+        Text.
+    sources
+        Citations.
+    observation
+        What is seen in a round.
+    settings
+        Noise that was published.
+    targets
+        Goals, at least one.
+    """
+
+    name: str
+    description: str
+    sources: tuple[str, ...]
+    observation: NoisyCounts | NoiseObservation
+    settings: tuple[PublishedSetting, ...]
+    targets: tuple[SystemTarget, ...]
+
+
+def judge(mechanism: Pair, goal: Goal) -> Bracket:
+    """Bound δ of a mechanism narrowly enough to tell whether it meets a goal, if the bounds can tell."""
+    found = NOTHING_KNOWN
+    for tolerance in _TOLERANCES:
+        found = found.narrowed(computed_bracket(mechanism, goal, tolerance))
+        if found.verdict(goal.delta) in (Verdict.YES, Verdict.NO):
+            break
+    return found
 
 
 def size_system(
@@ -67,7 +224,7 @@ def size_system(
     reading : str, optional
         For noisy counts: by default the protocol's own.
     tolerance : float, optional
-        How much smaller the noise is that is refuted, relatively.
+        How much smaller the refuted noise is, relatively.
     **options
         Passed on to `pbdist.size`.
 
@@ -83,7 +240,7 @@ def size_system(
         If noise or reading is given to a system without noisy counts, the reading is none of the system's, or no noise
         is found that meets the target.
     PrecisionError
-        If the bounds cannot tell δ from the target where that decides.
+        If the bounds cannot tell δ from the goal where that decides.
     """
     goal: dict[str, Any] = {"compositions": target.compositions, "epsilon": target.epsilon, "delta": target.delta}
     observation = system.observation

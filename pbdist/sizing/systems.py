@@ -1,7 +1,7 @@
-"""The systems whose noise is sized, from a YAML file, ``data/systems.yaml`` by default.
+"""Read the systems whose noise is sized from a YAML file, ``data/systems.yaml`` by default.
 
-Every figure has its source or is called an example. A complaint names the file, the line, the field, what was expected
-and what was found.
+Every figure has its source or is called an example. An error names the file, the line, the field, what was expected and
+what was found.
 """
 
 import math
@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pbdist.arguments import MAX_EPSILON
+from pbdist.arguments import MAX_EPSILON, problem_of_either
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms import MECHANISMS, READINGS, Gaussian, Laplace
-from pbdist.sizing.observations import (
+from pbdist.sizing.system_sizing import (
     CountNoise,
     NoiseObservation,
     NoisyCounts,
@@ -51,7 +51,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def default_systems_path() -> Path:
-    """Return where the file is that comes with pbdist: in the package where it is installed, else in its checkout."""
+    """Return the path of the file that comes with pbdist: in the installed package, else in the checkout."""
     package = Path(str(files("pbdist")))
     installed = package / _FILE
     return installed if installed.is_file() else package.parent / "data" / _FILE
@@ -155,7 +155,7 @@ def _observation(document: Document, place: Place) -> NoisyCounts | NoiseObserva
         MECHANISMS[kind], tuple((name, _whole(value)) for name, value in found.items() if name != "kind")
     )
     try:
-        # Half of anything is a valid amount of noise: what is refused is one of the other parameters.
+        # 1/2 is a valid amount of noise of every kind: an error is about the other parameters.
         observation.mechanism(0.5)
     except InvalidInputError as error:
         refuse(document, place, str(error))
@@ -188,8 +188,8 @@ def _setting_model(observation: NoisyCounts | NoiseObservation) -> type[SettingM
 
 def _amount(model: Any) -> float:
     """Return the one number that a published setting has."""
-    # The sum of independent Poisson numbers is a Poisson number. Servers that tell what they added hide nothing:
-    # the file has to count the honest ones.
+    # The sum of independent Poisson numbers is a Poisson number. Only honest servers hide anything: the file counts
+    # those alone.
     if isinstance(model, ServersSettingModel):
         return model.servers * model.messages
     return float(model.p if isinstance(model, ResponseSettingModel) else model.scale)
@@ -197,9 +197,9 @@ def _amount(model: Any) -> float:
 
 def _target(document: Document, place: Place, sources: dict[str, str]) -> SystemTarget:
     model = _validated(document, place, TargetModel)
-    if (model.epsilon is None) == (model.exp_epsilon is None):
-        got = "neither" if model.epsilon is None else "both"
-        refuse(document, place, f"expected exactly one of epsilon and exp_epsilon, got {got}")
+    problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
+    if problem is not None:
+        refuse(document, place, problem)
     if model.exp_epsilon is not None:
         if model.exp_epsilon < 1.0:
             refuse(document, (*place, "exp_epsilon"), f"expected e^ε of at least 1, got {model.exp_epsilon!r}")
@@ -212,7 +212,7 @@ def _target(document: Document, place: Place, sources: dict[str, str]) -> System
 
 
 def _origin(document: Document, place: Place, model: Any, sources: dict[str, str]) -> str:
-    """Return in a few words where a figure is from."""
+    """Return in a few words the source of a figure."""
     if model.source is None and model.example is None:
         refuse(document, place, "expected a source, or what of it is an example, got neither")
     parts = [] if model.example is None else [f"{model.example} is an example"]

@@ -1,4 +1,4 @@
-"""What may stand in the file of systems: one model for each mapping, whose fields carry the names of its keys."""
+"""The format of the file of systems: one model for each mapping, with the keys as its fields."""
 
 from typing import Annotated, Any
 
@@ -16,7 +16,6 @@ __all__ = [
     "CountSettingModel",
     "CountsModel",
     "FileModel",
-    "OriginModel",
     "ResponseSettingModel",
     "ServersSettingModel",
     "SettingModel",

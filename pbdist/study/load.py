@@ -17,6 +17,7 @@ from pbdist.arguments import (
     MAX_BUCKETS,
     MAX_EPSILON,
     SMALLEST_TOLERANCE,
+    problem_of_either,
 )
 from pbdist.study import grids
 from pbdist.study.document import Document, Place, read_document, shown
@@ -256,9 +257,9 @@ def _promise(document: Document, model: _StudyModel) -> tuple[float, str]:
 
 
 def _epsilon_grid(document: Document, model: _StudyModel) -> tuple[float, ...]:
-    if (model.epsilon is None) == (model.exp_epsilon is None):
-        got = "neither" if model.epsilon is None else "both"
-        refuse(document, ("epsilon",), f"expected exactly one of epsilon and exp_epsilon, got {got}")
+    problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
+    if problem is not None:
+        refuse(document, ("epsilon",), problem)
     if model.epsilon is not None:
         return tuple(sorted(model.epsilon))
     return tuple(sorted({math.log(value) for value in model.exp_epsilon or ()}))
@@ -299,9 +300,9 @@ def _target(
     compositions: tuple[int, ...],
     epsilon: tuple[float, ...],
 ) -> Target:
-    if (target.epsilon is None) == (target.exp_epsilon is None):
-        got = "neither" if target.epsilon is None else "both"
-        refuse(document, place, f"expected exactly one of epsilon and exp_epsilon, got {got}")
+    problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
+    if problem is not None:
+        refuse(document, place, problem)
     if target.compositions not in compositions:
         problem = f"expected a value of the study's compositions, got {target.compositions}"
         refuse(document, (*place, "compositions"), problem)

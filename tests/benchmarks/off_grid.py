@@ -16,7 +16,7 @@ import numpy as np
 from pbdist.errors import PrecisionWarning
 from pbdist.mechanisms import Pair
 from pbdist.query import Study, open_study
-from pbdist.query.answers import DeltaBounds
+from pbdist.results import DeltaBounds
 from pbdist.table import bounds_table
 from pbdist.types import FloatArray
 

@@ -286,7 +286,8 @@ def test_printed_bounds_are_rounded_outwards(value: float) -> None:
 
 def test_json_has_no_infinity(finished: Path) -> None:
     point = open_study(finished).lookup("clipped", compositions=1, epsilon=0.0, factor="auto")
-    form = bounds_as_json(replace(point, epsilon=800.0, log_delta_lower=(-math.inf, -math.inf)))
+    brackets = tuple(replace(bracket, log_lower=-math.inf) for bracket in point.brackets)
+    form = bounds_as_json(replace(point, epsilon=800.0, brackets=brackets))
     assert form["exp_epsilon"] is None
     assert form["bounds"]["maximum"]["log_delta_lower"] is None
     assert json.loads(json.dumps(form, allow_nan=False)) == form
@@ -344,7 +345,8 @@ def test_only_what_was_asked_for_and_missed_is_counted(tmp_path: Path, direction
         (pbdist.Laplace(1e12), 1e-13),
         (pbdist.Laplace(1e12), 0.0),
     ]
-    assert found.widest.ratio == pytest.approx(found.widest.delta_upper / found.widest.delta_lower - 1.0, rel=1e-9)
+    widest = found.widest.bracket
+    assert widest.relative_width == pytest.approx(widest.upper / widest.lower - 1.0, rel=1e-9)
     # A study that asks for less, answered from the same store, is judged by its own points.
     fewer = load_study(write_study(tmp_path, text.replace("[0, 1e-13, 0.1, 0.5]", "[0.1, 0.5]")))
     assert reached_precision(study, fewer).missed == 0
@@ -360,4 +362,4 @@ def test_a_store_of_before_is_judged_by_its_bounds() -> None:
     found = reached_precision(study)
     assert found.missed == (upper > 1.01 * lower).any(axis=1).sum() == 5
     assert found.widest is not None
-    assert math.isinf(found.widest.ratio)
+    assert math.isinf(found.widest.bracket.relative_width)

@@ -10,7 +10,7 @@ from pbdist.bounds.delta import privacy_bounds
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Pair, Product, Reversed
 from pbdist.sizing.api import CountFamily, SizedNoise, size
-from pbdist.sizing.surrogate import Surrogate
+from pbdist.sizing.counts import Surrogate
 
 
 def exact_delta(pair: Pair, epsilon: float) -> mpmath.mpf:

@@ -8,10 +8,9 @@ import pytest
 
 from pbdist import BatchError, Gaussian, InvalidInputError, Laplace, privacy_bounds
 from pbdist.cli import main
-from pbdist.query.targets import Verdict
-from pbdist.sizing.observations import NoisyCounts
+from pbdist.results import Verdict
 from pbdist.sizing.report import sizing_table
-from pbdist.sizing.system_sizing import judge, size_system
+from pbdist.sizing.system_sizing import NoisyCounts, judge, size_system
 from pbdist.sizing.systems import find_system, load_systems
 
 _SMALL = """format: 1
@@ -76,8 +75,8 @@ def test_what_is_printed_meets_the_target(systems, table) -> None:
 def test_verdicts_are_proved(systems) -> None:
     target, setting = systems[0].targets[0], systems[0].settings[0]
     found = judge(setting.mechanisms[0], target)
-    assert found.verdict is Verdict.YES
-    assert found.delta_lower <= found.delta_upper <= target.delta
+    assert found.verdict(target.delta) is Verdict.YES
+    assert found.lower <= found.upper <= target.delta
 
 
 def test_sizes_of_a_system(systems) -> None:

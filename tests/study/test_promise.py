@@ -1,6 +1,5 @@
 """The keys that say of which bounds a tolerance is promised."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from pbdist.errors import StoreMismatchError, StudyFileError
 from pbdist.study import StudySpec, load_study
 from pbdist.study.extension import missing_parts
-from pbdist.study.promise import relative_width, within_tolerance
+from pbdist.study.promise import within_tolerance
 from tests.studies import write_study
 
 TEXT = """\
@@ -92,16 +91,6 @@ def test_a_store_is_not_extended_by_another_promise(tmp_path: Path, change: dict
     with pytest.raises(StoreMismatchError) as caught:
         missing_parts([stored], replace(larger, **change))  # type: ignore[arg-type]
     assert str(caught.value) == words
-
-
-def test_how_wide_bounds_are() -> None:
-    inf = math.inf
-    lower = np.array([0.0, -1.0, -inf, -inf, -2000.0, math.nan, -1.0])
-    upper = np.array([0.0, -0.5, -3.0, -inf, -1.0, math.nan, -1.1])
-    found = relative_width(lower, upper)
-    assert found[[0, 2, 3, 4, 6]].tolist() == [0.0, inf, 0.0, inf, 0.0]
-    assert found[1] == pytest.approx(math.exp(0.5) - 1.0, rel=1e-15)
-    assert math.isnan(found[5])
 
 
 def test_the_larger_direction_is_judged_or_each(tmp_path: Path) -> None:

@@ -1,0 +1,249 @@
+"""Judge bounds against a study's tolerance and its targets, and tell which answers miss the tolerance."""
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
+from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
+from pbdist.store import StoredStudy, failed_cells, read_values, read_within
+from pbdist.store.layout import BOUNDS
+from pbdist.study import Cell, StudySpec, Target
+from pbdist.study.promise import log_floor
+from pbdist.types import BoolArray, Direction, FloatArray
+
+if TYPE_CHECKING:
+    from pbdist.query.stored import StoredPoints
+
+__all__ = [
+    "BETWEEN",
+    "TOO_FAR",
+    "Precision",
+    "TargetResult",
+    "WidestBracket",
+    "between",
+    "delta_within",
+    "judge_target",
+    "missed_by",
+    "precision_of",
+    "reached_precision",
+    "tell",
+    "total_precision",
+]
+
+#: Why an answer on δ that is not stored is wide, and one on ε or r; and what the user can do about it.
+BETWEEN = "it lies between stored points: refine=True (pbdist query --refine) computes it"
+TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
+
+
+def delta_within(
+    study: StudySpec, log_lower: FloatArray, log_upper: FloatArray, stored: BoolArray
+) -> tuple[BoolArray, FloatArray] | None:
+    """Return which answers on δ are within the tolerance, and upper / lower - 1; None where the study has none.
+
+    The bounds have the shape (directions, n), or (n,) of the larger direction. `stored`, shape (2, n), says which
+    points the store holds as within; it may know that no closer bounds can be computed.
+    """
+    if study.sought is None:
+        return None
+    width = log_relative_width(log_lower, log_upper)
+    if log_lower.ndim == 1:
+        known = stored.all(axis=0)
+    elif study.direction == "each":
+        known = stored
+    else:
+        # The study judged the larger direction alone. That says something of the other one only where both lower bounds
+        # are 0, as no closer bounds can be computed there.
+        known = stored & (log_lower.max(axis=0) == -np.inf)
+    return (width <= study.sought) | (log_upper <= log_floor(study)) | known, width
+
+
+def between(name: str, lower: float, upper: float) -> str:
+    """Return the bounds on a quantity in words."""
+    return f"{name} is between {lower:.6g} and {upper:.6g}"
+
+
+def missed_by(
+    missed: BoolArray, width: FloatArray, study: StudySpec, what: str, worst: Callable[[tuple[int, ...]], str]
+) -> str | None:
+    """Return in a sentence how many answers are wider than the tolerance, and which is the widest; None for none.
+
+    `what` names the width that is to be at most the tolerance; `worst` describes the answer at an index.
+    """
+    if not missed.any():
+        return None
+    index = tuple(int(at) for at in np.unravel_index(int(np.argmax(np.where(missed, width, -1.0))), missed.shape))
+    count = int(np.count_nonzero(missed))
+    by = "the answer" if missed.size == 1 else f"{count:,} of {missed.size:,} answers, most"
+    return f"tolerance: expected {what} <= {study.sought:g}, missed by {by} at {worst(index)}"
+
+
+def tell(missed: str | None, *, strict: bool, depth: int = 3) -> None:
+    """Warn of wide answers, or raise `PrecisionError` if `strict`.
+
+    The warning names the line `depth` frames up: by default the caller of the function that calls this.
+    """
+    if missed is None:
+        return
+    if strict:
+        raise PrecisionError(missed)
+    warnings.warn(missed, PrecisionWarning, stacklevel=depth)
+
+
+@dataclass(frozen=True)
+class WidestBracket:
+    """The point with the largest upper / lower - 1 of those that miss the tolerance; ε in nats.
+
+    `direction` is ``both`` for the larger of the two, or the name of one where the study judges each.
+    """
+
+    cell: Cell
+    compositions: int
+    epsilon: float
+    direction: str
+    bracket: Bracket
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How far a tolerance was reached.
+
+    A point counts as missed if its larger direction is wide, or one of them where the study judges each; as asked for
+    if the upper bound in that direction exceeds the study's floor.
+
+    Attributes
+    ----------
+    points
+        Number of computed points that were asked for.
+    missed
+        Those of them that miss the tolerance.
+    widest
+        The widest of these; None where none is missed.
+    unreadable
+        Number of cells whose files cannot be read.
+    """
+
+    points: int
+    missed: int
+    widest: WidestBracket | None
+    unreadable: int = 0
+
+
+def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None) -> Precision:
+    """Compare the brackets of a stored study with its tolerance; without one, no point counts.
+
+    Parameters
+    ----------
+    study
+        The study in a store.
+    wanted
+        A study that the store contains, to which the comparison is confined. By default all of it.
+
+    Raises
+    ------
+    StoreDamagedError
+        The stored values cannot be read.
+    """
+    if wanted is not None and wanted.digest == study.spec.digest:
+        wanted = None
+    return precision_of(study.committed_batches(), wanted)
+
+
+def precision_of(
+    batches: Iterable[tuple[StoredStudy, range]], wanted: StudySpec | None = None, *, lenient: bool = False
+) -> Precision:
+    """Return how far the tolerance was reached in committed batches, given by their part and their cells.
+
+    What cannot be read is counted if `lenient`, else a `StoreDamagedError`.
+    """
+    own = None if wanted is None else _Wanted(wanted)
+    return total_precision(_of_batch(stored, cells, own, lenient=lenient) for stored, cells in batches)
+
+
+def total_precision(parts: Iterable[Precision]) -> Precision:
+    """Return the precision of several batches together."""
+    points = missed = unreadable = 0
+    wide = []
+    for found in parts:
+        points, missed, unreadable = points + found.points, missed + found.missed, unreadable + found.unreadable
+        wide += [] if found.widest is None else [found.widest]
+    widest = max(wide, key=lambda one: one.bracket.relative_width, default=None)
+    return Precision(points, missed, widest, unreadable)
+
+
+class _Wanted:
+    """The points of a study, for look-up."""
+
+    def __init__(self, study: StudySpec) -> None:
+        self.cells, self.compositions, self.epsilon = set(study.cells), set(study.compositions), set(study.epsilon)
+
+
+def _of_batch(stored: StoredStudy, cells: range, wanted: _Wanted | None, *, lenient: bool) -> Precision:
+    try:
+        return _judged(stored, cells, wanted)
+    except StoreDamagedError:
+        if not lenient:
+            raise
+        return Precision(0, 0, None, len(cells))
+
+
+def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precision:
+    part, failed = stored.study, failed_cells(stored, cells.start // stored.cells_per_batch)
+    sought = [cell for cell in cells if cell not in failed and part.seeks_tolerance(part.cells[cell])]
+    if wanted is not None:
+        sought = [cell for cell in sought if part.cells[cell] in wanted.cells]
+    if not sought:
+        return Precision(0, 0, None)
+    rows, whole = np.array(sought) - cells.start, slice(cells.start, cells.stop)
+    both = part.direction == "both"
+
+    def judged(name: str) -> FloatArray:
+        """Return an array of bounds as they are judged: over cells, directions (or one), r and ε."""
+        values = read_values(stored, name, whole)[rows]
+        return np.asarray(values.max(axis=1, keepdims=True) if both else values)
+
+    upper = judged("log_delta_upper")
+    asked = upper > log_floor(part)
+    if wanted is not None:
+        asked &= np.array([r in wanted.compositions for r in part.compositions])[:, None]
+        asked &= np.array([epsilon in wanted.epsilon for epsilon in part.epsilon])
+    wide = asked & ~read_within(stored, whole)[rows][:, : upper.shape[1]]
+    points, missed = (int(np.count_nonzero(which.any(axis=1))) for which in (asked, wide))
+    if not missed:
+        return Precision(points, 0, None)
+    values = {name: upper if name == "log_delta_upper" else judged(name) for name in BOUNDS}
+    ratio = np.where(wide, log_relative_width(values["log_delta_lower"], upper), -1.0)
+    largest = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    row, axis, r, e = (int(index) for index in largest)
+    widest = WidestBracket(
+        cell=part.cells[sought[row]],
+        compositions=part.compositions[r],
+        epsilon=part.epsilon[e],
+        direction="both" if both else list(Direction)[axis].value,
+        bracket=Bracket(**{name.replace("delta_", ""): float(one[largest]) for name, one in values.items()}),
+    )
+    return Precision(points, missed, widest)
+
+
+@dataclass(frozen=True)
+class TargetResult:
+    """A cell's bounds on δ at a target's r and ε, the larger of the two directions, and the verdict."""
+
+    cell: Cell
+    delta_lower: float
+    delta_upper: float
+    verdict: Verdict
+
+
+def judge_target(study: "StoredPoints", target: Target) -> tuple[TargetResult, ...]:
+    """Return the result of every cell of the study, in the study's order."""
+    lower, upper = study.maxima(
+        study.spec.compositions.index(target.compositions), study.spec.epsilon.index(target.epsilon)
+    )
+    return tuple(
+        TargetResult(cell, low, high, verdict_of(low, high, target.delta))
+        for cell, low, high in zip(study.spec.cells, lower.tolist(), upper.tolist(), strict=True)
+    )
