@@ -23,7 +23,7 @@ def _plan(options: argparse.Namespace) -> int:
     from rich.table import Table
 
     from pbdist.study import load_study, plan_study
-    from pbdist.study.amounts import duration, size
+    from pbdist.study.plan import duration, size
 
     plan = plan_study(load_study(options.study))
     study = plan.study

@@ -49,7 +49,7 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _lines(found: "StoreStatus") -> Iterator[str]:
-    from pbdist.study.amounts import size
+    from pbdist.study.plan import size
 
     first = found.parts[0].stored
     committed = found.cells - found.cells_missing - found.cells_failed

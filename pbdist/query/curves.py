@@ -21,7 +21,7 @@ from pbdist.query.kept import StateAt
 from pbdist.query.wide import between, missed_by, ratio_of
 from pbdist.store import StoredStudy, read_state
 from pbdist.study import StudySpec
-from pbdist.study.promise import log_floor
+from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, Direction, FloatArray
 
 __all__ = ["CurveBounds", "pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]

@@ -9,7 +9,7 @@ from pbdist.errors import StoreDamagedError
 from pbdist.query.study import Study
 from pbdist.store import StoredStudy, failed_cells, read_values, read_within
 from pbdist.study import Cell, StudySpec
-from pbdist.study.promise import log_floor, relative_width
+from pbdist.study.spec import log_floor, relative_width
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["Precision", "WidestBracket", "precision_of", "reached_precision", "total"]

@@ -23,7 +23,7 @@ from pbdist.store import (
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts
-from pbdist.study.promise import relative_width
+from pbdist.study.spec import relative_width
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["StoredPoints"]

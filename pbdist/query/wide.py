@@ -8,7 +8,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning
 from pbdist.study import StudySpec
-from pbdist.study.promise import log_floor, relative_width
+from pbdist.study.spec import log_floor, relative_width
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["BETWEEN", "TOO_FAR", "between", "check_strict", "delta_within", "missed_by", "ratio_of", "tell"]

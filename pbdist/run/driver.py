@@ -38,9 +38,9 @@ from pbdist.store import (
     restore_parts,
     with_patience,
 )
-from pbdist.study import Batch, Plan, StudySpec, plan_study
-from pbdist.study.amounts import size
+from pbdist.study import Batch, Plan, Planner, StudySpec
 from pbdist.study.extension import missing_parts
+from pbdist.study.plan import size
 
 __all__ = ["run_study"]
 
@@ -93,7 +93,7 @@ def run_study(
     """
     if not 0.0 < told_every <= threading.TIMEOUT_MAX:
         raise InvalidInputError(f"told_every: expected a number of seconds above 0, got {told_every!r}")
-    place, listener = place_at(store), _in_turn(listener)
+    place, listener, planner = place_at(store), _in_turn(listener), Planner()
     refuse_links(place)
     refuse_linked_scratch(place)
     # A million cells are there to stay: nobody shall look again and again for garbage among them.
@@ -105,17 +105,12 @@ def run_study(
         place = with_patience(place, min(patience, REQUEST_SECONDS))
         if not there:
             # Workers that do not come up must not leave an empty store behind.
-            running.start([plan_study(study)], place)
+            running.start([planner.plan(study)], place)
         with _held(place, min(patience, REQUEST_SECONDS)) as held:
             outage = Outage(place, listener, patience)
             held.watched_by(outage.notice)
-            parts = _parts(place, study, running, held)
-            plans = [plan_study(part.study, part.cells_per_batch) for part in parts]
-            left = [
-                (part, batch, plan)
-                for part, plan in zip(parts, plans, strict=True)
-                for batch in _uncommitted(part, plan)
-            ]
+            parts = _parts(place, study, running, held, planner)
+            left = [(part, batch, plan) for part in parts for batch, plan in _uncommitted(part, planner)]
             computing = Computing(parts, listener, lambda: held.lost, outage, told_every)
             if left:
                 limit = running.start([plan for _, _, plan in left], place)
@@ -164,14 +159,14 @@ def _held(place: Place, patience: float) -> Iterator[Held]:
         yield held
 
 
-def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held) -> Sequence[StoredStudy]:
+def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held, planner: Planner) -> Sequence[StoredStudy]:
     """Return the parts of the store, whole but for results: created, put back, or extended by what it lacks."""
     if not is_there(place):
-        return (create_or_open(place, plan_study(study)),)
+        return (create_or_open(place, planner.plan(study)),)
     # First whole, so that what is missing is found by cells that can be read.
-    restore_heads(place, study)
+    restore_heads(place, study, planner.plan)
     parts = restore_parts(open_parts(place), study)
-    plans = [plan_study(missing) for missing in missing_parts([part.study for part in parts], study)]
+    plans = [planner.plan(missing) for missing in missing_parts([part.study for part in parts], study)]
     if plans:
         # Workers that do not come up must not leave an extension behind either.
         workers.start(plans, place)
@@ -179,8 +174,13 @@ def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held) -> S
     return extend(parts, plans, held)
 
 
-def _uncommitted(part: StoredStudy, plan: Plan) -> Sequence[Batch]:
-    return [batch for batch in plan.batches if not is_committed(part, batch.index) or failed_cells(part, batch.index)]
+def _uncommitted(part: StoredStudy, planner: Planner) -> Iterator[tuple[Batch, Plan]]:
+    """Yield the batches of a part that are to be computed, with the plan; a finished part is not planned."""
+    batches = range(-(-len(part.study.cells) // part.cells_per_batch))
+    left = {index for index in batches if not is_committed(part, index) or failed_cells(part, index)}
+    if left:
+        plan = planner.plan(part.study, part.cells_per_batch)
+        yield from ((batch, plan) for batch in plan.batches if batch.index in left)
 
 
 def _is_giant(plan: Plan, batch: Batch, limit: int | None) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pbdist.run.events import Listener, StoreReached, StoreUnreachable
 from pbdist.run.executor import one_line
 from pbdist.store import Place, Trouble, probe, trouble_of, with_patience
-from pbdist.study.amounts import duration
+from pbdist.study.plan import duration
 
 __all__ = ["OUTAGE_SECONDS", "REQUEST_SECONDS", "Outage"]
 

@@ -25,7 +25,7 @@ from pbdist.run.events import (
     WorkerRefused,
     WorkersAwaited,
 )
-from pbdist.study.amounts import duration, size
+from pbdist.study.plan import duration, size
 
 __all__ = ["ProgressDisplay"]
 

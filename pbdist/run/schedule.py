@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import median
 from typing import Self
 
@@ -14,7 +15,7 @@ from pbdist.run.batch import Task, cell_bounds
 from pbdist.run.executor import Executor, Failure
 from pbdist.store import StoredStudy
 from pbdist.study import Batch
-from pbdist.study.plan import cell_cost
+from pbdist.study.costs import cell_cost
 from pbdist.study.spec import Cell, StudySpec
 
 __all__ = ["REFERENCES", "Schedule", "measured_speed", "modelled_seconds", "speed"]
@@ -43,8 +44,9 @@ REFERENCES: tuple[StudySpec, ...] = (
 )
 
 
+@cache
 def modelled_seconds(method: str) -> Mapping[str, float]:
-    """Return, by name, what the model says of the references of a method."""
+    """Return the projected seconds of the references of a method, by name."""
     return {study.name: cell_cost(study, study.cells[0]).seconds for study in REFERENCES if study.method == method}
 
 

@@ -12,7 +12,7 @@ from pbdist.store.irregular import IrregularError
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.store.open import StoredStudy
 from pbdist.store.skeleton import root_files
-from pbdist.study.promise import within_tolerance
+from pbdist.study.spec import within_tolerance
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["changed_skeleton", "check_skeleton", "read_cell", "read_values", "read_within"]

@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pbdist.errors import StoreDamagedError
@@ -24,12 +24,12 @@ from pbdist.store.open import PartHead, open_part
 from pbdist.store.place import Place
 from pbdist.store.search import cells_of_parts, points_missing
 from pbdist.store.skeleton import COPY_FILE, ROOT_FILE, new_skeleton, root_files, write_extensions
-from pbdist.study import StudySpec, plan_study
+from pbdist.study import Plan, StudySpec, plan_study
 
 __all__ = ["clear", "drop", "restore_heads"]
 
 
-def restore_heads(place: Place, wanted: StudySpec) -> None:
+def restore_heads(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], Plan] = plan_study) -> None:
     """Put back the heads of parts that are damaged in both places, so that `open_parts` opens the store again.
 
     For the one driver of a store. The study of such a part is known by its digest, which commit records and the list of
@@ -42,6 +42,8 @@ def restore_heads(place: Place, wanted: StudySpec) -> None:
         The store.
     wanted
         The study that is to be run.
+    plan
+        Plans a study, where only its plan tells the length of its batches.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def restore_heads(place: Place, wanted: StudySpec) -> None:
     if head_of(place, "") is None:
         traces = traces_of(place)
         if wanted.digest in traces:
-            _write_heads(place, "", wanted)
+            _write_heads(place, "", wanted, plan)
         elif traces:
             raise _unknown(place)
         else:
@@ -73,7 +75,7 @@ def restore_heads(place: Place, wanted: StudySpec) -> None:
         candidates = (wanted, *missing, *(points_missing(earlier, wanted) if earlier else ()))
         study = next((study for study in candidates if study.digest == digests[part]), None)
         if study is not None:
-            _write_heads(place.inner(part), part, study)
+            _write_heads(place.inner(part), part, study, plan)
             sound.append(open_part(place.inner(part), part))
         elif missing and len(known) == len(sound):
             drop(place, part)
@@ -100,8 +102,8 @@ def clear(place: Place) -> None:
         place.remove(name)
 
 
-def _write_heads(place: Place, part: str, study: StudySpec) -> None:
-    length, certain = _cells_per_batch(place, study)
+def _write_heads(place: Place, part: str, study: StudySpec, plan: Callable[[StudySpec], Plan]) -> None:
+    length, certain = _cells_per_batch(place, study, plan)
     version = _format(place, study)
     root, files = new_skeleton(study, length, part, version)
     if not certain:
@@ -130,7 +132,7 @@ def _format(place: Place, study: StudySpec) -> int:
     return STORE_FORMATS[0] if study.sought is not None and not named else STORE_FORMATS[-1]
 
 
-def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
+def _cells_per_batch(place: Place, study: StudySpec, plan: Callable[[StudySpec], Plan]) -> tuple[int, bool]:
     """Return the length of a chunk from what is left of a part, and whether the commit records tell it."""
     count = len(study.cells)
     for index, record in sealed_records(place):
@@ -145,7 +147,7 @@ def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
         except (KeyError, TypeError, ValueError, IndexError):
             continue
     found = [length for length, _ in lengths.most_common(1) if length > 0]
-    return (found[0] if found else plan_study(study).cells_per_batch), False
+    return (found[0] if found else plan(study).cells_per_batch), False
 
 
 def _unknown(place: Place) -> StoreDamagedError:
