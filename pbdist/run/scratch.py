@@ -1,4 +1,4 @@
-"""Arrays of a giant cell on a disk or an object store, for as long as the cell is computed."""
+"""Keep the arrays of a giant cell on a disk or in an object store while it is computed."""
 
 import os
 import re
@@ -17,11 +17,11 @@ from pbdist.store.place import PARTIAL, LocalPlace, Place, place_at, with_patien
 
 __all__ = ["FolderScratch", "PlaceScratch", "Scratch", "refuse_linked_scratch", "scratch_at", "scratch_of"]
 
-#: Magic bytes, CRC-32 of all that follows it, kind of number, number of dimensions, their lengths.
+#: Magic bytes, CRC-32 of all bytes after it, kind of number, number of dimensions, their lengths.
 _HEADER = struct.Struct("<4sIcB2xQQ")
 _MAGIC = b"PBV1"
 _AFTER_CHECKSUM = 8
-#: What the names of its files end in, those being written too: nothing else is ever removed.
+#: The end of the names of its files, also of those being written: no other file is ever removed.
 _BLOCK = ".pbdist-block"
 _BLOCK_FILE = re.compile(rf"{re.escape(_BLOCK)}(\.[0-9a-f]{{32}}{re.escape(PARTIAL)})?$")
 _KINDS = {b"d": np.dtype("<f8"), b"D": np.dtype("<c16")}
@@ -35,18 +35,14 @@ class Scratch(VectorStore, Protocol):
 
 
 class FolderScratch:
-    """Arrays as files in a folder that every worker sees; nothing is kept from a crash of the machine.
+    """Arrays as files in a folder that every worker sees; they may be lost in a crash of the machine.
 
-    Parameters
-    ----------
-    folder : str
-        The absolute path of a folder below which no link is followed; it need not exist.
-    inside : str
-        The folder in it that the files lie in; itself if empty.
+    The files lie in `inside`, a folder in `folder`, or in `folder` itself. `folder` is an absolute path below which no
+    link is followed; it need not exist.
     """
 
     def __init__(self, folder: str, inside: str = "") -> None:
-        # Around a store nothing is made anew: where its folder is gone, so is the store.
+        # The folder of a store is not created: without it there is no store either.
         self._folder, self._inside = Folder(folder, kept=bool(inside)), inside
 
     def read(self, name: str) -> npt.NDArray[Any]:
@@ -62,7 +58,7 @@ class FolderScratch:
         self._folder.remove(self._file(name))
 
     def clear(self) -> None:
-        """Remove every block, and the folders that are empty then."""
+        """Remove every block, and folders that are then empty."""
         found = list(self._folder.walk(self._inside))
         for entry in found:
             if entry.kind == "file" and _BLOCK_FILE.search(entry.name):
@@ -73,7 +69,7 @@ class FolderScratch:
         if self._inside:
             self._folder.remove_empty(self._inside)
         else:
-            with suppress(OSError):  # Something of somebody else's is in it.
+            with suppress(OSError):  # Other files are in it.
                 os.rmdir(self._folder.path)
 
     def _file(self, name: str) -> str:
@@ -81,13 +77,7 @@ class FolderScratch:
 
 
 class PlaceScratch:
-    """Arrays as files of a `Place`.
-
-    Parameters
-    ----------
-    place : Place
-        Where; nothing else lies there.
-    """
+    """Arrays as files of a `Place` in which nothing else lies."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -113,16 +103,16 @@ class PlaceScratch:
 
 
 def scratch_at(where: str, patience: float = PATIENCE_SECONDS) -> Scratch:
-    """Return the scratch at a path or a URL, which every worker sees; what else lies there stays.
+    """Return the scratch at a path or a URL that every worker sees; other files there stay.
 
-    An object store that cannot be reached is waited for `patience` seconds.
+    Requests to an object store are retried for `patience` seconds.
     """
     place = with_patience(place_at(where), patience)
     return FolderScratch(place.url) if isinstance(place, LocalPlace) else PlaceScratch(place)
 
 
 def scratch_of(store: str, patience: float = PATIENCE_SECONDS) -> Scratch:
-    """Return the scratch beside a store, at the same path or URL but for the name, ``.NAME.scratch``, and no link."""
+    """Return the scratch beside a store, ``.NAME.scratch`` in the same folder or prefix; links are not followed."""
     folder, _, name = store.rpartition("/")
     inside = f".{name}.scratch"
     if isinstance(place_at(store), LocalPlace):
@@ -131,20 +121,14 @@ def scratch_of(store: str, patience: float = PATIENCE_SECONDS) -> Scratch:
 
 
 def refuse_linked_scratch(store: Place) -> None:
-    """Refuse a store beside which something that is no folder lies where its scratch belongs.
-
-    Raises
-    ------
-    IrregularError
-        It is a link, a named pipe, a socket or a device.
-    """
+    """Raise `IrregularError` if the scratch beside a store is a link, a named pipe, a socket or a device."""
     if isinstance(store, LocalPlace):
         folder, _, name = store.url.rpartition("/")
         Folder(folder or "/").entries(f".{name}.scratch")
 
 
 def _most_bytes() -> int:
-    """Return the most bytes of a block: no process that works on it holds more."""
+    """Return the most bytes of a block: the memory of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

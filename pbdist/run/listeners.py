@@ -1,8 +1,14 @@
-"""Progress on the terminal: a live bar, or plain lines where nobody watches."""
+"""Listeners of a run: a live bar or plain lines on the terminal, and a log of one JSON object a line."""
 
+import dataclasses
+import errno
+import json
+import os
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -10,6 +16,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from pbdist.errors import InvalidInputError
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
@@ -25,15 +32,17 @@ from pbdist.run.events import (
     WorkerRefused,
     WorkersAwaited,
 )
+from pbdist.run.executor import one_line
 from pbdist.study.plan import duration, size
+from pbdist.types import JsonValue
 
-__all__ = ["ProgressDisplay"]
+__all__ = ["ProgressDisplay", "RunLog"]
 
 #: Seconds between two lines where the output is not a terminal.
 _LINE_SECONDS = 5.0
-#: Failures of so many different causes are told as they come; the end of the run, its log and the store know all.
+#: Failures of so many different causes are shown as they come; the log and the store have all of them.
 _MOST_CAUSES = 10
-#: A worker that has not told for so long of the cell that it computes is said to be silent, in seconds.
+#: The time since a worker's last report is shown from so many seconds on.
 _SILENT_SECONDS = 25.0
 
 
@@ -44,7 +53,7 @@ class _Bar(Progress):
     told_at = 0.0
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Return what is shown; asked for several times a second."""
+        """Return what is shown; called several times a second."""
         yield from super().get_renderables()
         told, since = self.told, time.monotonic() - self.told_at
         if told is not None:
@@ -53,13 +62,7 @@ class _Bar(Progress):
 
 
 class ProgressDisplay:
-    """Shows events: cells done and at work, rate, time left, failures, bytes, the dashboard. A context manager.
-
-    Parameters
-    ----------
-    console
-        Where to show them.
-    """
+    """Shows events: cells done and at work, rate, time left, failures, bytes, the dashboard. A context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -75,9 +78,9 @@ class ProgressDisplay:
         self._started: RunStarted | None = None
         self._began = self._told = 0.0
         self._done = self._failed = self._written = 0
-        #: Cells that were done when the cells at work were last told of.
+        #: Cells that were done when the cells at work were last shown.
         self._done_before = 0
-        #: Of what is left at the start, projected seconds on one core: all, and those of the batches that are done.
+        #: Projected seconds on one core of what was left at the start, and of the batches of it that are done.
         self._projected = self._projected_done = 0.0
         self._causes: set[str] = set()
 
@@ -89,7 +92,7 @@ class ProgressDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop the display, leaving its last state, in which nothing is at work."""
+        """Stop the display; its last state stays, without cells at work."""
         self._progress.told = None
         self._progress.stop()
 
@@ -106,13 +109,13 @@ class ProgressDisplay:
                 self._forget(event)
                 self._advance(event.cells)
             case StillComputing():
-                self._tell_of_work(event)
+                self._show_work(event)
             case CellFailed():
                 self._fail(1, event.cause, f"{event.setting}: {event.cause}")
             case BatchFailed():
                 self._fail(event.cells, event.cause, event.cause)
                 if self._started is not None:
-                    # It takes no more time, and its share of the projection is not known.
+                    # Its own share of the projection is not known.
                     self._projected -= self._started.seconds * event.cells / self._cells_left(self._started)
                 self._advance(event.cells)
             case StoreUnreachable():
@@ -150,8 +153,8 @@ class ProgressDisplay:
             reached = self._started.cells_before + self._done
             self._print(f"{reached:,} of {self._started.cells:,} cells, {told}")
 
-    def _tell_of_work(self, event: StillComputing) -> None:
-        """Tell of the cells at work, under the bar or in a line."""
+    def _show_work(self, event: StillComputing) -> None:
+        """Show the cells at work, under the bar or in a line."""
         now = time.monotonic()
         self._progress.told, self._progress.told_at = event, now
         if self._console.is_terminal:
@@ -169,18 +172,17 @@ class ProgressDisplay:
         self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{told}")
 
     def _forget(self, batch: BatchFinished) -> None:
-        """Show the cells of a batch no longer."""
+        """Stop showing the cells of a batch."""
         told = self._progress.told
         if told is not None:
             left = (x for x in told.at_work if x.part != batch.part or not batch.first <= x.cell < batch.stop)
-            self._progress.told = replace(told, at_work=tuple(left))
+            self._progress.told = dataclasses.replace(told, at_work=tuple(left))
 
     def _counts(self, started: RunStarted, elapsed: float) -> str:
         """Return rate, time left, failures and bytes."""
         done = self._done / self._cells_left(started)
         if self._projected > 0.0 and self._projected_done > 0.0:
-            # The longest batches come first: the projection knows how much shorter the others are, the clock how fast
-            # the workers are.
+            # The longest batches come first, so that the share of batches would say too little.
             done = min(1.0, self._projected_done / self._projected)
         told = [
             f"{self._done / max(elapsed, 1e-9):.2g} cells/s",
@@ -191,7 +193,7 @@ class ProgressDisplay:
         return ", ".join([*told, size(self._written)])
 
     def _fail(self, cells: int, cause: str, text: str) -> None:
-        """Count failures; each cause is told once."""
+        """Count failures; each cause is shown once."""
         self._failed += cells
         if cause in self._causes or len(self._causes) > _MOST_CAUSES:
             return
@@ -218,7 +220,7 @@ class ProgressDisplay:
 
 
 def _at_work(cell: CellAtWork, since: float = 0.0) -> str:
-    """Return what is known of a cell at work, told so many seconds ago."""
+    """Return a cell at work as text, `since` seconds after its event."""
     part = f" of {cell.part}" if cell.part else ""
     told = [f"cell {cell.cell}{part}: {cell.setting} for {duration(round(cell.seconds + since))}"]
     if cell.step:
@@ -230,3 +232,78 @@ def _at_work(cell: CellAtWork, since: float = 0.0) -> str:
 
 def _more(told: StillComputing) -> list[str]:
     return [f"and {told.more:,} more"] if told.more else []
+
+
+class RunLog:
+    """Appends a line for each event to a file. A context manager.
+
+    Guaranteed: each line is written by one system call, so that a reader sees whole lines while the run goes on; what
+    an earlier run has written stays. A line that cannot be written does not stop the run, see `problem`.
+
+    Each line has ``time`` (UTC, ISO 8601), ``event`` (the event's name, as in ``batch_finished``) and the fields of the
+    event. The last line of a run that ends early is ``run_stopped`` with its ``cause``. A file that cannot be opened
+    is an `InvalidInputError`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            problem = f"expected the path of a file to append to, got {self._path}: {error.strerror}"
+            raise InvalidInputError(f"--log: {problem}") from error
+        self._finished = False
+        self._lost = 0
+        self._cause = ""
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong, as one sentence; None where every line was written."""
+        return f"{self._path}: {self._lost} of its lines could not be written: {self._cause}" if self._lost else None
+
+    def __enter__(self) -> Self:
+        """End a line that an earlier run has not finished, as where the machine went down."""
+        with suppress(OSError):
+            length = os.fstat(self._file).st_size
+            if length and os.pread(self._file, 1, length - 1) != b"\n":
+                os.write(self._file, b"\n")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Write why the run stopped, if it ended early, and close the file."""
+        try:
+            if error is not None and not self._finished:
+                self._write("run_stopped", {"cause": one_line(error)})
+        finally:
+            os.close(self._file)
+
+    def __call__(self, event: Event) -> None:
+        """Append an event."""
+        self._finished = isinstance(event, RunFinished)
+        self._write(_name(type(event)), dataclasses.asdict(event))
+
+    def _write(self, name: str, fields: dict[str, JsonValue]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        # ASCII: every character can be encoded, and none but the last ends a line.
+        line = json.dumps({"time": now, "event": name, **fields}).encode("ascii") + b"\n"
+        try:
+            self._append(line)
+        except OSError as error:
+            self._lost += 1
+            self._cause = error.strerror or one_line(error)
+
+    def _append(self, line: bytes) -> None:
+        written = os.write(self._file, line)
+        if written < len(line):
+            # On a full disk only the beginning was written: remove it, unless another run has written after it.
+            end = os.lseek(self._file, 0, os.SEEK_CUR)
+            if os.fstat(self._file).st_size == end:
+                os.ftruncate(self._file, end - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _name(event: type[Event]) -> str:
+    """Return ``batch_finished`` for `BatchFinished`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in event.__name__).lstrip("_")
