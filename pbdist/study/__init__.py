@@ -1,4 +1,4 @@
-"""Study files: a YAML file in, a validated study and a plan out. Nothing here computes or stores."""
+"""Read study files, and plan studies. Nothing here computes or stores."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
