@@ -27,7 +27,7 @@ __all__ = [
     "worker_name",
 ]
 
-#: How often a run sends `StillComputing`, in seconds, unless told otherwise.
+#: How often a run sends `StillComputing`, in seconds, by default.
 TOLD_EVERY = 30.0
 #: The least time between two reports of a worker, in seconds, and the most reports a second of all workers together.
 _LEAST_PAUSE, _MOST_REPORTS = 5.0, 50.0

@@ -13,7 +13,7 @@ from distributed import Client, performance_report
 
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.at_work import Report
-from pbdist.run.clusters.profiles import ClusterHandle, start_cluster, workers_of
+from pbdist.run.clusters.start import ClusterHandle, start_cluster, workers_of
 from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun
 from pbdist.run.executor import Done, one_line
 from pbdist.run.profile import LocalProfile, Profile

@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WorkersAwaited:
-    """The executor is still starting, after so many seconds; sent again and again."""
+    """The executor has been starting for so many seconds; sent regularly."""
 
     seconds: float
 

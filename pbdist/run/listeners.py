@@ -49,15 +49,15 @@ _SILENT_SECONDS = 25.0
 class _Bar(Progress):
     """A bar, and under it the cells at work, each on a line of its own."""
 
-    told: StillComputing | None = None
-    told_at = 0.0
+    event: StillComputing | None = None
+    event_at = 0.0
 
     def get_renderables(self) -> Iterable[RenderableType]:
         """Return what is shown; called several times a second."""
         yield from super().get_renderables()
-        told, since = self.told, time.monotonic() - self.told_at
-        if told is not None:
-            for text in [*(_at_work(cell, since) for cell in told.at_work), *_more(told)]:
+        event, since = self.event, time.monotonic() - self.event_at
+        if event is not None:
+            for text in [*(_at_work(cell, since) for cell in event.at_work), *_more(event)]:
                 yield Text(f"  {text}", no_wrap=True, overflow="ellipsis")
 
 
@@ -70,13 +70,13 @@ class ProgressDisplay:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[counts]}"),
             console=console,
             disable=not console.is_terminal,
         )
         self._task: TaskID | None = None
         self._started: RunStarted | None = None
-        self._began = self._told = 0.0
+        self._began = self._printed = 0.0
         self._done = self._failed = self._written = 0
         #: Cells that were done when the cells at work were last shown.
         self._done_before = 0
@@ -93,7 +93,7 @@ class ProgressDisplay:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Stop the display; its last state stays, without cells at work."""
-        self._progress.told = None
+        self._progress.event = None
         self._progress.stop()
 
     def __call__(self, event: Event) -> None:
@@ -138,29 +138,29 @@ class ProgressDisplay:
         left = f"{self._cells_left(event):,} cells in {event.batches:,} batches"
         self._print(f"to compute: {left}, projected: {duration(event.seconds)} on one core")
         self._started, self._projected = event, event.seconds
-        self._began = self._told = time.monotonic()
-        self._task = self._progress.add_task("cells", total=event.cells, completed=event.cells_before, told="")
+        self._began = self._printed = time.monotonic()
+        self._task = self._progress.add_task("cells", total=event.cells, completed=event.cells_before, counts="")
 
     def _advance(self, cells: int) -> None:
         if self._started is None or self._task is None:
             return
         self._done += cells
         now = time.monotonic()
-        told = self._counts(self._started, now - self._began)
-        self._progress.update(self._task, advance=cells, told=told)
-        if not self._console.is_terminal and now - self._told >= _LINE_SECONDS:
-            self._told = now
+        counts = self._counts(self._started, now - self._began)
+        self._progress.update(self._task, advance=cells, counts=counts)
+        if not self._console.is_terminal and now - self._printed >= _LINE_SECONDS:
+            self._printed = now
             reached = self._started.cells_before + self._done
-            self._print(f"{reached:,} of {self._started.cells:,} cells, {told}")
+            self._print(f"{reached:,} of {self._started.cells:,} cells, {counts}")
 
     def _show_work(self, event: StillComputing) -> None:
         """Show the cells at work, under the bar or in a line."""
         now = time.monotonic()
-        self._progress.told, self._progress.told_at = event, now
+        self._progress.event, self._progress.event_at = event, now
         if self._console.is_terminal:
             self._progress.refresh()
             return
-        idle, self._told, self._done_before = self._done == self._done_before, now, self._done
+        idle, self._printed, self._done_before = self._done == self._done_before, now, self._done
         seconds = round(event.seconds)
         counts = f"after {duration(seconds)}" if self._started is None or not self._done else ""
         if self._started is not None and self._done:
@@ -168,15 +168,15 @@ class ProgressDisplay:
         cells = [*(_at_work(cell) for cell in event.at_work), *_more(event)]
         if not cells and idle:
             cells = ["none that takes long is told of"]
-        told = f"; at work: {'; '.join(cells)}" if cells else ""
-        self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{told}")
+        at_work = f"; at work: {'; '.join(cells)}" if cells else ""
+        self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{at_work}")
 
     def _forget(self, batch: BatchFinished) -> None:
         """Stop showing the cells of a batch."""
-        told = self._progress.told
-        if told is not None:
-            left = (x for x in told.at_work if x.part != batch.part or not batch.first <= x.cell < batch.stop)
-            self._progress.told = dataclasses.replace(told, at_work=tuple(left))
+        event = self._progress.event
+        if event is not None:
+            left = (x for x in event.at_work if x.part != batch.part or not batch.first <= x.cell < batch.stop)
+            self._progress.event = dataclasses.replace(event, at_work=tuple(left))
 
     def _counts(self, started: RunStarted, elapsed: float) -> str:
         """Return rate, time left, failures and bytes."""
@@ -184,13 +184,13 @@ class ProgressDisplay:
         if self._projected > 0.0 and self._projected_done > 0.0:
             # The longest batches come first, so that the share of batches would say too little.
             done = min(1.0, self._projected_done / self._projected)
-        told = [
+        texts = [
             f"{self._done / max(elapsed, 1e-9):.2g} cells/s",
             f"about {duration(round(elapsed * (1.0 - done) / done))} left",
         ]
         if self._failed:
-            told.append(f"{self._failed:,} failed")
-        return ", ".join([*told, size(self._written)])
+            texts.append(f"{self._failed:,} failed")
+        return ", ".join([*texts, size(self._written)])
 
     def _fail(self, cells: int, cause: str, text: str) -> None:
         """Count failures; each cause is shown once."""
@@ -201,15 +201,15 @@ class ProgressDisplay:
         self._print(f"failed: {text}" if len(self._causes) <= _MOST_CAUSES else "failed: for still more causes")
 
     def _finish(self, event: RunFinished) -> None:
-        told = [f"{event.cells - event.failed_cells:,} of {event.cells:,} cells are in the store"]
+        texts = [f"{event.cells - event.failed_cells:,} of {event.cells:,} cells are in the store"]
         if event.failed_cells:
-            told.append(f"{event.failed_cells:,} failed")
+            texts.append(f"{event.failed_cells:,} failed")
         if self._started is not None:
-            told.append(duration(event.seconds))
+            texts.append(duration(event.seconds))
             if event.worker_seconds > 0.0:
-                told.append(f"kernels {event.kernel_seconds / event.worker_seconds:.0%} of worker time")
-            told.append(f"{size(event.written_bytes)} written")
-        self._print(", ".join(told))
+                texts.append(f"kernels {event.kernel_seconds / event.worker_seconds:.0%} of worker time")
+            texts.append(f"{size(event.written_bytes)} written")
+        self._print(", ".join(texts))
 
     @staticmethod
     def _cells_left(started: RunStarted) -> int:
@@ -222,16 +222,16 @@ class ProgressDisplay:
 def _at_work(cell: CellAtWork, since: float = 0.0) -> str:
     """Return a cell at work as text, `since` seconds after its event."""
     part = f" of {cell.part}" if cell.part else ""
-    told = [f"cell {cell.cell}{part}: {cell.setting} for {duration(round(cell.seconds + since))}"]
+    texts = [f"cell {cell.cell}{part}: {cell.setting} for {duration(round(cell.seconds + since))}"]
     if cell.step:
-        told.append(cell.step)
+        texts.append(cell.step)
     if cell.silent_seconds >= _SILENT_SECONDS:
-        told.append(f"last heard of {duration(round(cell.silent_seconds + since))} ago")
-    return ", ".join(told)
+        texts.append(f"last heard of {duration(round(cell.silent_seconds + since))} ago")
+    return ", ".join(texts)
 
 
-def _more(told: StillComputing) -> list[str]:
-    return [f"and {told.more:,} more"] if told.more else []
+def _more(event: StillComputing) -> list[str]:
+    return [f"and {event.more:,} more"] if event.more else []
 
 
 class RunLog:

@@ -167,7 +167,7 @@ def _thinned(values: Sequence[float], most: int) -> list[float]:
 
 
 def _without_outcomes(pair: Pair) -> Pair:
-    """Return a continuous pair with similar losses: so many counts are close to the noise that they round."""
+    """Return a continuous pair with similar losses: many counts are close to their noise before rounding."""
     if isinstance(pair, Product):
         return Product(*map(_without_outcomes, pair.pairs))
     if isinstance(pair, Reversed):

@@ -16,8 +16,7 @@ from pbdist import Gaussian
 from pbdist.buckets.blocked import projected_bytes
 from pbdist.run import giant
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.giant import ExecutorMapper
-from pbdist.run.scratch import scratch_at
+from pbdist.run.giant import ExecutorMapper, scratch_at
 from pbdist.study.spec import Cell, StudySpec
 from pbdist.table import bounds_table
 

@@ -15,8 +15,7 @@ from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, StillComputing
-from pbdist.run.giant import ExecutorMapper
-from pbdist.run.scratch import FolderScratch, PlaceScratch, scratch_at
+from pbdist.run.giant import ExecutorMapper, FolderScratch, PlaceScratch, scratch_at
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study
 from pbdist.study.spec import Cell, StudySpec

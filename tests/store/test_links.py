@@ -17,7 +17,7 @@ import pytest
 
 from pbdist.cli import main
 from pbdist.errors import StoreDamagedError
-from pbdist.run.scratch import scratch_at, scratch_of
+from pbdist.run.giant import scratch_at, scratch_of
 from pbdist.store import check_store, hold, open_store, place_at
 from pbdist.store.commit import record_document, record_file
 from pbdist.store.irregular import IrregularError, OversizeError

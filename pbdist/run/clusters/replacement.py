@@ -11,7 +11,7 @@ from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from pbdist.run.clusters.profiles import Started
+from pbdist.run.clusters.start import Started
 
 __all__ = ["REPLACE_SECONDS", "ReplacedStarted", "WorkerGroup", "cancelled", "replace_lost"]
 
