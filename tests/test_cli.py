@@ -21,6 +21,7 @@ from pbdist.mechanisms.pair import Pair
 from pbdist.query import open_study
 from pbdist.run import batch
 from pbdist.table import BoundsTable
+from tests.run.held import held
 from tests.studies import TIGHT, TINY, files_of, results_of, write_study
 
 Called: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
@@ -338,16 +339,16 @@ def test_the_log_has_the_run_and_the_store_nothing_of_it(folder: Path, tmp_path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_run_that_is_ended_stops_in_good_order_and_goes_on_later(tmp_path: Path, number: signal.Signals) -> None:
-    # More than an hour of work: it does not end before the signal comes, however long that takes.
-    study = write_study(
-        tmp_path, TINY.replace("buckets: 400", "buckets: 100000").replace("[2, 3, 5]", "{linspace: [2, 9, 9000]}")
-    )
-    log = tmp_path / "run.jsonl"
-    arguments = ["run", str(study), "--serial", "--store", str(tmp_path / "s.zarr"), "--log", str(log)]
-    with subprocess.Popen([sys.executable, "-m", "pbdist", *arguments], stderr=subprocess.PIPE, text=True) as driver:
+def test_a_run_that_is_ended_stops_in_good_order_and_goes_on_later(
+    folder: Path, tmp_path: Path, called: Called, number: signal.Signals
+) -> None:
+    log, store = tmp_path / "run.jsonl", tmp_path / "s.zarr"
+    # It waits after two commits, so that the signal comes in the middle of the run.
+    options = (folder / "study.yaml", "--serial", "--store", store, "--log", log)
+    arguments, environment = held(tmp_path / "gate", 2, *options)
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment) as driver:
         deadline = time.monotonic() + 240
-        while not log.exists() or "run_started" not in log.read_text():
+        while not log.exists() or log.read_text().count("batch_finished") < 2:
             assert driver.poll() is None, driver.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.01)
@@ -357,6 +358,10 @@ def test_a_run_that_is_ended_stops_in_good_order_and_goes_on_later(tmp_path: Pat
     assert told.endswith("pbdist: interrupted: the same command goes on where this one stopped\n")
     last = json.loads(log.read_text().splitlines()[-1])
     assert (last["event"], last["cause"]) == ("run_stopped", "KeyboardInterrupt")
+    assert called("run", *options, cwd=tmp_path).returncode == 0
+    started = [json.loads(line) for line in log.read_text().splitlines() if "run_started" in line]
+    assert [line["cells_before"] for line in started] == [0, 2]
+    assert results_of(store) == results_of(folder / "data/tiny.zarr")
 
 
 def test_exit_codes_are_documented(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,6 @@
-"""The command line: arguments in, one call, output out. Everything heavy is imported when it is used."""
+"""The command line. Everything heavy is imported when it is used."""
 
-TYPE_CHECKING = False  # As in `typing`: nothing is imported before the signals are watched.
+TYPE_CHECKING = False  # As in `typing`, which is not imported before the signals are watched.
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -10,13 +10,9 @@ __all__ = ["main"]
 def main(arguments: "Sequence[str] | None" = None) -> int:
     """Run the command line and return the exit code.
 
-    0: done; 1: some cells failed, or a store does not pass; 2: something in the input is wrong; 130: interrupted.
-
-    Parameters
-    ----------
-    arguments
-        What the command is called with, for who calls it from Python; then the signals of the process stay as they
-        are. None for the process's own arguments: Ctrl-C, SIGTERM and SIGHUP end it from now on, with one line.
+    0: done; 1: some cells failed, or a store does not pass; 2: the input is wrong; 3: the tolerance was missed, with
+    ``--strict``; 130: interrupted. With `arguments`, for a call from Python, the signal handlers of the process stay.
+    Without, it takes the arguments of the process, and Ctrl-C, SIGTERM and SIGHUP end it with one line.
     """
     if arguments is None:
         from pbdist.cli.interrupts import watch

@@ -1,4 +1,4 @@
-"""The entry of the command line: its commands, its exit codes, and what it says of errors."""
+"""Parse the command line, call the command, and turn errors into one line and an exit code."""
 
 import argparse
 import io
@@ -6,9 +6,9 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pbdist.cli import plan, query, run, size, status, verify
-from pbdist.cli.exits import EXIT_CODES, FAILED, WRONG
+from pbdist.cli import query, size, store, study
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
+from pbdist.cli.output import EXIT_CODES, FAILED, WRONG
 from pbdist.errors import BatchError, PbdistError
 
 __all__ = ["run_command"]
@@ -18,7 +18,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
     """Run a command and return the exit code: see `pbdist.cli.main`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A terminal without Greek letters gets a question mark, not a traceback.
+            # A terminal without Greek letters prints a question mark, instead of a traceback.
             stream.reconfigure(errors="replace")
     options = _parser().parse_args(arguments)
     try:
@@ -33,7 +33,7 @@ def run_command(arguments: Sequence[str] | None) -> int:
         print(LINE, end="", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone: nothing is left to tell, nor to be flushed at the exit.
+        # The reader of the output has gone; with /dev/null nothing fails when it is flushed at the exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -50,13 +50,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (plan, run, status, query, size, verify):
-        command.add_to(commands)
+    for add in (study.add_plan, study.add_run, store.add_status, query.add_to, size.add_to, store.add_verify):
+        add(commands)
     return parser
 
 
 class _Version(argparse.Action):
-    """Prints the version; the import waits until it is asked for."""
+    """Prints the version, which is imported only then."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from importlib import metadata

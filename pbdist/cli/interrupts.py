@@ -1,7 +1,7 @@
-"""The signals that end a command, at whatever moment they come: one line, and exit code 130.
+"""End a command on a signal, at any moment, with one line and exit code 130.
 
-Of a command that only reads, nothing is left to be done: the process ends where it is. One that holds something (a
-store, workers) ends `in_good_order`: `KeyboardInterrupt` is raised in it, and what comes later is waited for.
+A command that only reads ends at once. One that holds a store or workers ends `in_good_order`: `KeyboardInterrupt` is
+raised in it, and it gives back what it holds.
 """
 
 import atexit
@@ -11,7 +11,7 @@ import sys
 import time
 from _thread import get_ident, start_new_thread
 
-TYPE_CHECKING = False  # As in `typing`, whose import would take longer than all that is done here.
+TYPE_CHECKING = False  # As in `typing`, which takes longer to import than this module to run.
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -21,34 +21,34 @@ INTERRUPTED = 130
 LINE = "pbdist: interrupted: the same command goes on where this one stopped\n"
 _SHOW_CURSOR = "\x1b[?25h"
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: How often it is looked whether the exception still is under way: Python drops it in a finalizer, for one.
+#: How often the exception is raised again if it was dropped, as Python does in a finalizer.
 _AGAIN_SECONDS = 0.1
-#: What a further signal within this time means is what the first one has said: some senders send two.
+#: Another signal within this time counts as the first one: some senders send two.
 _PATIENCE_SECONDS = 2.0
-#: How long jobs and pods may take to be cancelled.
+#: How long a command may take to give back what it holds, as to cancel jobs and pods.
 _DEADLINE_SECONDS = 60.0
 
 
 class _Watch:
-    """What has come so far, in a process whose signals are watched."""
+    """The signals that have come, in a process that watches them."""
 
     def __init__(self) -> None:
         self._main = get_ident()
         self._number = 0
         self._came: float | None = None
-        #: Whether the next signal is one of this process to itself.
+        #: Whether this process sends the next signal to itself.
         self._own = False
         self._line = [LINE]
-        #: How many blocks must be left in good order.
+        #: How many blocks `in_good_order` have been entered.
         self.held = 0
 
     @property
     def came(self) -> bool:
-        """Whether a signal came in a block that is left in good order."""
+        """Whether a signal came in a block `in_good_order`."""
         return self._came is not None
 
     def handle(self, number: int, frame: "FrameType | None") -> None:
-        """End the process, or the block that must be left in good order."""
+        """End the process, or raise `KeyboardInterrupt` in a block `in_good_order`."""
         if not self.held:
             self.end()
             return
@@ -64,7 +64,7 @@ class _Watch:
             raise KeyboardInterrupt
 
     def end(self) -> None:
-        """Tell it and end the process, unless that is what already happens."""
+        """Print the line and end the process, unless that is already happening."""
         try:
             line = self._line.pop()
         except IndexError:
@@ -73,7 +73,7 @@ class _Watch:
         os._exit(INTERRUPTED)
 
     def _insist(self) -> None:
-        """Raise the exception again where it was dropped, and end the process if it takes too long."""
+        """Raise the exception again if it was dropped, and end the process if it takes too long."""
         while time.monotonic() - (self._came or 0.0) < _DEADLINE_SECONDS:
             time.sleep(_AGAIN_SECONDS)
             self._own = True
@@ -81,7 +81,7 @@ class _Watch:
         self._abandon()
 
     def _abandon(self) -> None:
-        """End the process with what is left of it. Workers end by themselves when it is gone."""
+        """Kill child processes and end this one. Workers end by themselves when it is gone."""
         processes = sys.modules.get("multiprocessing")
         for child in processes.active_children() if processes else ():
             child.kill()
@@ -93,25 +93,25 @@ _watch: _Watch | None = None
 
 def watch() -> None:
     """Watch the signals from now on; one that is ignored, as under nohup, stays ignored."""
-    global _watch  # noqa: PLW0603 -- a process has its signals once
+    global _watch  # noqa: PLW0603 -- a process has one set of signals
     _watch = _Watch()
     for number in _NUMBERS:
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _watch.handle)
-            # The last function that is called before the modules are taken apart, which nothing can be told from.
+            # Called last before the modules are destroyed, when the handler could print nothing.
             atexit.register(signal.signal, number, signal.SIG_DFL)
 
 
 def end_if_watched() -> None:
-    """End a process that watches its signals, as one of them has asked for."""
+    """End the process, if it watches its signals."""
     if _watch is not None:
         _watch.end()
 
 
 class in_good_order:  # noqa: N801 -- used like a function
-    """A block that is left by `KeyboardInterrupt` on a signal, so that what it holds is given back.
+    """A block in which a signal raises `KeyboardInterrupt`, so that it gives back what it holds.
 
-    The process ends with the block, whatever else the block has ended with. Without `watch` it changes nothing.
+    After a signal the process ends with the block, however the block ends. Without `watch` it does nothing.
     """
 
     def __enter__(self) -> None:
@@ -128,17 +128,17 @@ class in_good_order:  # noqa: N801 -- used like a function
 
 
 def _tell(line: str) -> None:
-    # Without stderr its number may be that of any file.
+    # Without stderr its file number may belong to another file.
     if sys.__stderr__ is not None:
-        try:  # noqa: SIM105 -- contextlib takes longer to import than all that is done here
-            # What shows progress on a terminal hides the cursor.
+        try:  # noqa: SIM105 -- contextlib takes longer to import than this module to run
+            # The progress bar hides the cursor.
             os.write(2, f"{_SHOW_CURSOR if os.isatty(2) else ''}{line}".encode())
         except OSError:
             pass
 
 
 def _be_quiet() -> None:
-    """Say nothing of what is cut short from now on: threads, callbacks and finalizers complain with tracebacks."""
+    """Silence the tracebacks of threads, callbacks and finalizers that are cut short."""
     import logging
     import threading
     import warnings
@@ -153,7 +153,7 @@ def _ignore(_: object) -> None:
 
 
 def _is_under_way() -> bool:
-    """Whether what runs in the main thread is run because of an interrupt."""
+    """Whether the main thread is handling a `KeyboardInterrupt`."""
     error = sys.exception()
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
@@ -163,9 +163,9 @@ def _is_under_way() -> bool:
 
 
 def _would_be_lost(frame: "FrameType | None") -> bool:
-    """Whether an exception would be dropped here, become another one, or leave behind what was just entered.
+    """Whether an exception would be dropped here, replaced, or leave behind a context that was just entered.
 
-    Extensions of numpy and others make an `ImportError` of it, and Python drops it in a finalizer.
+    Python drops it in finalizers; some extension modules replace it by an `ImportError`.
     """
     if frame is not None and frame.f_globals.get("__name__") == "contextlib":
         return True

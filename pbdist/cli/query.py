@@ -1,4 +1,4 @@
-"""``pbdist query``: what a store says of δ, of ε or of the number of rounds, at stored points and between them."""
+"""``pbdist query``: bounds on δ, on ε or on the number of rounds from a store, at stored points and between them."""
 
 import argparse
 import gc
@@ -8,10 +8,8 @@ from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.exits import MISSED
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import page
-from pbdist.cli.precision import telling
+from pbdist.cli.output import MISSED, page, printed_warnings
 
 if TYPE_CHECKING:
     from pbdist.query import Study
@@ -92,18 +90,18 @@ def _factor(text: str) -> float | str:
 
 
 def _query(options: argparse.Namespace) -> int:
-    with telling() as missed:
+    with printed_warnings() as missed:
         if not options.refine:
             code = _answer(options)
         else:
-            # It holds the store while it adds to it.
+            # It holds the store while it adds points.
             with in_good_order():
                 code = _answer(options)
     return MISSED if options.strict and missed and not code else code
 
 
 def _answer(options: argparse.Namespace) -> int:
-    # What is imported is there to stay: a fifth of the time would go into looking for garbage among it.
+    # Nothing that is imported is garbage: collecting would take a fifth of the time.
     gc.disable()
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
@@ -155,12 +153,12 @@ def _given(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
 
 
 def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any], noise: dict[str, Any]) -> "Bounds":
-    """Return the bounds on δ at exactly the ε, or e^ε, that is asked for."""
+    """Return the bounds on δ at the given ε or e^ε."""
     from pbdist.errors import OffGridError
     from pbdist.query.lookup import Bounds
     from pbdist.types import Direction
 
-    # As `Study.delta` does: of e^ε a stored ε is meant where it is the float nearest to the logarithm.
+    # As in `Study.delta`: e^ε means a stored ε if that is the float nearest to its logarithm.
     given = point.get("exp_epsilon")
     epsilon = point["epsilon"] if given is None else math.log(given) if given > 0.0 else math.nan
     if epsilon in study.spec.epsilon:
@@ -168,10 +166,10 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
             found = study.lookup(options.mechanism, compositions=point["compositions"], epsilon=epsilon, **noise)
             return replace(found, asked_exp_epsilon=given)
         except OffGridError:
-            pass  # Answered, or refused, by what is near.
+            pass  # Answered, or refused, by stored points nearby.
     asked = {"epsilon": None, "exp_epsilon": None, **point, "refine": options.refine}
     bounds, _ = study.queries.delta(options.mechanism, noise, **asked, direction="each")
-    # Judged, and told of, as the study is.
+    # The study's own direction is judged, with its warning.
     judged = study.delta(options.mechanism, **point, **noise, direction=study.spec.direction).within_tolerance
     return Bounds(
         setting=study.describe(options.mechanism, **noise),

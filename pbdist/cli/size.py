@@ -5,9 +5,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.exits import MISSED
-from pbdist.cli.output import page
-from pbdist.cli.precision import telling
+from pbdist.cli.output import MISSED, page, printed_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +84,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _size(options: argparse.Namespace) -> int:
-    with telling() as missed:
+    with printed_warnings() as missed:
         code = _sized(options)
     return MISSED if options.strict and missed and not code else code
 
@@ -123,7 +121,7 @@ def _sized(options: argparse.Namespace) -> int:
 
 
 def _refuse_ignored(options: argparse.Namespace) -> None:
-    """Refuse what would be ignored."""
+    """Refuse options that would be ignored."""
     from pbdist.errors import InvalidInputError
 
     if options.table:

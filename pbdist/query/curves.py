@@ -21,7 +21,7 @@ from pbdist.query.refine import computed_renyi
 from pbdist.results import CurveBounds, DeltaBounds, relative_width
 from pbdist.store import StoredStudy, read_state
 from pbdist.study import StudySpec
-from pbdist.study.promise import log_floor
+from pbdist.study.spec import log_floor
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]

@@ -12,7 +12,7 @@ from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.store import StoredStudy, failed_cells, read_values, read_within
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec, Target
-from pbdist.study.promise import log_floor
+from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, Direction, FloatArray
 
 if TYPE_CHECKING:

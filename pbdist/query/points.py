@@ -12,7 +12,7 @@ from pbdist.query.kept import StateAt, StateReader, with_state
 from pbdist.query.stored import Union
 from pbdist.store import Refinement, StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
-from pbdist.study.promise import within_tolerance
+from pbdist.study.spec import within_tolerance
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["PairPoints", "PointReader", "Source"]

@@ -1,4 +1,4 @@
-"""Running a study: the driver, its events, and the executors. The only room that imports dask."""
+"""Run a study: the driver, its events, and the executors. The only room that imports dask."""
 
 from pbdist.run.driver import run_study
 from pbdist.run.executor import Executor, SerialExecutor

@@ -1,4 +1,4 @@
-"""The work of a task, the cells of some batches, in whatever process it runs."""
+"""Compute the cells of a task's batches in a worker, and write and commit each batch."""
 
 import time
 import traceback
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.cell_watch import CellWatch, worker_name
+from pbdist.run.at_work import CellWatch, worker_name
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.store import BatchWriter, PartHead, trouble_of
 from pbdist.study import Batch, Cell, StudySpec
@@ -19,20 +19,20 @@ __all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_task"]
 
 @dataclass(frozen=True)
 class Task:
-    """What a worker needs to know, and no more: the study may have a million cells.
+    """What a worker needs to compute some batches, and no more: the study may have a million cells.
 
     Attributes
     ----------
     head
-        Which part of which store to write to, and what is computed of each cell.
+        The part of the store to write to, with the settings of the study.
     batches
         The batches, computed one after the other.
     cells
-        The noise settings of each batch.
+        The cells of each batch.
     refused
-        Cells that are not tried, because they kill the workers, and why; by their numbers in the part.
+        Cells that are not computed, because they kill workers, and the causes; by their numbers in the part.
     probed
-        A cell of the only batch that is computed to see whether the worker survives it, and nothing is written.
+        A cell of the only batch, computed alone to see whether the worker survives; nothing is written.
     """
 
     head: PartHead
@@ -53,7 +53,7 @@ class CellFailure:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What comes back from a worker for each batch: that it is committed, and what it took."""
+    """A batch is committed: what a worker returns for it."""
 
     batch: int
     seconds: float
@@ -67,19 +67,10 @@ def run_task(task: Task, *, pause: float) -> tuple[Receipt | Failure, ...]:
     """Compute the cells of some batches, write their chunks and commit each of them.
 
     Guaranteed: the same bytes wherever and however often it runs. A cell that cannot be computed stops no other.
+    `pause` is the time between two reports of a cell, see `CellWatch`.
 
-    Parameters
-    ----------
-    task
-        The batches.
-    pause
-        Seconds between two reports of a cell that takes long, see `pbdist.run.cell_watch`.
-
-    Returns
-    -------
-    tuple of Receipt or Failure
-        What became of each batch, in order. It ends with the first one that failed for a trouble of the store, with
-        which no other could be written either.
+    Returns the result of each batch, in order. The last may be one that failed for a trouble of the store, with which
+    no other could be written either.
     """
     with CellWatch(task.head.part, pause) as watch:
         if task.probed is not None:
@@ -94,7 +85,7 @@ def run_task(task: Task, *, pause: float) -> tuple[Receipt | Failure, ...]:
 
 
 def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
-    """Return the bounds of a cell, as a study asks for them."""
+    """Return the bounds of a cell with the settings of its study."""
     return bounds_table(
         [(cell.pair, 1)],
         compositions=settings.compositions,
@@ -107,7 +98,7 @@ def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
         together=settings.direction == "both",
         floor=settings.floor,
         excuses=True,
-        # A tolerance that is not reached is told at the end: what is reached holds, and is stored.
+        # Bounds that miss the tolerance still hold: they are stored, and reported at the end.
         strict=False,
     )
 
@@ -121,7 +112,9 @@ def fill(
     *,
     watch: CellWatch,
 ) -> tuple[float, tuple[CellFailure, ...]]:
-    """Tell a writer what becomes of each cell of a batch; return the seconds of computing, and what has failed.
+    """Compute the cells of a batch by `bounds` into a writer; return the seconds that it took, and the failures.
+
+    Cells that the writer already has are kept; `refused` ones are written as failed.
 
     Raises
     ------
@@ -144,8 +137,7 @@ def fill(
             except WorkersLostError:
                 raise
             except Exception as error:
-                # Whatever it is, it is told with the cell's parameters; but for blocks of a giant cell that could not
-                # be written, which says nothing of the cell.
+                # The cell fails, unless it is a giant one whose blocks could not be written.
                 if trouble_of(error) is not None:
                     raise
                 failure = CellFailure(number, one_line(error), traceback.format_exc())
@@ -161,10 +153,10 @@ def fill(
 
 
 def _probe(task: Task, number: int, watch: CellWatch) -> None:
-    """Compute a cell, whatever comes of it."""
+    """Compute a cell without using the result."""
     (batch,), (cells,) = task.batches, task.cells
     cell = cells[number - batch.start]
-    # What it raises is told when its batch is computed.
+    # An exception is raised again when its batch is computed.
     with suppress(Exception), watch.at(batch, number, cell):
         cell_bounds(task.head.settings, cell)
 

@@ -1,13 +1,12 @@
-"""Having batches computed: what comes back is counted and told, and what has killed its workers is tried apart."""
+"""Submit batches, collect their results, and isolate cells that kill workers."""
 
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.at_work import CellsAtWork, pause_between_reports, regularly
+from pbdist.run.at_work import CellsAtWork, Report, pause_between_reports, regularly, reported_by
 from pbdist.run.batch import Receipt, Task, run_task
-from pbdist.run.cell_watch import Report, told_by
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
@@ -19,7 +18,7 @@ from pbdist.run.events import (
     WorkerRefused,
 )
 from pbdist.run.executor import Done, Executor, Failure, attempt
-from pbdist.run.giant_batch import run_giant_batch
+from pbdist.run.giant import run_giant_batch
 from pbdist.run.outage import Outage
 from pbdist.run.schedule import Schedule, measured_speed
 from pbdist.store import StoredStudy, Trouble
@@ -27,33 +26,24 @@ from pbdist.study import Batch
 
 __all__ = ["Computing", "Left"]
 
-_MOST_TOLD = 5
-#: Cells at work that are told by name.
+#: Causes of failures, and cells of each, that an error names.
+_MOST_NAMED = 5
+#: Cells at work in one event, at most.
 _MOST_AT_WORK = 5
-#: How often a batch is put back that could not be written, while others could.
+#: How often a batch that could not be written is tried again, while others could be.
 _MOST_RETURNS = 5
-#: A run that is projected to take less is not worth measuring the workers for, in seconds of one core.
+#: For less projected work the speed of the workers is not measured, in seconds of one core.
 _WORTH_MEASURING = 20.0
 
-#: A batch that is left, and the part of the store that it belongs to.
+#: A batch to compute, and its part of the store.
 Left = tuple[StoredStudy, Batch]
 
 
 class Computing:
-    """One run: its counts, its failures, and what is told of them.
+    """One run: its counts, its failures, and its events.
 
-    Parameters
-    ----------
-    parts
-        The parts of the store.
-    listener
-        Called with each event.
-    ousted
-        Whether another run has taken the store over, as it may from one that seemed dead.
-    outage
-        Waits for a store that cannot be reached.
-    told_every
-        How often it is told how far the run is, in seconds.
+    `ousted` returns whether another run has taken the store over, as it may from one that seems dead. `told_every` is
+    the time between two `StillComputing` events.
     """
 
     def __init__(
@@ -72,29 +62,29 @@ class Computing:
         self._written = 0
         #: Causes of cells that failed, by part and number of the cell.
         self._failed: dict[tuple[str, int], str] = {}
-        #: What is left, by part and number of the batch.
+        #: Batches that are left, by part and number of the batch.
         self._left: dict[tuple[str, int], Batch] = {}
-        #: How often each batch was put back.
+        #: How often each batch was tried again.
         self._returns: dict[tuple[str, int], int] = {}
-        #: Why the run ended before its time; empty where it did not.
+        #: Why the run ended early; empty if it did not.
         self._ended = ""
         self._told_every = told_every
         self._at_work = CellsAtWork(lambda part, batch: (part, batch) in self._left)
-        #: Cells that nothing is to be done for any more.
+        #: Cells that are committed or have failed.
         self._done = self._cells
         self._schedule = Schedule([], 1)
         self._speed = 1.0
 
     @property
     def ended(self) -> bool:
-        """Whether the run ended because nothing can be written any more."""
+        """Whether the run ended because the store cannot be written any more."""
         return bool(self._ended)
 
     def run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
-        """Compute the batches that are left: those that fit into a worker, and those whose cells take all of them."""
+        """Compute the batches that are left: those that fit into one worker, and those of giant cells."""
         self._left = {(part.part, batch.index): batch for part, batch in (*left, *giant)}
         self._done -= sum(batch.stop - batch.start for batch in self._left.values())
-        with regularly(self._told_every, lambda: self._tell_of_work(executor)):
+        with regularly(self._told_every, lambda: self._send_progress(executor)):
             self._run(left, giant, executor)
 
     def _run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
@@ -120,20 +110,20 @@ class Computing:
                 self._compute_giant(part, batch, executor, pause)
             for done in executor.run(partial(run_task, pause=pause), self._schedule):
                 self._take(done)
-                self._tell_of_refused(executor)
+                self._send_refused(executor)
                 if self._ousted():
                     self._give_up(
                         "another run, which goes on, has taken the store over after this one was not seen for too long"
                     )
                 if not self._left:
-                    # What is still under way is of no use.
+                    # Tasks that still run compute nothing new.
                     break
         except WorkersLostError as error:
             self._give_up(str(error))
-        self._tell_of_refused(executor)
+        self._send_refused(executor)
 
     def finish(self) -> None:
-        """Tell that the run is over.
+        """Send `RunFinished`.
 
         Raises
         ------
@@ -156,7 +146,7 @@ class Computing:
         if self._failed:
             raise BatchError(self._described())
 
-    def _tell_of_work(self, executor: Executor) -> None:
+    def _send_progress(self, executor: Executor) -> None:
         for arrived, report in executor.heard():
             self._at_work.take(arrived, report)
         cells = self._at_work.cells()
@@ -173,9 +163,9 @@ class Computing:
     def _compute_giant(self, part: StoredStudy, batch: Batch, executor: Executor, pause: float) -> None:
         cells = tuple(part.study.cells[batch.start : batch.stop])
         task = Task(part.head, (batch,), (cells,))
-        # Once more when the store is reached again; never if it cannot be written any more.
+        # Again after an outage of the store, until the batch is done or given up.
         while (part.part, batch.index) in self._left:
-            with told_by(self._take_report):
+            with reported_by(self._take_report):
                 result = attempt(partial(run_giant_batch, executor=executor, pause=pause), task)
             self._settle(task, (result,), None)
 
@@ -194,9 +184,9 @@ class Computing:
     def _settle(
         self, task: Task, results: Sequence[Receipt | Failure], put_back: Callable[[Task, Sequence[Batch]], None] | None
     ) -> None:
-        """Take note of what became of the batches of a task; those after the last result were not tried.
+        """Note the results of the batches of a task; those after the last result were not tried.
 
-        What could not be written, but may be later, is given to `put_back`.
+        Batches that could not be written, but may be later, are passed to `put_back`.
         """
         part, trouble = task.head.part, None
         for batch, result in zip(task.batches, results, strict=False):
@@ -221,7 +211,7 @@ class Computing:
             self._end(refusal)
 
     def _may_return(self, part: str, batch: Batch, cause: str) -> bool:
-        """Whether a batch that could not be written is to be put back; where it was too often, it has failed."""
+        """Whether a batch that could not be written is tried again; after too many times it has failed."""
         key = part, batch.index
         if key not in self._left:
             return False
@@ -231,14 +221,14 @@ class Computing:
         self._batch_failed(part, batch, cause)
         return False
 
-    def _tell_of_refused(self, executor: Executor) -> None:
+    def _send_refused(self, executor: Executor) -> None:
         for cause in executor.refused():
             self._listener(WorkerRefused(cause))
 
     def _finished(self, part: str, receipt: Receipt) -> None:
         batch = self._left.pop((part, receipt.batch), None)
         if batch is None:
-            # Given up meanwhile, or committed by an attempt whose answer was lost, and again.
+            # Given up meanwhile, or committed a second time after the first result was lost.
             return
         self._done += batch.stop - batch.start
         cells = self._parts[part].study.cells
@@ -275,7 +265,7 @@ class Computing:
         self._listener(BatchFailed(part, batch.index, batch.stop - batch.start, cause))
 
     def _end(self, cause: str) -> None:
-        """End the run: nothing can be written any more."""
+        """End the run: the store cannot be written any more."""
         self._ended = cause
         self._give_up(f"not tried, because {cause}")
 
@@ -285,15 +275,15 @@ class Computing:
             self._batch_failed(part, batch, cause)
 
     def _described(self) -> str:
-        """Return which cells failed and why: cells of the same cause together, the first few of each by name."""
+        """Return which cells failed and why: the first few of each cause by name."""
         by_cause: dict[str, list[tuple[str, int]]] = {}
         for key, cause in sorted(self._failed.items()):
             by_cause.setdefault(cause, []).append(key)
-        told = [f"{'; '.join(self._named(cells))}: {cause}" for cause, cells in list(by_cause.items())[:_MOST_TOLD]]
-        if len(by_cause) > _MOST_TOLD:
-            told.append(f"and {len(by_cause) - _MOST_TOLD} more causes")
+        told = [f"{'; '.join(self._named(cells))}: {cause}" for cause, cells in list(by_cause.items())[:_MOST_NAMED]]
+        if len(by_cause) > _MOST_NAMED:
+            told.append(f"and {len(by_cause) - _MOST_NAMED} more causes")
         return f"{len(self._failed)} of {self._cells} cells could not be computed: {' | '.join(told)}"
 
     def _named(self, cells: Sequence[tuple[str, int]]) -> list[str]:
-        more = [f"and {len(cells) - _MOST_TOLD} more cells"] if len(cells) > _MOST_TOLD else []
-        return [self._parts[part].study.cells[cell].describe() for part, cell in cells[:_MOST_TOLD]] + more
+        more = [f"and {len(cells) - _MOST_NAMED} more cells"] if len(cells) > _MOST_NAMED else []
+        return [self._parts[part].study.cells[cell].describe() for part, cell in cells[:_MOST_NAMED]] + more

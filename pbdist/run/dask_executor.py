@@ -1,4 +1,4 @@
-"""The executor that computes on Dask workers: a cluster started here, or a scheduler that is already there."""
+"""Compute on Dask workers: those of a cluster started here, or of a scheduler that is already running."""
 
 import logging
 import time
@@ -12,28 +12,28 @@ from typing import Any, Self, TypeVar
 from distributed import Client, performance_report
 
 from pbdist.errors import InvalidInputError, WorkersLostError
-from pbdist.run.cell_watch import Report
-from pbdist.run.clusters.profiles import ClusterHandle, start_cluster, workers_of
-from pbdist.run.dask_reports import DaskReports
-from pbdist.run.dask_tasks import DaskTasks, Gate, NotRun
+from pbdist.run.at_work import Report
+from pbdist.run.clusters.start import ClusterHandle, start_cluster, workers_of
+from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun
 from pbdist.run.executor import Done, one_line
 from pbdist.run.profile import LocalProfile, Profile
+from pbdist.run.versions import Gate
 
 __all__ = ["DaskExecutor"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Tasks submitted and not yet done, for each worker: enough that none waits, few enough to hold in memory.
+#: Tasks submitted and not yet done, for each worker: enough that none is idle, few enough to hold in memory.
 _WINDOW_PER_WORKER = 3
-#: Tasks that are submitted together, at most: each call costs the same, whatever their number.
+#: Tasks that are submitted together, at most: a call costs the same for any number of them.
 _MOST_SUBMITTED = 64
 _CONNECT_SECONDS = 20
-#: How long to wait for the first worker of a scheduler that is already there.
+#: How long to wait for the first worker of a running scheduler.
 _WORKER_SECONDS = 60
-#: How long there may be no worker at all during a run; what a profile gives its workers to start, if that is longer.
+#: How long there may be no worker at all during a run; the start timeout of the profile, if that is longer.
 _LOST_SECONDS = 300.0
-#: How long a count of the workers is taken to be right: it changes in seconds, tasks are done in milliseconds.
+#: How long a count of the workers is used: it changes in seconds, tasks are done in milliseconds.
 _COUNT_SECONDS = 2.0
 _NOISY_LOGGERS = tuple(
     f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
@@ -41,26 +41,26 @@ _NOISY_LOGGERS = tuple(
 
 
 class _Since:
-    """Since when something is so, from the first question on."""
+    """How long a condition has lasted, from the first call of `seconds` on."""
 
     def __init__(self) -> None:
         self._began: float | None = None
 
     def seconds(self) -> float:
-        """Return for how long."""
+        """Return how long it has lasted."""
         self._began = self._began or time.monotonic()
         return time.monotonic() - self._began
 
     def forget(self) -> None:
-        """Take note that it is not so any more."""
+        """Note that the condition has ended."""
         self._began = None
 
 
 class DaskExecutor:
     """Computes items on Dask workers.
 
-    Guaranteed: nothing is computed on a worker whose Python, numpy, scipy, zarr or pbdist is another one than this
-    process has. One that is there at the start is an error; one that joins later is closed, and told by `refused`.
+    Guaranteed: nothing is computed on a worker with another version of Python, numpy, scipy, zarr, numcodecs or pbdist
+    than this process. Such a worker is an error at the start; one that joins later is closed, see `refused`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class DaskExecutor:
     scheduler
         The address of a running scheduler.
     scheduler_file
-        The file that a running scheduler has written its address to (``dask scheduler --scheduler-file``).
+        The file with the address of a running scheduler (``dask scheduler --scheduler-file``).
     report
         Where to save Dask's performance report, an HTML page.
     lost_seconds
@@ -98,13 +98,13 @@ class DaskExecutor:
 
     @property
     def workers(self) -> str:
-        """The number of workers, and where they are."""
+        """The number of workers, and where they run."""
         count = len(self._known_workers())
         return f"{count} worker{'' if count == 1 else 's'} on {self._where()}"
 
     @property
     def parallelism(self) -> int:
-        """How many tasks the workers that are there compute at the same time, counted a moment ago."""
+        """How many tasks the present workers compute at the same time, as counted a moment ago."""
         now = time.monotonic()
         if now - self._counted >= _COUNT_SECONDS:
             self._threads, self._counted = max(1, int(self._totals()["total_threads"])), now
@@ -118,7 +118,7 @@ class DaskExecutor:
 
     @property
     def worker_bytes(self) -> int | None:
-        """The smallest memory limit of the workers; what several threads of one share is divided among them."""
+        """The smallest memory limit of a worker thread: threads of a worker share its memory."""
         limits = [
             int(worker["memory_limit"]) // max(1, int(worker.get("nthreads", 1)))
             for worker in self._known_workers().values()
@@ -132,7 +132,7 @@ class DaskExecutor:
         Raises
         ------
         InvalidInputError
-            There is no scheduler at the address, no worker comes in time, or the profile cannot be started.
+            There is no scheduler at the address, no worker joins in time, or the profile cannot be started.
         MissingDependencyError
             The package that starts such a cluster is not installed.
         """
@@ -155,24 +155,24 @@ class DaskExecutor:
     ) -> None:
         """Save the report, close the connection, and the cluster if it was started here."""
         if kind is not None:
-            # Callbacks that an interrupt has cut short complain while the cluster is closed.
+            # Interrupted callbacks log errors while the cluster is closed.
             logging.getLogger("tornado.application").setLevel(logging.CRITICAL)
         try:
-            # Told how it ends: workers are not waited for by who has given up what they compute.
+            # With the error, so that workers whose results are given up are not waited for.
             self._stack.__exit__(kind, error, traceback)
         finally:
             self._client, self._handle, self._counted = None, None, -_COUNT_SECONDS
 
     def refused(self) -> Sequence[str]:
-        """Return of the workers that were refused since the last call which and why, one line each."""
+        """Return which workers were refused since the last call, and why, one line each."""
         return () if self._gate is None else self._gate.refused()
 
     def heard(self) -> Sequence[tuple[float, Report]]:
-        """Return what tasks have reported since the last call, and when."""
+        """Return the reports of tasks since the last call, and when they came."""
         return () if self._reports is None else self._reports.heard()
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
-        """Yield what became of each item as it comes, with a bounded number of them submitted.
+        """Yield each item with its result as it comes; a bounded number of items is submitted.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class DaskExecutor:
             tasks.clear()
 
     def _fill(self, tasks: DaskTasks[Item], waiting: Iterator[Item]) -> None:
-        """Submit as many items as there is room for; some at once, where that leaves no worker without work."""
+        """Submit items up to the window: several at once, as long as no worker is idle."""
         window = _WINDOW_PER_WORKER * self.parallelism
         if len(tasks) > window - min(_MOST_SUBMITTED, max(1, window // 8)):
             return
@@ -229,7 +229,7 @@ class DaskExecutor:
         return f"scheduler {self._scheduler or self._scheduler_file}"
 
     def _totals(self) -> Mapping[str, Any]:
-        """Return what the scheduler counts of all workers: cheap, however many there are."""
+        """Return the scheduler's totals of all workers: cheap for any number of them."""
         totals: Mapping[str, Any] = self._client.scheduler_info(n_workers=0)
         return totals
 
@@ -239,12 +239,12 @@ class DaskExecutor:
     def _connect(self, stack: ExitStack) -> None:
         if self._scheduler is None and self._scheduler_file is None:
             self._handle = stack.enter_context(start_cluster(self._profile))
-            # It tells of tasks whose results a killed worker took along, which are computed again.
+            # It logs tasks whose results were lost with a killed worker; they are computed again.
             logging.getLogger("distributed.scheduler").setLevel(logging.CRITICAL)
             self._client = stack.enter_context(Client(self._handle.cluster))
             self._handle.wait(self._client)
             return
-        # That the scheduler is lost is told once, by the run; what distributed logs of it says no more.
+        # The run reports a lost scheduler; what distributed logs of it says no more.
         for name in ("distributed", *_NOISY_LOGGERS):
             logging.getLogger(name).setLevel(logging.CRITICAL)
         option, given = (
@@ -265,7 +265,7 @@ class DaskExecutor:
 
 
 def _check_writable(report: Path) -> None:
-    """Refuse a report that cannot be saved before hours of work, not after them."""
+    """Refuse a report that cannot be saved before the work, not after it."""
     try:
         with report.open("a", encoding="utf-8"):
             pass

@@ -1,149 +1,46 @@
-"""Tasks of the Dask executor, and the gate through which they start."""
+"""Submit tasks to Dask workers, fetch their results, and pass on what they report."""
 
-import asyncio
 import queue
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
-from distributed import SchedulerPlugin, WorkerPlugin
+from distributed import get_worker
 from distributed.scheduler import KilledWorker
 
 from pbdist.errors import WorkersLostError
-from pbdist.run.cell_watch import told_by
-from pbdist.run.dask_reports import sender
+from pbdist.run.at_work import Report, Send, reported_by
 from pbdist.run.executor import Failure, attempt, one_line
-from pbdist.run.versions import Versions, difference, inquiry, own_versions
+from pbdist.run.versions import Versions, difference, own_versions
 
-__all__ = ["CONNECTION_LOST", "DaskTasks", "Gate", "NotRun"]
-
-
-class Gate:
-    """Closes workers that have other versions than this process, as they join, and tells of each.
-
-    Parameters
-    ----------
-    client
-        The client of the scheduler.
-    """
-
-    def __init__(self, client: Any) -> None:
-        self._client = client
-        self._name = f"pbdist-versions-{client.id}"
-        self._refused: deque[str] = deque()
-
-    def unfit(self) -> Mapping[str, str]:
-        """Return of the workers that are there those with other versions, and what differs."""
-        found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
-        problems = {}
-        for worker, versions in found.items():
-            if isinstance(versions, OSError):
-                continue  # It has just left.
-            problem = (
-                f"expected an answer, got {one_line(versions)}"
-                if isinstance(versions, Exception)
-                else difference(own_versions(), versions)
-            )
-            if problem is not None:
-                problems[worker] = problem
-        return problems
-
-    def close(self, *, until_client_leaves: bool) -> None:
-        """Let no unfit worker in from now on.
-
-        Parameters
-        ----------
-        until_client_leaves
-            Whether the scheduler outlives this client: then it forgets all of this when the client is gone, however
-            that ends.
-        """
-        self._client.subscribe_topic(self._name, self._take_note)
-        if until_client_leaves:
-            self._client.register_plugin(_leaving(self._name, str(self._client.id)))
-        self._client.register_plugin(_gatekeeper(self._name, dict(own_versions())))
-
-    def refuse(self) -> bool:
-        """Close the unfit workers that are there all the same; return whether there were any."""
-        unfit = self.unfit()
-        self._refused.extend(f"worker {worker}: {problem}" for worker, problem in unfit.items())
-        if unfit:
-            self._client.retire_workers(workers=list(unfit), close_workers=True)
-        return bool(unfit)
-
-    def refused(self) -> Sequence[str]:
-        """Return of the workers that were refused since the last call which and why, one line each."""
-        return [self._refused.popleft() for _ in range(len(self._refused))]
-
-    def _take_note(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        worker, versions = event[1]["worker"], event[1]["versions"]
-        self._refused.append(f"worker {worker}: {difference(own_versions(), versions)}")
-
-
-# Both classes are made in functions, so that they are sent as code: to workers that may have no pbdist, and to a
-# scheduler that needs none.
-
-
-def _gatekeeper(topic: str, expected: Versions) -> WorkerPlugin:
-    found_here = inquiry()
-
-    class Gatekeeper(WorkerPlugin):
-        name = topic
-
-        async def setup(self, worker: Any) -> None:
-            # Before a worker that joins reads its first task.
-            found = await asyncio.to_thread(found_here)
-            if found != expected:
-                worker.log_event(topic, {"worker": worker.address, "versions": found})
-                await worker.close_gracefully(restart=False, reason="other versions than those of the run")
-
-    return Gatekeeper()
-
-
-def _leaving(topic: str, of: str) -> SchedulerPlugin:
-    class Leaving(SchedulerPlugin):
-        name = f"{topic}-leaving"
-
-        def remove_client(self, scheduler: Any, client: str) -> None:
-            if client == of:
-                scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, topic)
-                scheduler.loop.add_callback(scheduler.unregister_scheduler_plugin, self.name)
-
-    return Leaving()
-
+__all__ = ["CONNECTION_LOST", "TOPIC", "DaskReports", "DaskTasks", "NotRun"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Results are small: a scheduler that does not hand them over by then is gone.
+#: Results are small: a scheduler that has not sent them by then is gone.
 _ANSWER_SECONDS = 60
-#: How often to look whether there still are workers while nothing comes back.
+#: How often it is checked that there are workers while no result comes.
 _LOOK_SECONDS = 5.0
-#: Results that are fetched together: each question costs the same, whatever number of them it asks for.
+#: Results that are fetched together, at most: a request costs the same for any number of them.
 _MOST_FETCHED = 256
 CONNECTION_LOST = "the connection to the scheduler was lost: the same command goes on where this one stopped"
 
 
 @dataclass(frozen=True)
 class NotRun:
-    """What there is instead of a result where a task was not begun, as on a worker of other versions."""
+    """Stands for the result of a task that was not begun, as on a worker with other versions."""
 
     problem: Failure | None = None
 
 
 class DaskTasks(Generic[Item]):
-    """Items that are computed, and the results of those that are done.
+    """Items that are computed by Dask workers, and the results of those that are done.
 
-    Parameters
-    ----------
-    client
-        The client of the scheduler.
-    task
-        What is done with each item.
-    resources
-        What each task is submitted with.
-    idle
-        Called again and again while nothing comes back; it raises where nothing can any more.
+    Each task is submitted with `resources`. `idle` is called again and again while no result comes; it raises where
+    none can come.
     """
 
     def __init__(
@@ -153,16 +50,16 @@ class DaskTasks(Generic[Item]):
         self._versions = own_versions()
         self._running: dict[str, tuple[Any, Item]] = {}
         self._finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        #: What was fetched, and is not yet handed out.
+        #: Results that were fetched and not yet returned.
         self._fetched: deque[tuple[Any, Any]] = deque()
 
     def __len__(self) -> int:
-        """Return how many items are not yet handed out."""
+        """Return how many items have not been returned yet."""
         return len(self._running)
 
     def submit(self, items: Sequence[Item]) -> None:
         """Have some items computed."""
-        # A task is done when its files are there, not when one of the same name has once returned.
+        # Not pure: an earlier result of the same task does not mean that its files exist.
         futures = self._client.map(
             _attempt_if_fit,
             items,
@@ -191,7 +88,7 @@ class DaskTasks(Generic[Item]):
         return item, result
 
     def clear(self) -> None:
-        """Give up what is not done: nobody waits for it any more."""
+        """Give up what is not done."""
         self._running.clear()
         self._fetched.clear()
 
@@ -209,7 +106,7 @@ class DaskTasks(Generic[Item]):
             except TimeoutError:
                 if self._client.status != "running":
                     raise WorkersLostError(CONNECTION_LOST) from None
-                # The worker that held the result died before it was handed over: it is computed again.
+                # The worker that held the result died before it sent it: it is computed again.
                 future.add_done_callback(self._finished.put)
             else:
                 self._fetched.append((future, result))
@@ -224,7 +121,7 @@ class DaskTasks(Generic[Item]):
                 self._idle()
 
     def _together(self, futures: Sequence[Any]) -> Mapping[str, Any]:
-        """Return the results of finished tasks by their keys; of none, if they do not all come in time."""
+        """Return the results of finished tasks by their keys; none of them, if they do not all come in time."""
         if len(futures) < 2:
             return {}
 
@@ -240,11 +137,11 @@ class DaskTasks(Generic[Item]):
             return {}
         except OSError as error:
             raise WorkersLostError(CONNECTION_LOST) from error
-        # Where there is none, whatever the reason is, it is asked for alone.
+        # Results that are missing, for whatever reason, are fetched alone.
         return {key: result for key, (result,) in ((k, r) for k, r in found.items() if r is not None)}
 
     def _alone(self, future: Any) -> Any:
-        """Return the result of a task, or the failure that the scheduler tells.
+        """Return the result of a task, or the failure that the scheduler reports.
 
         Raises
         ------
@@ -263,24 +160,54 @@ class DaskTasks(Generic[Item]):
                 error = future.exception(timeout=_ANSWER_SECONDS)
                 if isinstance(error, KilledWorker):
                     return Failure(f"the workers that computed it died: {one_line(error)}", killed=True)
-                # What a task raises is a result: this is one that the worker could not even read.
+                # An exception in a task is a result: this is a task that the worker could not even read.
                 return NotRun(Failure(one_line(error)))
         except TimeoutError:
             raise
         except OSError as error:
             raise WorkersLostError(CONNECTION_LOST) from error
-        # Cancelled, which nobody asked for.
+        # Cancelled, though not by this process.
         raise WorkersLostError(CONNECTION_LOST)
 
 
 def _attempt_if_fit(
     item: Item, *, task: Callable[[Item], Result], expected: Versions, run: str
 ) -> tuple[Result | Failure | NotRun]:
-    """Attempt a task, unless this worker has other versions than the driver; in a tuple, which is never None.
+    """Attempt a task, unless this worker has other versions than the driver; its reports go to the client `run`.
 
-    What it reports goes to the client `run`.
+    The result is in a tuple, so that it is never None.
     """
     if difference(expected, own_versions()) is not None:
         return (NotRun(),)
-    with told_by(sender(run)):
+    with reported_by(_sender(run)):
         return (attempt(task, item),)
+
+
+#: One topic for all runs: a scheduler that outlives them keeps the last events of every topic.
+TOPIC = "pbdist-cells-at-work"
+#: Reports that are kept until they are read, at most: the oldest are dropped.
+_MOST_WAITING = 10_000
+
+
+class DaskReports:
+    """What the workers report to this client."""
+
+    def __init__(self, client: Any) -> None:
+        self._run = str(client.id)
+        self._heard: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
+        client.subscribe_topic(TOPIC, self._take)
+
+    def heard(self) -> Sequence[tuple[float, Report]]:
+        """Return the reports that came since the last call, and when, by the monotonic clock."""
+        return [self._heard.popleft() for _ in range(len(self._heard))]
+
+    def _take(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        _, message = event
+        if message["run"] == self._run:
+            self._heard.append((time.monotonic(), Report(**message["report"])))
+
+
+def _sender(run: str) -> Send:
+    """Return a function that sends reports from this thread's worker to the client `run`."""
+    worker = get_worker()
+    return lambda report: worker.log_event(TOPIC, {"run": run, "report": asdict(report)})

@@ -1,4 +1,4 @@
-"""The driver: finds out what is left of a study, has it computed, and tells what happens."""
+"""Run a study: find what its store lacks, plan it, start workers, and have it computed."""
 
 import gc
 import shutil
@@ -13,11 +13,11 @@ from types import TracebackType
 from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.run import giant
 from pbdist.run.at_work import TOLD_EVERY, regularly
-from pbdist.run.computing import Computing
+from pbdist.run.computing import Computing, Left
 from pbdist.run.events import CleanUpFailed, Event, Listener, WorkersAwaited
 from pbdist.run.executor import Executor, one_line
+from pbdist.run.giant import refuse_linked_scratch, scratch_of
 from pbdist.run.outage import OUTAGE_SECONDS, REQUEST_SECONDS, Outage
-from pbdist.run.scratch import refuse_linked_scratch, scratch_of
 from pbdist.store import (
     PATIENCE_SECONDS,
     Held,
@@ -38,9 +38,9 @@ from pbdist.store import (
     restore_parts,
     with_patience,
 )
-from pbdist.study import Batch, Plan, StudySpec, plan_study
-from pbdist.study.amounts import size
+from pbdist.study import Batch, Plan, Planner, StudySpec
 from pbdist.study.extension import missing_parts
+from pbdist.study.plan import size
 
 __all__ = ["run_study"]
 
@@ -56,9 +56,9 @@ def run_study(
 ) -> StoredStudy:
     """Compute what is not yet committed of `study` into `store`, which is created if there is nothing.
 
-    Guaranteed: it can be killed at any moment and called again; what was committed is not computed again unless its
-    files have changed, and the finished store is the same as without the interruption. A store that holds a part of
-    the study is extended by the rest; what is in it stays as it is. One that holds more is completed.
+    Guaranteed: it can be killed at any moment and called again. Committed cells are computed again only if their files
+    have changed, and the finished store is the same as without the interruption. A store with some of the study is
+    extended by the rest, and its contents stay as they are; one with more than the study is completed.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def run_study(
     store
         The path of the store, or its URL ``s3://BUCKET/PREFIX``.
     executor
-        Where to compute; it is entered only where there is something to compute and nothing else is at `store`, and
+        Where to compute. It is entered only if there is something to compute and nothing else lies at `store`, and
         left before this returns.
     listener
-        Called with each event, in this process, one at a time, but not always in the same thread.
+        Called with each event, in this process, one at a time, by several threads.
     patience
-        For how many seconds a store is waited for that was there, and cannot be reached any more.
+        How long to wait for a store that was reached before and cannot be reached now, in seconds.
     told_every
-        How often the listener is told how far the run is, whatever is done meanwhile, in seconds.
+        The time between two events that tell how far the run is, in seconds.
 
     Returns
     -------
@@ -84,43 +84,41 @@ def run_study(
     Raises
     ------
     NotAStoreError, StoreFormatError, StoreMismatchError, StoreDamagedError
-        Something else is at `store`; it stays as it was.
+        Something else lies at `store`; it stays as it was.
     InvalidInputError
-        The store cannot be created there, another run is writing to it, or a worker may not use the memory that
-        the plan projects; or `told_every` is no time.
+        The store cannot be created there, another run is writing to it, the workers have less memory than the plan
+        projects, or `told_every` is not a time.
     BatchError
         Some cells could not be computed; the text names them and the causes. All others are committed.
     """
     if not 0.0 < told_every <= threading.TIMEOUT_MAX:
         raise InvalidInputError(f"told_every: expected a number of seconds above 0, got {told_every!r}")
-    place, listener = place_at(store), _in_turn(listener)
+    place, listener, planner = place_at(store), _in_turn(listener), Planner()
     refuse_links(place)
     refuse_linked_scratch(place)
-    # A million cells are there to stay: nobody shall look again and again for garbage among them.
+    # The collector of garbage should not search a million cells again and again.
     gc.freeze()
     with ExitStack() as workers:
         running = _Workers(workers, executor, listener, told_every)
         there = is_there(place)
-        # What has answered once is worth waiting for.
+        # From here on the store has answered, and is waited for.
         place = with_patience(place, min(patience, REQUEST_SECONDS))
         if not there:
-            # Workers that do not come up must not leave an empty store behind.
-            running.start([plan_study(study)], place)
+            # Workers come first: if none start, no empty store is left behind.
+            running.start([planner.plan(study)], place)
         with _held(place, min(patience, REQUEST_SECONDS)) as held:
             outage = Outage(place, listener, patience)
             held.watched_by(outage.notice)
-            parts = _parts(place, study, running, held)
-            plans = [plan_study(part.study, part.cells_per_batch) for part in parts]
-            left = [
-                (part, batch, plan)
-                for part, plan in zip(parts, plans, strict=True)
-                for batch in _uncommitted(part, plan)
-            ]
+            parts = _parts(place, study, running, held, planner)
+            left = [(part, *found) for part in parts if (found := _uncommitted(part, planner))]
             computing = Computing(parts, listener, lambda: held.lost, outage, told_every)
             if left:
-                limit = running.start([plan for _, _, plan in left], place)
-                giants = [(part, batch) for part, batch, plan in left if _is_giant(plan, batch, limit)]
-                small = [(part, batch) for part, batch, plan in left if not _is_giant(plan, batch, limit)]
+                limit = running.start([plan for _, plan, _ in left], place)
+                small: list[Left] = []
+                giants: list[Left] = []
+                for part, plan, batches in left:
+                    for batch in batches:
+                        (giants if _is_giant(plan, batch, limit) else small).append((part, batch))
                 computing.run(small, giants, executor)
             workers.close()
             if not held.lost and not computing.ended:
@@ -141,8 +139,8 @@ def _in_turn(listener: Listener) -> Listener:
 
 
 def _clean_up(first: StoredStudy, listener: Listener) -> None:
-    """Remove what killed processes have left behind; that this fails is told, and changes nothing else."""
-    # What is not reached now is removed by the next run: nobody shall wait for that.
+    """Remove what killed processes have left behind; a failure is an event, not an error."""
+    # Without waiting long: the next run removes what this one cannot.
     place = with_patience(first.place, PATIENCE_SECONDS)
     try:
         remove_strays(replace(first, place=place))
@@ -153,7 +151,7 @@ def _clean_up(first: StoredStudy, listener: Listener) -> None:
 
 @contextmanager
 def _held(place: Place, patience: float) -> Iterator[Held]:
-    """Hold a store; where its lock cannot even be made, no store can be either."""
+    """Hold a store; if its lock cannot be made, no store can be created there."""
     with ExitStack() as stack:
         try:
             held = stack.enter_context(hold(place, patience=patience))
@@ -164,45 +162,51 @@ def _held(place: Place, patience: float) -> Iterator[Held]:
         yield held
 
 
-def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held) -> Sequence[StoredStudy]:
-    """Return the parts of the store, whole but for results: created, put back, or extended by what it lacks."""
+def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held, planner: Planner) -> Sequence[StoredStudy]:
+    """Return the parts of the store, complete except for results: created, repaired, or extended by what it lacks."""
     if not is_there(place):
-        return (create_or_open(place, plan_study(study)),)
-    # First whole, so that what is missing is found by cells that can be read.
-    restore_heads(place, study)
+        return (create_or_open(place, planner.plan(study)),)
+    # Repaired first, so that the cells can be read to find what is missing.
+    restore_heads(place, study, planner.plan)
     parts = restore_parts(open_parts(place), study)
-    plans = [plan_study(missing) for missing in missing_parts([part.study for part in parts], study)]
+    plans = [planner.plan(missing) for missing in missing_parts([part.study for part in parts], study)]
     if plans:
-        # Workers that do not come up must not leave an extension behind either.
+        # Workers come first here too.
         workers.start(plans, place)
-    # Without plans too: an interrupted extension may have left something.
+    # Also without plans: it removes what an interrupted extension has left.
     return extend(parts, plans, held)
 
 
-def _uncommitted(part: StoredStudy, plan: Plan) -> Sequence[Batch]:
-    return [batch for batch in plan.batches if not is_committed(part, batch.index) or failed_cells(part, batch.index)]
+def _uncommitted(part: StoredStudy, planner: Planner) -> tuple[Plan, list[Batch]] | None:
+    """Return the plan of a part, and its batches that are to be computed; None if the part is finished."""
+    batches = range(-(-len(part.study.cells) // part.cells_per_batch))
+    left = {index for index in batches if not is_committed(part, index) or failed_cells(part, index)}
+    if not left:
+        return None
+    plan = planner.plan(part.study, part.cells_per_batch)
+    return plan, [batch for batch in plan.batches if batch.index in left]
 
 
 def _is_giant(plan: Plan, batch: Batch, limit: int | None) -> bool:
-    """Whether a cell of a batch takes more memory than a worker has, and can be computed in blocks."""
+    """Whether a cell of a batch needs more memory than a worker has, and can be computed in blocks."""
     largest = int(plan.cell_bytes[batch.start : batch.stop].max())
     return limit is not None and plan.study.method == "buckets" and largest > limit
 
 
 class _Workers:
-    """The executor, started when it is needed, and refused if its workers may not use what the plans project."""
+    """The executor, started when it is needed, and refused if its workers have less memory than the plans project."""
 
     def __init__(self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float) -> None:
         self._stack, self._executor, self._listener, self._started = stack, executor, listener, False
         self._told_every = told_every
 
     def start(self, plans: Iterable[Plan], place: Place) -> int | None:
-        """Return the memory that a worker may use, in bytes; None where it has no limit.
+        """Start the workers, and return the memory in bytes that one may use; None without a limit.
 
         Raises
         ------
         InvalidInputError
-            It is too little, or what a giant cell needs on the disk is not there.
+            A worker has too little memory, or the disk has no room for the blocks of a giant cell.
         """
         if not self._started:
             began = time.monotonic()
@@ -215,7 +219,7 @@ class _Workers:
             if limit is None or plan.worker_bytes <= limit:
                 continue
             if plan.study.method == "buckets":
-                # Refuses what is too large even in blocks.
+                # Raises if the cells are too large even in blocks.
                 giant.layout_of(plan.study, limit)
                 _check_room(place, giant.scratch_bytes(plan.study))
                 continue
@@ -229,10 +233,10 @@ class _Workers:
     def _leave(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop the workers: that some do not stop as they should hides no result, and no failure."""
+        """Stop the workers; an error is an event, and hides neither results nor failures."""
         try:
             self._executor.__exit__(kind, error, traceback)
-        except Exception as problem:  # noqa: BLE001 -- whatever it is, what was computed is in the store
+        except Exception as problem:  # noqa: BLE001 -- whatever it is, the results are in the store
             self._listener(CleanUpFailed(f"workers that did not stop: {one_line(problem)}"))
 
 

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on. The driver sends these values; who listens decides how they look."""
+"""Events of a run, which the driver sends to its listener."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,31 +24,31 @@ __all__ = [
 
 @dataclass(frozen=True)
 class WorkersAwaited:
-    """The executor is still starting, after so many seconds; told again and again."""
+    """The executor has been starting for so many seconds; sent regularly."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
 class RunStarted:
-    """The executor is ready and the first task about to be submitted.
+    """The executor is ready, and the first task follows.
 
     Attributes
     ----------
     cells
         All cells of the study.
     cells_before
-        Those that an earlier run has committed.
+        Cells that were committed before.
     batches
         The batches that are left.
     workers
-        Text that tells where the work is done.
+        Where tasks are computed, as text.
     dashboard
         The address of the dashboard, or None.
     store
-        Where the store is: an absolute path or a URL.
+        The absolute path or the URL of the store.
     seconds
-        What the batches that are left are projected to take on one core, by a model that was calibrated on the workers.
+        Projected time of the batches that are left, on one core of the workers, whose speed was measured.
     """
 
     cells: int
@@ -67,19 +67,19 @@ class BatchFinished:
     Attributes
     ----------
     part
-        The part of the store that the batch belongs to: empty for the first one.
+        The part of the store that the batch belongs to; empty for the first part.
     batch, first, stop
         Its number in the part, its first cell there, and the one after its last.
     settings
-        The first and the last of its noise settings, as text.
+        Its first and its last cell, as text.
     seconds, kernel_seconds
-        Time in the worker: all, and what of it was spent computing bounds.
+        Time in the worker: all of it, and the part for computing bounds.
     projected_seconds
-        What the calibrated model had said of it when the run started, on the scale of `RunStarted.seconds`.
+        Its part of `RunStarted.seconds`.
     written_bytes
         Bytes written.
     failed_cells
-        How many of its cells could not be computed; each is told by a `CellFailed` before.
+        How many of its cells could not be computed; each had a `CellFailed` before.
     worker
         The worker that computed it.
     """
@@ -104,20 +104,20 @@ class BatchFinished:
 
 @dataclass(frozen=True)
 class CellAtWork:
-    """A cell that takes long, and is being computed.
+    """A cell that takes long and is being computed.
 
     Attributes
     ----------
     part, cell
         The part of the store, and the number of the cell in it.
     setting
-        The noise setting, as short text.
+        The cell's description, as short text.
     seconds
-        For how long it has been computed.
+        How long it has been computed.
     step
         The last step of the computation that was reached, as in ``r = 4,096 of 1,048,576``; empty where none is known.
     silent_seconds
-        How long ago its worker has told so.
+        The time since its worker's last report.
     worker
         The worker that computes it.
     """
@@ -133,18 +133,18 @@ class CellAtWork:
 
 @dataclass(frozen=True)
 class StillComputing:
-    """The run goes on: told again and again by the driver's own clock, whatever is done.
+    """The run goes on: sent regularly by the driver's clock.
 
     Attributes
     ----------
     seconds
         Since the run started, on the driver's clock.
     cells, cells_done
-        All cells of the study, and those that nothing is to be done for any more.
+        All cells of the study, and those that are committed or have failed.
     at_work
-        Cells that take long, those first that have been at work for the longest time.
+        Cells that take long, the longest first.
     more
-        How many more there are.
+        How many more of them there are.
     """
 
     seconds: float
@@ -156,18 +156,18 @@ class StillComputing:
 
 @dataclass(frozen=True)
 class CellFailed:
-    """A cell could not be computed; the others of its batch were.
+    """A cell could not be computed; the other cells of its batch were.
 
     Attributes
     ----------
     part, cell
         The part of the store, and the number of the cell in it.
     setting
-        The noise setting, as text.
+        The cell's description, as text.
     cause
         The exception on one line.
     traceback
-        Its traceback; empty where there is none, because the worker was killed.
+        Its traceback; empty where the worker was killed.
     """
 
     part: str
@@ -179,7 +179,7 @@ class CellFailed:
 
 @dataclass(frozen=True)
 class BatchFailed:
-    """A batch could not be written; the others go on."""
+    """A batch could not be written; other batches go on."""
 
     part: str
     batch: int
@@ -189,16 +189,16 @@ class BatchFailed:
 
 @dataclass(frozen=True)
 class StoreUnreachable:
-    """The store cannot be reached, and is tried again; told once, until it is reached again.
+    """The store cannot be reached, and is tried again; sent once in each outage.
 
     Attributes
     ----------
     since
-        When that was found out, in UTC.
+        The time at which the outage was found, in UTC.
     cause
         The exception on one line.
     patience
-        For how many seconds it is waited for.
+        How long the run waits for it, in seconds.
     """
 
     since: str
@@ -215,26 +215,26 @@ class StoreReached:
 
 @dataclass(frozen=True)
 class WorkerRefused:
-    """A worker is not worked with: which, and why."""
+    """A worker was refused: which, and why."""
 
     cause: str
 
 
 @dataclass(frozen=True)
 class CleanUpFailed:
-    """Something was left behind at the end; what was computed is not concerned."""
+    """Something could not be removed or stopped at the end; the results are not affected."""
 
     cause: str
 
 
 @dataclass(frozen=True)
 class RunFinished:
-    """Nothing is left to do: all cells but those that failed are committed.
+    """The run is over: all cells are committed but those that failed.
 
     Attributes
     ----------
     cells, failed_cells
-        Cells of the study, and those that are not computed.
+        All cells of the study, and those that failed.
     seconds
         Since the run started, on the driver's clock.
     worker_seconds, kernel_seconds

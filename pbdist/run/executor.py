@@ -1,4 +1,4 @@
-"""Where tasks are computed: a small interface, and the implementation that needs nothing but this process."""
+"""Compute tasks: the interface of executors, and the executor that uses this process alone."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from pbdist.run.cell_watch import Report, told_by
+from pbdist.run.at_work import Report, reported_by
 from pbdist.store import Trouble, trouble_of
 
 __all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line"]
@@ -17,7 +17,7 @@ __all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Reports that wait to be asked for, at most: the oldest are forgotten.
+#: Reports that are kept until they are read, at most: the oldest are dropped.
 _MOST_WAITING = 1000
 
 
@@ -32,11 +32,11 @@ class Failure:
     traceback
         Its traceback; empty where the worker was killed.
     killed
-        Whether the workers that computed it died, again and again.
+        Whether it killed its workers, again and again.
     errno
-        The system's number of an `OSError`, or None.
+        The number of an `OSError`, or None.
     trouble
-        What it says of the store as a whole; None where it is the failure of this task alone.
+        The trouble of the whole store that caused it; None where only this task fails.
     """
 
     cause: str
@@ -48,7 +48,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Done(Generic[Item, Result]):
-    """What became of an item: the result of the task, or why there is none."""
+    """An item and its result, or why there is none."""
 
     item: Item
     result: Result | Failure
@@ -57,12 +57,12 @@ class Done(Generic[Item, Result]):
 class Executor(Protocol):
     """Computes a task for each of many items, in any order.
 
-    A context manager: what it started is gone when the block is left, however it is left.
+    A context manager: what it started is gone when the block is left, in whatever way.
     """
 
     @property
     def workers(self) -> str:
-        """Where the work is done, for a person."""
+        """Where tasks are computed, as text."""
 
     @property
     def parallelism(self) -> int:
@@ -74,26 +74,26 @@ class Executor(Protocol):
 
     @property
     def worker_bytes(self) -> int | None:
-        """The memory that the smallest worker may use, or None where no limit is known."""
+        """The memory that the smallest worker may use, or None for no known limit."""
 
     def refused(self) -> Sequence[str]:
-        """Return of the workers that were refused since the last call which and why, one line each."""
+        """Return which workers were refused since the last call, and why, one line each."""
 
     def heard(self) -> Sequence[tuple[float, Report]]:
-        """Return what tasks have reported since the last call, and when by the monotonic clock; called in any thread.
+        """Return the reports of tasks since the last call, and when they came, by the monotonic clock.
 
-        Reports may be lost.
+        May be called in any thread; reports may be lost.
         """
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
-        """Compute the items, taken one by one when there is room for them.
+        """Compute the items, which are taken one by one when a worker is free.
 
         An exception in a task is a `Failure` and stops no other.
 
         Raises
         ------
         WorkersLostError
-            The workers are gone, and with them what was not yet done.
+            The workers are gone.
         """
 
     def __enter__(self) -> Self:
@@ -106,7 +106,7 @@ class Executor(Protocol):
 
 
 class SerialExecutor:
-    """Computes one item after the other in this process: for debugging, and as the oracle of the other executors."""
+    """Computes one item after the other in this process: for debugging, and to test the other executors against."""
 
     workers = "this process"
     dashboard: str | None = None
@@ -121,17 +121,17 @@ class SerialExecutor:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
     def refused(self) -> Sequence[str]:
-        """Return nothing: this process is what it is."""
+        """Return nothing: this process is never refused."""
         return ()
 
     def heard(self) -> Sequence[tuple[float, Report]]:
-        """Return what tasks have reported since the last call."""
+        """Return the reports of tasks since the last call."""
         return [self._heard.popleft() for _ in range(len(self._heard))]
 
     def run(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Done[Item, Result]]:
-        """Yield what became of each item, in the given order."""
+        """Yield each item with its result, in the given order."""
         for item in items:
-            with told_by(self._take):
+            with reported_by(self._take):
                 result = attempt(task, item)
             yield Done(item, result)
 
@@ -149,10 +149,10 @@ class SerialExecutor:
 
 
 def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
-    """Return what `task` returns, or its exception as a `Failure`: that one item fails must not stop the others."""
+    """Return the result of `task`, or its exception as a `Failure`: it must not stop other items."""
     try:
         return task(item)
-    except Exception as error:  # noqa: BLE001 -- whatever it is, it is told at the end
+    except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported at the end
         number = error.errno if isinstance(error, OSError) else None
         return Failure(one_line(error), traceback.format_exc(), errno=number, trouble=trouble_of(error))
 

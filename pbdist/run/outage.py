@@ -1,4 +1,4 @@
-"""A store that cannot be reached: told once, waited for, and given up in the end."""
+"""Wait for a store that cannot be reached, and give up in the end; the listener is called once for each outage."""
 
 import threading
 import time
@@ -7,43 +7,36 @@ from datetime import UTC, datetime
 from pbdist.run.events import Listener, StoreReached, StoreUnreachable
 from pbdist.run.executor import one_line
 from pbdist.store import Place, Trouble, probe, trouble_of, with_patience
-from pbdist.study.amounts import duration
+from pbdist.study.plan import duration
 
 __all__ = ["OUTAGE_SECONDS", "REQUEST_SECONDS", "Outage"]
 
-#: For how long a run waits for a store that cannot be reached, unless it is told otherwise.
+#: How long a run waits for a store that cannot be reached, in seconds, by default.
 OUTAGE_SECONDS = 900.0
-#: For how long of that each request is tried again where it is made, in the middle of a task, before the task ends.
+#: How long of that a single request is retried in the middle of a task, before the task ends.
 REQUEST_SECONDS = 120.0
 #: The pause after the first probe, and the longest: each is twice the one before.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
 
 
 class Outage:
-    """Whether the store of a run can be reached, as far as this process has found out.
+    """Whether the store of a run can be reached, as far as this process knows.
 
-    Parameters
-    ----------
-    place
-        The store.
-    listener
-        Called when the store turns out not to be reached, and when it is again; from several threads, one at a time.
-    patience
-        For how many seconds it is waited for.
+    The listener is called at the beginning and the end of an outage, by several threads, one at a time.
     """
 
     def __init__(self, place: Place, listener: Listener, patience: float) -> None:
-        # Asked again and again, so that it need not be patient itself.
+        # Probed again and again: a single probe need not wait.
         self._place = with_patience(place, 0.0)
         self._listener, self._patience = listener, patience
         self._lock = threading.Lock()
         self._began: float | None = None
         self._waiting = False
-        #: Since when no batch could be written, by failures that pass.
+        #: The time from which on no batch could be written, by passing failures.
         self._fruitless: float | None = None
 
     def notice(self, error: OSError | None) -> None:
-        """Take note of what keeps the lock of the store from being shown; None where nothing does."""
+        """Note why the lock of the store could not be refreshed; None when it was."""
         with self._lock:
             if error is None and not self._waiting:
                 self._end()
@@ -51,17 +44,11 @@ class Outage:
                 self._begin(one_line(error))
 
     def written(self) -> None:
-        """Take note that a batch was written."""
+        """Note that a batch was written."""
         self._fruitless = None
 
     def wait(self, cause: str) -> str | None:
-        """Wait until the store can be written to again, after a batch could not be for `cause`.
-
-        Returns
-        -------
-        str or None
-            None where it can be; else why it is not waited for any longer.
-        """
+        """Wait until the store can be written again, after a batch failed for `cause`; return why not, or None."""
         now = time.monotonic()
         self._fruitless = self._fruitless or now
         with self._lock:
@@ -76,7 +63,7 @@ class Outage:
             return refusal
         with self._lock:
             self._end()
-        # This process reaches it, and those that compute do not.
+        # If it goes on, this process reaches the store, and the workers do not.
         spent = time.monotonic() - self._fruitless
         return None if spent < self._patience else f"the store could not be reached for {duration(spent)}: {cause}"
 

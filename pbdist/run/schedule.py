@@ -1,10 +1,11 @@
-"""In which order batches start, by how fast this machine is beside the one that costs were measured on."""
+"""Form tasks of batches, longest first, by projected seconds and the measured speed of the workers."""
 
 import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import median
 from typing import Self
 
@@ -14,7 +15,7 @@ from pbdist.run.batch import Task, cell_bounds
 from pbdist.run.executor import Executor, Failure
 from pbdist.store import StoredStudy
 from pbdist.study import Batch
-from pbdist.study.plan import cell_cost
+from pbdist.study.costs import cell_cost
 from pbdist.study.spec import Cell, StudySpec
 
 __all__ = ["REFERENCES", "Schedule", "measured_speed", "modelled_seconds", "speed"]
@@ -32,8 +33,8 @@ def _reference(name: str, cell: Cell, *, tight: bool) -> StudySpec:
     )
 
 
-#: Studies of one cell each, of a few milliseconds to about half a second, which between them take every way of the
-#: engines: few frequencies, transforms, a lattice, a mixture, privacy buckets.
+#: Studies of one cell each, of some milliseconds to half a second, which use all parts of the engines: few frequencies,
+#: transforms, a lattice, a mixture, privacy buckets.
 REFERENCES: tuple[StudySpec, ...] = (
     _reference("laplace", Cell("Laplace", Laplace(40.0), None), tight=True),
     _reference("gaussian", Cell("Gaussian", Gaussian(80.0, 1.0, (-800.0, 800.0)), None), tight=True),
@@ -43,25 +44,17 @@ REFERENCES: tuple[StudySpec, ...] = (
 )
 
 
+@cache
 def modelled_seconds(method: str) -> Mapping[str, float]:
-    """Return, by name, what the model says of the references of a method."""
+    """Return the projected seconds of the references of a method, by name."""
     return {study.name: cell_cost(study, study.cells[0]).seconds for study in REFERENCES if study.method == method}
 
 
 def speed(measured: Mapping[str, Sequence[float]], method: str) -> float:
-    """Return by what projected seconds are to be multiplied on a worker.
+    """Return measured over projected seconds, the geometric mean over references: above 1 for a slower machine.
 
-    Parameters
-    ----------
-    measured : mapping of str to sequence of float
-        For some of the references of the method, by name, the seconds of some runs. The fastest of each counts: all
-        that disturbs a run makes it longer.
-    method : str
-
-    Returns
-    -------
-    float
-        The geometric mean of measured over projected seconds: above 1 for a slower machine.
+    `measured` has the seconds of some runs of references of the method, by name. The fastest run of each counts, as
+    every disturbance makes a run longer.
 
     Raises
     ------
@@ -77,12 +70,12 @@ def speed(measured: Mapping[str, Sequence[float]], method: str) -> float:
     return math.exp(math.fsum(math.log(fastest[name] / modelled[name]) for name in fastest) / len(fastest))
 
 
-#: Each reference is computed that often on each worker; the fastest counts.
+#: How often each reference is computed on each worker; the fastest run counts.
 _REPETITIONS = 2
 
 
 def measured_speed(executor: Executor, method: str) -> float:
-    """Return by what projected seconds are to be multiplied on the workers; 1 where nothing could be measured."""
+    """Return measured over projected seconds, the median of the workers; 1 if nothing could be measured."""
     rows = [row for row, study in enumerate(REFERENCES) if study.method == method]
     found = [
         done.result
@@ -105,37 +98,29 @@ def _seconds(row: int) -> float:
     return time.perf_counter() - began
 
 
-#: A task is to take so long, in seconds: long against what it costs to send, short against a lost worker.
+#: A task should take about this long, in seconds: long against sending it, short against a lost worker.
 _TASK_SECONDS = 4.0
-#: No task is to hold more than this share of what is left for one worker, so that all finish together.
+#: No task holds more than this share of what is left for one worker, so that all finish together.
 _SHARE_LEFT = 0.25
-#: How often the cells of a batch are tried one by one, before it is said to kill its workers as a whole.
+#: How often the cells of a batch are tried one by one before the whole batch fails.
 _MOST_ISOLATIONS = 2
-#: How many seconds of measured work count as much as the first calibration.
+#: The first calibration counts as much as this many seconds of measured work.
 _PRIOR_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class _Probes:
-    """Cells of a batch whose workers have not yet answered, and those that have killed them."""
+    """Cells of a batch that are being tried alone, and those that have killed their workers."""
 
     waiting: set[int]
     refused: dict[int, str]
 
 
 class Schedule(Iterator[Task]):
-    """Tasks in the order in which they are to be submitted, formed when they are asked for.
+    """Tasks of batches in the order of their submission, each formed when it is taken.
 
-    An iterator that may go on after its end: what is put back is given out again.
-
-    Parameters
-    ----------
-    batches
-        What is left: of each part of the store its batches, with their projected seconds.
-    parallelism
-        How many tasks are computed at the same time.
-    speed
-        Measured seconds for each projected one.
+    An iterator that may go on after its end, with batches that were put back. `parallelism` is how many tasks are
+    computed at the same time, `speed` measured over projected seconds.
     """
 
     def __init__(self, batches: Iterable[tuple[StoredStudy, Batch]], parallelism: int, speed: float = 1.0) -> None:
@@ -151,16 +136,16 @@ class Schedule(Iterator[Task]):
 
     @property
     def factor(self) -> float:
-        """Measured seconds for each projected one, as far as is known now."""
+        """Measured over projected seconds, by all that was measured so far."""
         return self._measured / self._projected
 
     def observe(self, batch: Batch, seconds: float) -> None:
-        """Take note of what a batch has taken."""
+        """Note how long a batch has taken."""
         self._measured += seconds
         self._projected += batch.seconds
 
     def put_back(self, task: Task, batches: Iterable[Batch]) -> None:
-        """Give some batches of a task out again."""
+        """Put some batches of a task back, to be taken again."""
         again = {batch.index for batch in batches}
         kept = [pair for pair in zip(task.batches, task.cells, strict=True) if pair[0].index in again]
         self._again.append(
@@ -168,15 +153,15 @@ class Schedule(Iterator[Task]):
         )
 
     def clear(self) -> None:
-        """Give out nothing more."""
+        """Drop all tasks that were not taken."""
         self._left.clear()
         self._again.clear()
 
     def isolate(self, task: Task, cause: str) -> bool:
-        """Find out which cells of a task have killed the workers, or whether they were just killed.
+        """Have the cells of a task that has killed its workers tried apart; return False if that was done before.
 
-        Its batches are tried one by one, then the cells of one that still kills; a cell that kills alone is refused,
-        so that the others of its batch are computed and stored. False where all of that was tried before.
+        Its batches are tried one by one, then the cells of a batch that kills again. A cell that kills alone is
+        refused, and the others of its batch are computed and stored.
         """
         if len(task.batches) > 1:
             self._again.extend(
@@ -198,7 +183,7 @@ class Schedule(Iterator[Task]):
         return True
 
     def probed(self, task: Task, cause: str | None) -> None:
-        """Take note that the worker has survived the probed cell of a task, or of what has killed it."""
+        """Note that the worker has survived the probed cell of a task, or the cause of its death."""
         (batch,), cell = task.batches, task.probed
         probes = self._probes[task.head.part, batch.index]
         if cell is not None:

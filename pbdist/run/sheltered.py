@@ -1,40 +1,35 @@
-"""Starting what has processes of its own, so that a signal of the terminal reaches this process and not those."""
+"""Start workers so that signals of the terminal reach only the driver, which then ends them in good order.
 
+Every worker of a local cluster loads this module before it works: see `dask_setup`.
+"""
+
+import logging
 import os
 import signal
 import threading
 from collections.abc import Callable
 from multiprocessing import resource_tracker
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["SHELTERED", "start_sheltered"]
+__all__ = ["SHELTERED", "dask_setup", "start_sheltered"]
 
 Thing = TypeVar("Thing")
 
-#: What a terminal or a batch system sends to all processes at once: the driver ends the others in good order.
+#: A terminal or a batch system sends them to all processes at once.
 SHELTERED: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-#: How long a start that is given up is waited for: pods take half a minute to be removed.
+#: How long to wait for a start that was given up: pods take half a minute to be removed.
 _GIVE_UP_SECONDS = 40.0
-#: The tracker removes what a process leaves behind that ends in the middle of its work, and would warn of it.
+#: Seconds that a worker lives on after SIGTERM or SIGHUP.
+_ALONE_SECONDS = 1
+#: Python's tracker of resources removes what a killed process leaves behind, and would warn of it.
 _WARNINGS, _UNTOLD = "PYTHONWARNINGS", "ignore:resource_tracker:UserWarning"
 
 
 def start_sheltered(start: Callable[[threading.Event], Thing], stop: Callable[[Thing], object]) -> Thing:
-    """Return what `start` returns: called in a thread in which signals are blocked, and with it in all that it starts.
+    """Return what `start` returns, called in a thread in which signals are blocked, as in all processes that it starts.
 
-    The signals of this thread stay as they are, so that an interrupt ends the waiting at once.
-
-    Parameters
-    ----------
-    start
-        Called with the event that it is given up, as it is on an interrupt; it should then return, or raise, soon.
-    stop
-        Called with what was started although it was given up.
-
-    Raises
-    ------
-    BaseException
-        What `start` raises, or what the waiting is interrupted by.
+    This thread handles signals as before. An interrupt ends the wait at once: the event that `start` was called with is
+    set, and `start` should return or raise soon; `stop` is called with what was started all the same.
     """
     starting = _Start(start, stop)
     try:
@@ -47,12 +42,14 @@ def start_sheltered(start: Callable[[threading.Event], Thing], stop: Callable[[T
 
 
 class _Start(Generic[Thing]):
+    """A start in a thread of its own, which may be given up."""
+
     def __init__(self, start: Callable[[threading.Event], Thing], stop: Callable[[Thing], object]) -> None:
         self._start, self._stop = start, stop
         self._given_up = threading.Event()
         self._started: list[Thing] = []
         self._errors: list[BaseException] = []
-        #: Not the end of the thread: an interrupt of `Thread.join` makes it seem to have come.
+        #: Set at the end. The thread is not joined: an interrupted `Thread.join` marks a thread that runs as ended.
         self.over = threading.Event()
 
     def run(self) -> None:
@@ -74,7 +71,7 @@ class _Start(Generic[Thing]):
         return self._started[0]
 
     def give_up(self) -> None:
-        """Undo it, now or when there is something to be undone."""
+        """Undo the start, now or as soon as there is something to undo."""
         self._given_up.set()
         self.over.wait(_GIVE_UP_SECONDS)
         if self.over.is_set():
@@ -89,7 +86,7 @@ class _Start(Generic[Thing]):
 
 
 def _block_signals() -> None:
-    """Block the signals in this thread, for good: Python's tracker of resources would unblock them at its start."""
+    """Block the signals in this thread for good: Python's tracker of resources unblocks them when it starts."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
     before = os.environ.get(_WARNINGS)
     os.environ[_WARNINGS] = f"{before},{_UNTOLD}" if before else _UNTOLD
@@ -101,3 +98,19 @@ def _block_signals() -> None:
         else:
             os.environ[_WARNINGS] = before
     signal.pthread_sigmask(signal.SIG_BLOCK, SHELTERED)
+
+
+def dask_setup(worker: Any) -> None:  # noqa: ARG001 -- as Dask calls it
+    """Have the worker ended by the driver, which gets the same signals. Dask calls this when the worker starts.
+
+    The worker ignores Ctrl-C, and ends a second after SIGTERM or SIGHUP: if it ended before the driver acts, its nanny
+    would report a lost worker and start another one. It does not log that its scheduler is gone; the driver reports
+    what goes wrong in a task.
+    """
+    logging.getLogger("distributed.worker").setLevel(logging.CRITICAL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # The alarm ends the process.
+        signal.signal(number, lambda *_: signal.alarm(_ALONE_SECONDS) and None)
+    # `start_sheltered` has blocked them in this process.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SHELTERED)

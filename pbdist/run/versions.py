@@ -1,15 +1,21 @@
-"""What a worker must have as the driver has it, so that the same study gives the same bytes wherever it is computed."""
+"""Workers with other versions than the driver are refused, so that the same study gives the same bytes everywhere."""
 
+import asyncio
 import platform
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import metadata
+from typing import Any
 
+from distributed import SchedulerPlugin, WorkerPlugin
+
+from pbdist.run.executor import one_line
 from pbdist.store.documents import provenance
 
-__all__ = ["Versions", "difference", "inquiry", "own_versions"]
+__all__ = ["Gate", "Versions", "difference", "inquiry", "own_versions"]
 
-#: By name; None where something is not installed, or its revision not known.
+#: By name; None where something is not installed, or its revision is unknown.
 Versions = Mapping[str, str | None]
 
 #: The packages that decide numbers and bytes: numcodecs compresses the chunks.
@@ -29,12 +35,12 @@ def own_versions() -> Versions:
 def inquiry() -> Callable[[], dict[str, str | None]]:
     """Return a function that finds the versions of the process it runs in.
 
-    It is sent as code, and not by name, so that it runs where no pbdist is, or an earlier one.
+    It is sent as code, not by name, so that it also runs on a worker without pbdist, or with an earlier one.
     """
     packages = _PACKAGES
 
     def found() -> dict[str, str | None]:
-        import platform  # noqa: PLC0415 -- what it needs, wherever it runs
+        import platform  # noqa: PLC0415 -- it is sent without the imports of this module
         from importlib import metadata  # noqa: PLC0415
 
         try:
@@ -43,7 +49,7 @@ def inquiry() -> Callable[[], dict[str, str | None]]:
             return dict(own_versions())
         except ImportError:
             pass
-        # No pbdist, or one without what this run needs: never the same.
+        # No pbdist, or an earlier one: a revision that never is the same.
         versions: dict[str, str | None] = {"python": platform.python_version(), "revision": "of another kind"}
         for package in packages:
             try:
@@ -56,15 +62,97 @@ def inquiry() -> Callable[[], dict[str, str | None]]:
 
 
 def difference(expected: Versions, found: Versions) -> str | None:
-    """Return in what two versions differ, as ``expected .., got ..``; None where in nothing."""
+    """Return how versions differ, as ``expected .., got ..``; None where they are the same."""
     names = [name for name in expected if expected[name] != found.get(name)]
     if not names:
         return None
-    wanted, got = (", ".join(_told(name, side.get(name)) for name in names) for side in (expected, found))
+    wanted, got = (", ".join(_described(name, side.get(name)) for name in names) for side in (expected, found))
     return f"expected {wanted}, got {got}"
 
 
-def _told(name: str, version: str | None) -> str:
+def _described(name: str, version: str | None) -> str:
     if name == "revision":
         return f"pbdist's git revision {version or 'unknown'}"
     return f"{name} {version}" if version else f"no {name}"
+
+
+class Gate:
+    """Closes workers that have other versions than this process as they join, and notes each of them."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._name = f"pbdist-versions-{client.id}"
+        self._refused: deque[str] = deque()
+
+    def unfit(self) -> Mapping[str, str]:
+        """Return the workers with other versions, and what differs."""
+        found: Mapping[str, Any] = self._client.run(inquiry(), on_error="return")
+        problems = {}
+        for worker, versions in found.items():
+            if isinstance(versions, OSError):
+                continue  # It has just left.
+            problem = (
+                f"expected an answer, got {one_line(versions)}"
+                if isinstance(versions, Exception)
+                else difference(own_versions(), versions)
+            )
+            if problem is not None:
+                problems[worker] = problem
+        return problems
+
+    def close(self, *, until_client_leaves: bool) -> None:
+        """Let no unfit worker in from now on.
+
+        With `until_client_leaves`, for a scheduler that outlives this client, the gate ends when the client is gone.
+        """
+        self._client.subscribe_topic(self._name, self._take_note)
+        if until_client_leaves:
+            self._client.register_plugin(_leaving(self._name, str(self._client.id)))
+        self._client.register_plugin(_gatekeeper(self._name, dict(own_versions())))
+
+    def refuse(self) -> bool:
+        """Close unfit workers that joined all the same; return whether there were any."""
+        unfit = self.unfit()
+        self._refused.extend(f"worker {worker}: {problem}" for worker, problem in unfit.items())
+        if unfit:
+            self._client.retire_workers(workers=list(unfit), close_workers=True)
+        return bool(unfit)
+
+    def refused(self) -> Sequence[str]:
+        """Return which workers were refused since the last call, and why, one line each."""
+        return [self._refused.popleft() for _ in range(len(self._refused))]
+
+    def _take_note(self, event: tuple[float, Mapping[str, Any]]) -> None:
+        worker, versions = event[1]["worker"], event[1]["versions"]
+        self._refused.append(f"worker {worker}: {difference(own_versions(), versions)}")
+
+
+# Both classes are made in functions, so that they are sent as code: workers and the scheduler may have no pbdist.
+
+
+def _gatekeeper(topic: str, expected: Versions) -> WorkerPlugin:
+    found_here = inquiry()
+
+    class Gatekeeper(WorkerPlugin):
+        name = topic
+
+        async def setup(self, worker: Any) -> None:
+            # Runs before a new worker reads its first task.
+            found = await asyncio.to_thread(found_here)
+            if found != expected:
+                worker.log_event(topic, {"worker": worker.address, "versions": found})
+                await worker.close_gracefully(restart=False, reason="other versions than those of the run")
+
+    return Gatekeeper()
+
+
+def _leaving(topic: str, owner: str) -> SchedulerPlugin:
+    class Leaving(SchedulerPlugin):
+        name = f"{topic}-leaving"
+
+        def remove_client(self, scheduler: Any, client: str) -> None:
+            if client == owner:
+                scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, topic)
+                scheduler.loop.add_callback(scheduler.unregister_scheduler_plugin, self.name)
+
+    return Leaving()

@@ -35,7 +35,7 @@ from pbdist.sizing.systems_document import (
     SystemModel,
     TargetModel,
 )
-from pbdist.study.document import Document, Place, read_document, shown
+from pbdist.study.document import Document, Keys, read_document, shown
 from pbdist.study.entries import first_problem, refuse
 from pbdist.types import JsonValue
 
@@ -96,7 +96,7 @@ def _systems(document: Document) -> tuple[System, ...]:
         refuse(document, ("systems",), "expected at least one system, got []")
     found: dict[str, System] = {}
     for position in range(len(model.systems)):
-        place: Place = ("systems", position)
+        place: Keys = ("systems", position)
         system = _system(document, place, model.sources)
         if system.name in found:
             refuse(document, (*place, "name"), f"expected each name once, got {shown(system.name)} again")
@@ -104,7 +104,7 @@ def _systems(document: Document) -> tuple[System, ...]:
     return tuple(found.values())
 
 
-def _system(document: Document, place: Place, sources: dict[str, str]) -> System:
+def _system(document: Document, place: Keys, sources: dict[str, str]) -> System:
     model = _validated(document, place, SystemModel)
     citations = tuple(
         _citation(document, (*place, "sources", position), key, sources) for position, key in enumerate(model.sources)
@@ -127,7 +127,7 @@ def _system(document: Document, place: Place, sources: dict[str, str]) -> System
     )
 
 
-def _observation(document: Document, place: Place) -> NoisyCounts | NoiseObservation:
+def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservation:
     kind = _at(document, place).get("kind")
     if kind == "counts":
         model = _validated(document, place, CountsModel)
@@ -163,7 +163,7 @@ def _observation(document: Document, place: Place) -> NoisyCounts | NoiseObserva
 
 
 def _setting(
-    document: Document, place: Place, observation: NoisyCounts | NoiseObservation, sources: dict[str, str]
+    document: Document, place: Keys, observation: NoisyCounts | NoiseObservation, sources: dict[str, str]
 ) -> PublishedSetting:
     model: Any = _validated(document, place, _setting_model(observation))
     origin = _origin(document, place, model, sources)
@@ -195,7 +195,7 @@ def _amount(model: Any) -> float:
     return float(model.p if isinstance(model, ResponseSettingModel) else model.scale)
 
 
-def _target(document: Document, place: Place, sources: dict[str, str]) -> SystemTarget:
+def _target(document: Document, place: Keys, sources: dict[str, str]) -> SystemTarget:
     model = _validated(document, place, TargetModel)
     problem = problem_of_either(epsilon=model.epsilon, exp_epsilon=model.exp_epsilon)
     if problem is not None:
@@ -211,7 +211,7 @@ def _target(document: Document, place: Place, sources: dict[str, str]) -> System
     return SystemTarget(model.compositions, epsilon, model.delta, _origin(document, place, model, sources))
 
 
-def _origin(document: Document, place: Place, model: Any, sources: dict[str, str]) -> str:
+def _origin(document: Document, place: Keys, model: Any, sources: dict[str, str]) -> str:
     """Return in a few words the source of a figure."""
     if model.source is None and model.example is None:
         refuse(document, place, "expected a source, or what of it is an example, got neither")
@@ -222,13 +222,13 @@ def _origin(document: Document, place: Place, model: Any, sources: dict[str, str
     return "; ".join(parts if model.note is None else [*parts, model.note])
 
 
-def _citation(document: Document, place: Place, key: Any, sources: dict[str, str]) -> str:
+def _citation(document: Document, place: Keys, key: Any, sources: dict[str, str]) -> str:
     if not isinstance(key, str) or key not in sources:
         refuse(document, place, f"expected one of the sources {', '.join(sources)}, got {shown(key)}")
     return " ".join(sources[key].split())
 
 
-def _validated(document: Document, place: Place, model: type[_Model]) -> _Model:
+def _validated(document: Document, place: Keys, model: type[_Model]) -> _Model:
     """Return the mapping at `place` as `model` reads it."""
     value = _at(document, place)
     if not isinstance(value, dict):
@@ -240,7 +240,7 @@ def _validated(document: Document, place: Place, model: type[_Model]) -> _Model:
         refuse(document, (*place, *at), problem)
 
 
-def _at(document: Document, place: Place) -> JsonValue:
+def _at(document: Document, place: Keys) -> JsonValue:
     value = document.data
     for part in place:
         value = value[part]

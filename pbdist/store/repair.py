@@ -9,7 +9,7 @@ import re
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
@@ -45,12 +45,13 @@ __all__ = ["remove_strays", "restore_heads", "restore_parts", "restore_skeleton"
 _MOST_SELECTIONS, _MOST_HASHED = 1 << 16, 20_000_000
 
 
-def restore_heads(place: Place, wanted: StudySpec) -> None:
+def restore_heads(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], Plan] = plan_study) -> None:
     """Put back the heads of parts that are damaged in both copies, so that `open_parts` opens the store again.
 
     For the one driver of a store. The study of such a part is recognised by its digest, which commit records and the
     list of parts have. A part that is not recognised, but whose points `wanted` asks for, is removed with a warning, to
-    be computed again. Nothing is written where nothing is damaged.
+    be computed again. Nothing is written where nothing is damaged. `plan` is asked where only a study's plan tells the
+    length of its batches.
 
     Raises
     ------
@@ -60,7 +61,7 @@ def restore_heads(place: Place, wanted: StudySpec) -> None:
     if head_of(place, "") is None:
         traces = traces_of(place)
         if wanted.digest in traces:
-            _write_heads(place, "", wanted)
+            _write_heads(place, "", wanted, plan)
         elif traces:
             raise _unknown(place)
         else:
@@ -80,7 +81,7 @@ def restore_heads(place: Place, wanted: StudySpec) -> None:
         candidates = (wanted, *missing, *(_points_missing(earlier, wanted) if earlier else ()))
         study = next((study for study in candidates if study.digest == digests[part]), None)
         if study is not None:
-            _write_heads(place.inner(part), part, study)
+            _write_heads(place.inner(part), part, study, plan)
             sound.append(open_part(place.inner(part), part))
         elif missing and len(known) == len(sound):
             _drop(place, part)
@@ -200,8 +201,8 @@ def _unknown(place: Place) -> StoreDamagedError:
     )
 
 
-def _write_heads(place: Place, part: str, study: StudySpec) -> None:
-    length, certain = _cells_per_batch(place, study)
+def _write_heads(place: Place, part: str, study: StudySpec, plan: Callable[[StudySpec], Plan]) -> None:
+    length, certain = _cells_per_batch(place, study, plan)
     version = _format(place, study)
     root, files = new_skeleton(study, length, part, version)
     if not certain:
@@ -230,7 +231,7 @@ def _format(place: Place, study: StudySpec) -> int:
     return STORE_FORMATS[0] if study.sought is not None and not named else STORE_FORMATS[-1]
 
 
-def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
+def _cells_per_batch(place: Place, study: StudySpec, plan: Callable[[StudySpec], Plan]) -> tuple[int, bool]:
     """Return the length of a chunk from the remains of a part, and whether a commit record proves it."""
     count = len(study.cells)
     for index, record in sealed_records(place):
@@ -245,7 +246,7 @@ def _cells_per_batch(place: Place, study: StudySpec) -> tuple[int, bool]:
         except (KeyError, TypeError, ValueError, IndexError):
             continue
     found = [length for length, _ in lengths.most_common(1) if length > 0]
-    return (found[0] if found else plan_study(study).cells_per_batch), False
+    return (found[0] if found else plan(study).cells_per_batch), False
 
 
 def _cells_of_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> dict[str, tuple[Cell, ...]]:

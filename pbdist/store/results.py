@@ -15,7 +15,7 @@ from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN, cell_group, chunk_file
 from pbdist.store.open import PartHead, StoredStudy, stored_digest
 from pbdist.store.states import state_files
 from pbdist.study import Batch, Cell
-from pbdist.study.promise import within_tolerance
+from pbdist.study.spec import within_tolerance
 from pbdist.table import BoundsTable
 from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 

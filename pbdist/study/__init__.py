@@ -1,19 +1,19 @@
-"""Study files: a YAML file in, a validated study and a plan out. Nothing here computes or stores."""
+"""Read study files, and plan studies. Nothing here computes or stores."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pbdist.study.plan import Batch, Plan, plan_study
+from pbdist.study.plan import Batch, Plan, Planner, plan_study
 from pbdist.study.spec import Cell, StudySpec, Target
 
 if TYPE_CHECKING:
     from pbdist.study.load import load_study
 
-__all__ = ["Batch", "Cell", "Plan", "StudySpec", "Target", "load_study", "plan_study"]
+__all__ = ["Batch", "Cell", "Plan", "Planner", "StudySpec", "Target", "load_study", "plan_study"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what reads study files when it is used: a look-up in a store need not wait for YAML and pydantic."""
+    """Import the reader of study files when it is used: a look-up in a store does not wait for YAML and pydantic."""
     if name != "load_study":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = import_module("pbdist.study.load").load_study

@@ -1,7 +1,7 @@
-"""A YAML document as plain values, with the line on which each of them stands.
+"""Read a YAML file as plain values, and note the line of each.
 
-Only what a study file needs is taken: mappings with distinct text keys, lists, and plain scalars read by the rules
-of YAML 1.2 (so ``1e-4`` is a number and ``no`` is a word, unlike in PyYAML's default of YAML 1.1).
+Only what a study file needs is accepted: mappings with distinct text keys, lists, and plain scalars by the rules of
+YAML 1.2 (``1e-4`` is a number and ``no`` is a word, unlike in YAML 1.1, PyYAML's default).
 """
 
 import re
@@ -15,10 +15,10 @@ import yaml
 from pbdist.errors import StudyFileError
 from pbdist.types import JsonValue
 
-__all__ = ["Document", "Place", "read_document", "shown"]
+__all__ = ["Document", "Keys", "read_document", "shown"]
 
-#: Where a value stands: keys and list positions from the root.
-Place: TypeAlias = tuple[str | int, ...]
+#: The keys and list indexes that lead to a value from the root.
+Keys: TypeAlias = tuple[str | int, ...]
 
 _INTEGER = re.compile(r"[-+]?[0-9]{1,400}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -32,7 +32,7 @@ _LONGEST_SHOWN = 60
 
 
 def shown(value: object) -> str:
-    """Return `value` as a short text on one line, for an error."""
+    """Return a value as short text on one line, for an error."""
     text = " ".join(repr(value).split())
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
 
@@ -44,34 +44,34 @@ class Document:
     Attributes
     ----------
     source
-        The file's name as the user gave it.
+        The name of the file as the user gave it.
     data
-        The content as dicts, lists, text, numbers, booleans and None.
+        The content as dicts, lists, texts, numbers, booleans and None.
     lines
-        The line, from 1, of each value's key or list item.
+        The line of each value's key or list item, from 1.
     what
-        What the file is, in an error that is not about one of its fields.
+        What the file is, for errors that concern none of its fields.
     """
 
     source: str
     data: JsonValue
-    lines: Mapping[Place, int]
+    lines: Mapping[Keys, int]
     what: str = "study"
 
-    def error(self, place: Place, problem: str) -> StudyFileError:
-        """Return the error ``FILE:LINE: field.path: problem`` for the value at `place`.
+    def error(self, keys: Keys, problem: str) -> StudyFileError:
+        """Return the error ``FILE:LINE: field.path: problem`` for the value at `keys`.
 
-        A place that the file does not have (a missing key) is told at the innermost one around it.
+        For keys that the file lacks the line is that of the innermost value around them.
         """
-        known = place
+        known = keys
         while known not in self.lines:
             known = known[:-1]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in keys).lstrip(".")
         return StudyFileError(f"{self.source}:{self.lines[known]}: {field or self.what}: {problem}")
 
 
 def read_document(path: Path, what: str = "study") -> Document:
-    """Read the YAML file at `path`, which is to be a `what`.
+    """Read the YAML file at `path`; `what` names the kind of file in errors.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def read_document(path: Path, what: str = "study") -> Document:
             if isinstance(event, yaml.AliasEvent):
                 problem = f"expected the value itself, got the alias *{event.anchor}"
                 raise StudyFileError(f"{path}:{line}: {what}: {problem}")
-            # A node knows only the tag that it has in the end, an event the one that is written.
+            # Only events have the tags that are written in the file; every node has a tag.
             tag = getattr(event, "tag", None)
             if tag is not None:
                 raise StudyFileError(f"{path}:{line}: {what}: expected a value without a tag, got {shown(tag)}")
@@ -111,39 +111,39 @@ def read_document(path: Path, what: str = "study") -> Document:
 
 
 class _Reader:
-    """Turns PyYAML's nodes into values and notes their lines."""
+    """Converts PyYAML's nodes to values and notes their lines."""
 
     def __init__(self, source: str) -> None:
-        self.lines: dict[Place, int] = {(): 1}
+        self.lines: dict[Keys, int] = {(): 1}
         self._source = source
 
-    def value(self, node: yaml.Node, place: Place) -> JsonValue:
+    def value(self, node: yaml.Node, keys: Keys) -> JsonValue:
         line = node.start_mark.line + 1
-        self.lines.setdefault(place, line)
+        self.lines.setdefault(keys, line)
         if isinstance(node, yaml.MappingNode):
-            return self._mapping(node, place)
+            return self._mapping(node, keys)
         if isinstance(node, yaml.SequenceNode):
-            return [self.value(item, (*place, position)) for position, item in enumerate(node.value)]
+            return [self.value(item, (*keys, index)) for index, item in enumerate(node.value)]
         quoted = isinstance(node, yaml.ScalarNode) and bool(node.style)
         return node.value if quoted else _scalar(node.value)
 
-    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, JsonValue]:
+    def _mapping(self, node: yaml.MappingNode, keys: Keys) -> dict[str, JsonValue]:
         content: dict[str, JsonValue] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._error(line, place, "expected a word as key, got a list or mapping")
+                raise self._error(line, keys, "expected a word as key, got a list or mapping")
             if key in content:
-                first = self.lines[(*place, key)]
-                raise self._error(line, (*place, key), f"expected each key once, got it on line {first} too")
-            self.lines[(*place, key)] = line
-            content[key] = self.value(value_node, (*place, key))
+                first = self.lines[(*keys, key)]
+                raise self._error(line, (*keys, key), f"expected each key once, got it on line {first} too")
+            self.lines[(*keys, key)] = line
+            content[key] = self.value(value_node, (*keys, key))
         return content
 
-    def _error(self, line: int, place: Place, problem: str) -> StudyFileError:
-        self.lines[place] = line
-        return Document(self._source, None, self.lines).error(place, problem)
+    def _error(self, line: int, keys: Keys, problem: str) -> StudyFileError:
+        self.lines[keys] = line
+        return Document(self._source, None, self.lines).error(keys, problem)
 
 
 def _scalar(text: str) -> JsonValue:

@@ -1,4 +1,4 @@
-"""One entry of a study's list of mechanisms: what its keys may be, and the pairs that it stands for."""
+"""Expand an entry of a study's list of mechanisms into pairs, and check its keys and values."""
 
 import itertools
 import math
@@ -13,23 +13,23 @@ from pbdist import mechanisms
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms.pair import Pair
 from pbdist.study import grids
-from pbdist.study.document import Document, Place, shown
+from pbdist.study.document import Document, Keys, shown
 from pbdist.types import JsonValue
 
 __all__ = ["MOST_SETTINGS", "STRICT", "custom_error", "expand_entry", "first_problem", "refuse"]
 
-#: Above this a study is refused before it is built.
+#: Larger studies are refused before their cells are made.
 MOST_SETTINGS = 2_000_000
 
-#: How every model of the study file behaves.
+#: The configuration of every model of a study file.
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
-#: The alternatives that an entry gives for one parameter, and where each of them stands, seen from the entry.
-Choices: TypeAlias = tuple[tuple[Any, Place], ...]
+#: The alternatives for one parameter of an entry, each with the keys from the entry to it.
+Choices: TypeAlias = tuple[tuple[Any, Keys], ...]
 
 
 def custom_error(problem: grids.GridError) -> PydanticCustomError:
-    """Return a grid's problem in the form in which pydantic collects it."""
+    """Return a grid's problem as an error that pydantic collects."""
     return PydanticCustomError("grid", "{problem}", {"problem": problem.problem, "at": problem.at})
 
 
@@ -45,9 +45,9 @@ def _truncations(value: JsonValue) -> Choices:
     if value is None:
         return ((None, ()),)
     several = isinstance(value, list) and bool(value) and all(isinstance(x, list | None) for x in value)
-    choices: list[tuple[Any, Place]] = []
-    for position, limits in enumerate(value if several else [value]):
-        at: Place = (position,) if several else ()
+    choices: list[tuple[Any, Keys]] = []
+    for index, limits in enumerate(value if several else [value]):
+        at: Keys = (index,) if several else ()
         if limits is not None and (not isinstance(limits, list) or len(limits) != 2):
             problem = f"expected [low, high], a list of such pairs, or null, got {shown(limits)}"
             raise custom_error(grids.GridError(problem, at))
@@ -69,9 +69,9 @@ def _readings(value: JsonValue) -> Choices:
 def _masses(value: JsonValue) -> Choices:
     if not isinstance(value, list) or not value:
         raise custom_error(grids.GridError(f"expected a list of counts or probabilities, got {shown(value)}"))
-    for position, mass in enumerate(value):
+    for index, mass in enumerate(value):
         try:
-            grids.number(mass, (position,))
+            grids.number(mass, (index,))
         except grids.GridError as problem:
             raise custom_error(problem) from None
     return ((tuple(value), ()),)
@@ -84,7 +84,7 @@ Masses = Annotated[Choices, PlainValidator(_masses)]
 
 
 class _Entry(BaseModel):
-    """The parameters of one kind of mechanism: the fields carry the names of the constructor's arguments."""
+    """The parameters of one kind of mechanism: the fields are named like the constructor's arguments."""
 
     model_config = STRICT
     construct_pair: ClassVar[Callable[..., Pair]]
@@ -181,81 +181,72 @@ _ENTRIES: Mapping[str, type[_Entry]] = {
 }
 _NOISES = ("Laplace", "Gaussian")
 _NO_PRODUCTS = tuple(kind for kind in _ENTRIES if kind != "Product")
-_CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<position>\d+)\])?: (?P<problem>.*)", re.DOTALL)
+_CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 
 
-def refuse(document: Document, place: Place, problem: str) -> NoReturn:
-    """Raise the `StudyFileError` for the value at `place`."""
-    raise document.error(place, problem)
+def refuse(document: Document, keys: Keys, problem: str) -> NoReturn:
+    """Raise the `StudyFileError` for the value at `keys`."""
+    raise document.error(keys, problem)
 
 
-def first_problem(error: ValidationError, known: type[BaseModel], **nested: type[BaseModel]) -> tuple[Place, str]:
-    """Return the place, seen from the model, and the text of the problem to tell of those that pydantic found.
+def first_problem(error: ValidationError, known: type[BaseModel], **nested: type[BaseModel]) -> tuple[Keys, str]:
+    """Return the most useful of the problems that pydantic found: the keys from the model to it, and its text.
 
-    `nested` are the models of what stands in the lists of `known`, by field.
+    `nested` has the models of the items in the lists of `known`, by field.
     """
     found = error.errors(include_url=False)
-    # A misspelt key is both unknown and missing: the line it stands on is the better one to name.
+    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
     details: ErrorDetails = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-    place: Place = details["loc"]
+    keys: Keys = details["loc"]
     kind, got = details["type"], shown(details["input"])
     if kind == "extra_forbidden":
-        owner = nested[str(place[0])] if len(place) > 1 else known
-        return place, f"expected one of {', '.join(owner.model_fields)}, got an unknown key"
+        owner = nested[str(keys[0])] if len(keys) > 1 else known
+        return keys, f"expected one of {', '.join(owner.model_fields)}, got an unknown key"
     if kind == "missing":
-        return place, "expected a value, got nothing: the key is missing"
+        return keys, "expected a value, got nothing: the key is missing"
     if kind == "grid":
         context = details["ctx"]
-        return place + tuple(context["at"]), str(context["problem"])
+        return keys + tuple(context["at"]), str(context["problem"])
     expected = details["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return place, f"expected {expected}, got {got}"
+    return keys, f"expected {expected}, got {got}"
 
 
 def expand_entry(
-    document: Document, place: Place, kinds: tuple[str, ...] = tuple(_ENTRIES), own: tuple[str, ...] = ()
-) -> list[tuple[Pair, Place]]:
-    """Return the pairs that the entry at `place` stands for, each with the place to name if it is refused later.
+    document: Document, keys: Keys, kinds: tuple[str, ...] = tuple(_ENTRIES), own: tuple[str, ...] = ()
+) -> list[tuple[Pair, Keys]]:
+    """Return the pairs of the entry at `keys`, each with the keys for later errors.
 
-    Parameters
-    ----------
-    document
-        The study file.
-    place
-        Where the entry stands.
-    kinds
-        The kinds that may stand there.
-    own
-        Keys of the entry that are not the mechanism's parameters.
+    `kinds` are the allowed kinds; `own` are keys of the entry that are not parameters of the mechanism.
 
     Raises
     ------
     StudyFileError
         A key is unknown, missing or has a wrong value, or a mechanism refuses its parameters.
     """
-    entry = _at(document, place)
+    entry = _at(document, keys)
     if not isinstance(entry, dict):
-        refuse(document, place, f"expected a mapping with a kind, got {shown(entry)}")
+        refuse(document, keys, f"expected a mapping with a kind, got {shown(entry)}")
     kind = entry.get("kind")
     if kind not in kinds:
-        at = (*place, "kind") if "kind" in entry else place
+        at = (*keys, "kind") if "kind" in entry else keys
         refuse(document, at, f"expected a kind among {', '.join(kinds)}, got {shown(kind)}")
-    shared: dict[str, Place] = {key: (*place, key) for key in entry if key not in ("settings", *own)}
-    settings = _settings(document, place, entry, shared)
-    return [found for setting in settings for found in _expand(document, place, kind, {**shared, **setting})]
+    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
+    settings = _settings(document, keys, entry, shared)
+    return [found for setting in settings for found in _expand(document, keys, kind, {**shared, **setting})]
 
 
 def _settings(
-    document: Document, place: Place, entry: dict[str, JsonValue], shared: Mapping[str, Place]
-) -> list[dict[str, Place]]:
-    """Return, for each of the entry's settings, the places of the parameters that go together in it."""
+    document: Document, keys: Keys, entry: dict[str, JsonValue], shared: Mapping[str, Keys]
+) -> list[dict[str, Keys]]:
+    """Return for each of the entry's ``settings`` the keys of the parameters in it."""
     if "settings" not in entry:
         return [{}]
-    listed, at = entry["settings"], (*place, "settings")
+    listed, at = entry["settings"], (*keys, "settings")
     if not isinstance(listed, list) or not listed:
         refuse(document, at, f"expected a list of mappings of parameters, got {shown(listed)}")
-    result: list[dict[str, Place]] = []
-    for position, setting in enumerate(listed):
-        here = (*at, position)
+    result: list[dict[str, Keys]] = []
+    for index, setting in enumerate(listed):
+        here = (*at, index)
         if not isinstance(setting, dict) or not setting:
             refuse(document, here, f"expected a mapping of parameters, got {shown(setting)}")
         for key in setting:
@@ -265,48 +256,48 @@ def _settings(
     return result
 
 
-def _expand(document: Document, place: Place, kind: str, places: Mapping[str, Place]) -> list[tuple[Pair, Place]]:
+def _expand(document: Document, keys: Keys, kind: str, key_paths: Mapping[str, Keys]) -> list[tuple[Pair, Keys]]:
     """Return the product of the grids of one setting, the first field of the model varying slowest."""
     model = _ENTRIES[kind]
-    values = {key: _at(document, at) for key, at in places.items()}
+    values = {key: _at(document, at) for key, at in key_paths.items()}
     try:
         checked = model.model_validate(values)
     except ValidationError as error:
         at, problem = first_problem(error, model)
         first = str(at[0])
-        refuse(document, (*places.get(first, (*place, first)), *at[1:]), problem)
+        refuse(document, (*key_paths.get(first, (*keys, first)), *at[1:]), problem)
     alternatives: dict[str, Choices] = {}
     for field in model.model_fields:
         if field == "kind" or getattr(checked, field) is None:
             continue
         if field == "noise":
-            alternatives[field] = tuple(expand_entry(document, places[field], _NOISES))
+            alternatives[field] = tuple(expand_entry(document, key_paths[field], _NOISES))
         elif field == "pair":
-            alternatives[field] = tuple(expand_entry(document, places[field], _NO_PRODUCTS))
+            alternatives[field] = tuple(expand_entry(document, key_paths[field], _NO_PRODUCTS))
         elif field == "pairs":
-            alternatives[field] = _products(document, places[field])
+            alternatives[field] = _products(document, key_paths[field])
         else:
-            alternatives[field] = tuple((value, places[field] + at) for value, at in getattr(checked, field))
+            alternatives[field] = tuple((value, key_paths[field] + at) for value, at in getattr(checked, field))
     count = math.prod(map(len, alternatives.values()))
     if count > MOST_SETTINGS:
-        refuse(document, place, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
+        refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
     fields = tuple(alternatives)
     return [
-        (_construct(document, place, model, fields, choice), place)
+        (_construct(document, keys, model, fields, choice), keys)
         for choice in itertools.product(*alternatives.values())
     ]
 
 
-def _products(document: Document, place: Place) -> Choices:
-    count = len(_at(document, place))
-    components = [[pair for pair, _ in expand_entry(document, (*place, i))] for i in range(count)]
+def _products(document: Document, keys: Keys) -> Choices:
+    count = len(_at(document, keys))
+    components = [[pair for pair, _ in expand_entry(document, (*keys, i))] for i in range(count)]
     settings = math.prod(map(len, components))
     if settings > MOST_SETTINGS:
-        refuse(document, place, f"expected at most {MOST_SETTINGS} noise settings, got {settings}")
-    return tuple((pairs, place) for pairs in itertools.product(*components))
+        refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {settings}")
+    return tuple((pairs, keys) for pairs in itertools.product(*components))
 
 
-def _construct(document: Document, place: Place, model: type[_Entry], fields: tuple[str, ...], choice: Choices) -> Pair:
+def _construct(document: Document, keys: Keys, model: type[_Entry], fields: tuple[str, ...], choice: Choices) -> Pair:
     arguments = {field: value for field, (value, _) in zip(fields, choice, strict=True)}
     positional = arguments.pop("pairs", ())
     try:
@@ -318,12 +309,12 @@ def _construct(document: Document, place: Place, model: type[_Entry], fields: tu
         told = _CONSTRUCTOR_PROBLEM.fullmatch(str(error))
         if told and told["field"] in chosen:
             at = chosen[told["field"]][1]
-            refuse(document, at if told["position"] is None else (*at, int(told["position"])), told["problem"])
-        refuse(document, place, str(error))
+            refuse(document, at if told["index"] is None else (*at, int(told["index"])), told["problem"])
+        refuse(document, keys, str(error))
 
 
-def _at(document: Document, place: Place) -> JsonValue:
+def _at(document: Document, keys: Keys) -> JsonValue:
     value = document.data
-    for part in place:
+    for part in keys:
         value = value[part]
     return value

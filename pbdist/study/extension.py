@@ -1,4 +1,4 @@
-"""What a study has that stored ones lack, as studies of their own; and the study that several make up. Pure."""
+"""Find what a study has that stored studies lack, as studies of their own; and the union of studies."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,16 +8,16 @@ from pbdist.study.spec import Cell, StudySpec
 
 __all__ = ["missing_parts", "union_of"]
 
-#: What all parts of a store have in common: it decides the bounds at a point, or what is kept of it.
+#: The fields that all parts of a store share: the bounds, or what is stored of them, depend on these.
 _COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
-#: Points of one noise setting: for each missing r its missing ε.
+#: Points of one cell: for each missing r its missing ε.
 _Missing = tuple[tuple[int, tuple[float, ...]], ...]
 
 
 def union_of(studies: Sequence[StudySpec]) -> StudySpec:
-    """Return the smallest study that contains all of `studies`: what a store with these parts holds.
+    """Return the smallest study that contains all of `studies`, the parts of a store.
 
-    Its cells are in the order of their first appearance; description and targets are those of the first one.
+    Its cells are in the order of their first appearance; description and targets are those of the first study.
     """
     first = studies[0]
     if len(studies) == 1:
@@ -34,23 +34,16 @@ def union_of(studies: Sequence[StudySpec]) -> StudySpec:
 
 
 def missing_parts(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
-    """Return studies that together have exactly the points (cell, r, ε) of `wanted` that none of `studies` has.
+    """Return disjoint studies that together have the points (cell, r, ε) of `wanted` that none of `studies` has.
 
-    Few, as noise settings and r that lack the same are taken together, and disjoint. None where `wanted` is contained
-    in the stored ones. They have no targets.
-
-    Parameters
-    ----------
-    studies
-        The studies that are stored, at least one.
-    wanted
-        The study that is asked for.
+    They are few: cells and r that lack the same points are in one study. They have no description and no targets. There
+    are none if the stored `studies`, of which there is at least one, contain `wanted`.
 
     Raises
     ------
     StoreMismatchError
-        Something else than noise settings and grids differs; or something is missing, and the stored studies have
-        what `wanted` does not have.
+        The studies differ in more than cells and grids; or points are missing, and the stored studies have some that
+        `wanted` lacks.
     """
     stored = studies[0]
     for name in _COMMON:
@@ -92,7 +85,7 @@ def _missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> list[_Mi
 
 
 def _missing_of(studies: Sequence[StudySpec], wanted: StudySpec) -> _Missing:
-    """Return the points of a cell of `wanted` that are in none of `studies`, all of which have that cell."""
+    """Return the points of a cell of `wanted` that none of `studies` has, all of which have that cell."""
     rows = []
     for r in wanted.compositions:
         stored = {epsilon for study in studies if r in study.compositions for epsilon in study.epsilon}
@@ -111,7 +104,7 @@ def _by_epsilon(missing: _Missing) -> dict[tuple[float, ...], list[int]]:
 
 
 def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
-    """Refuse a study that lacks what is stored: the store would hold what neither study file says."""
+    """Refuse a study that lacks stored points: the store would be that of neither study file."""
     cells = set(wanted.cells)
     for study in studies:
         lacking = {

@@ -1,6 +1,6 @@
-"""Grids in a study file: a scalar, a list, ``{linspace: [a, b, count]}`` or ``{geomspace: [a, b, count]}``.
+"""Expand grids of a study file: a scalar, a list, ``{linspace: [a, b, count]}`` or ``{geomspace: [a, b, count]}``.
 
-The values of a linspace and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 11]`` holds the
+The values of a linspace and a geomspace are rounded to 15 significant decimal digits, so that ``[0, 1, 11]`` has the
 float that a user writes as 0.3, and a look-up of 0.3 finds it.
 """
 
@@ -32,7 +32,7 @@ _MATCH_ULP = 4
 
 
 class GridError(ValueError):
-    """What is wrong with a grid: `problem` is ``expected .., got ..`` and `at` the keys that lead to it."""
+    """A wrong grid: `problem` is ``expected .., got ..``, `at` are the keys that lead to it."""
 
     def __init__(self, problem: str, at: tuple[str | int, ...] = ()) -> None:
         super().__init__(problem)
@@ -60,7 +60,7 @@ def number(value: JsonValue, at: tuple[str | int, ...] = ()) -> float:
 
 
 def numbers(value: JsonValue) -> tuple[float, ...]:
-    """Return the floats of a grid in the order in which they are given.
+    """Return the floats of a grid in the given order.
 
     Raises
     ------
@@ -73,7 +73,7 @@ def numbers(value: JsonValue) -> tuple[float, ...]:
         return (number(value),)
     if not value:
         raise GridError("expected at least one number, got []")
-    result = tuple(number(item, (position,)) for position, item in enumerate(value))
+    result = tuple(number(item, (index,)) for index, item in enumerate(value))
     _refuse_repeats(result)
     return result
 
@@ -98,13 +98,13 @@ def integers(value: JsonValue) -> tuple[int, ...]:
         return (_composition(value, ()),)
     if not value:
         raise GridError("expected at least one number of compositions, got []")
-    result = tuple(_composition(item, (position,)) for position, item in enumerate(value))
+    result = tuple(_composition(item, (index,)) for index, item in enumerate(value))
     _refuse_repeats(result)
     return result
 
 
 def same_float(left: float, right: float) -> bool:
-    """Whether two floats are equal but for the rounding of the few operations that produced them (4 ulp)."""
+    """Whether two floats differ by rounding of a few operations at most (4 ulp)."""
     if not (math.isfinite(left) and math.isfinite(right)):
         # One ulp of infinity is infinite.
         return left == right
@@ -112,22 +112,19 @@ def same_float(left: float, right: float) -> bool:
 
 
 def nearest_match(stored: Sequence[float], wanted: float) -> int | None:
-    """Return the position of the stored float that equals `wanted` but for rounding, or None.
-
-    Guaranteed: an exactly equal float is preferred to one that is merely close.
-    """
-    exact = [position for position, value in enumerate(stored) if value == wanted]
-    close = [position for position, value in enumerate(stored) if same_float(value, wanted)]
+    """Return the index of the stored float that equals `wanted` but for rounding, or None; an equal one first."""
+    exact = [index for index, value in enumerate(stored) if value == wanted]
+    close = [index for index, value in enumerate(stored) if same_float(value, wanted)]
     return next(iter(exact + close), None)
 
 
 def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:
-    """Return the position of the stored ε with e^ε equal to `wanted` but for rounding, or None."""
+    """Return the index of the stored ε with e^ε equal to `wanted` but for rounding, or None."""
     if not wanted > 0.0:
         return None
-    position = nearest_match(stored, math.log(wanted))
-    if position is not None:
-        return position
+    index = nearest_match(stored, math.log(wanted))
+    if index is not None:
+        return index
     # Near ε = 0 one ulp of e^ε is many of ε.
     return nearest_match([math.exp(value) if value < 709.0 else math.inf for value in stored], wanted)
 
@@ -167,7 +164,7 @@ def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
 
 def _refuse_repeats(values: Sequence[float]) -> None:
     seen: set[float] = set()
-    for position, value in enumerate(values):
+    for index, value in enumerate(values):
         if value in seen:
-            raise GridError(f"expected each value once, got {value!r} again", (position,))
+            raise GridError(f"expected each value once, got {value!r} again", (index,))
         seen.add(value)

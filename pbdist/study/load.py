@@ -1,9 +1,9 @@
-"""A study file in, a validated `StudySpec` out; every complaint names the file, the line and the field."""
+"""Read and check a study file; every error names the file, the line and the field."""
 
 import gc
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from pbdist.arguments import (
     problem_of_either,
 )
 from pbdist.study import grids
-from pbdist.study.document import Document, Place, read_document, shown
+from pbdist.study.document import Document, Keys, read_document, shown
 from pbdist.study.entries import MOST_SETTINGS, STRICT, custom_error, expand_entry, first_problem, refuse
 from pbdist.study.spec import STUDY_FORMAT, Cell, StudySpec, Target
 from pbdist.table import METHODS
@@ -50,8 +50,8 @@ def _exp_epsilons(value: JsonValue) -> tuple[float, ...]:
 
 def _within(value: JsonValue, minimum: float, maximum: float, what: str) -> tuple[float, ...]:
     result = _floats(value)
-    for position, x in enumerate(result):
-        at = (position,) if isinstance(value, list) else ()
+    for index, x in enumerate(result):
+        at = (index,) if isinstance(value, list) else ()
         if x < minimum:
             raise custom_error(grids.GridError(f"expected {what} of at least {minimum:g}, got {x!r}", at))
         if x > maximum:
@@ -75,37 +75,36 @@ def _buckets(value: JsonValue) -> int:
 
 
 def _method(value: JsonValue) -> str:
-    if not isinstance(value, str) or value not in METHODS:
-        raise custom_error(grids.GridError(f"expected one of {', '.join(METHODS)}, got {shown(value)}"))
+    return _one_of(METHODS, value)
+
+
+def _direction(value: JsonValue) -> str:
+    return _one_of(_DIRECTIONS, value)
+
+
+def _one_of(names: Sequence[str], value: JsonValue) -> str:
+    if not isinstance(value, str) or value not in names:
+        raise custom_error(grids.GridError(f"expected one of {', '.join(names)}, got {shown(value)}"))
     return value
 
 
 def _tolerance(value: JsonValue) -> float:
-    expected = f"expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(value)}"
-    try:
-        tolerance = grids.number(value)
-    except grids.GridError:
-        raise custom_error(grids.GridError(expected)) from None
-    if not SMALLEST_TOLERANCE <= tolerance <= 1.0:
-        raise custom_error(grids.GridError(expected))
-    return tolerance
+    return _number(value, lambda x: SMALLEST_TOLERANCE <= x <= 1.0, f"a number from {SMALLEST_TOLERANCE:g} to 1")
 
 
 def _floor(value: JsonValue) -> float:
-    expected = f"expected a number from 0 to below 1, got {shown(value)}"
+    return _number(value, lambda x: 0.0 <= x < 1.0, "a number from 0 to below 1") + 0.0  # -0.0 is 0.0
+
+
+def _number(value: JsonValue, fits: Callable[[float], bool], expected: str) -> float:
+    wrong = custom_error(grids.GridError(f"expected {expected}, got {shown(value)}"))
     try:
-        floor = grids.number(value)
+        number = grids.number(value)
     except grids.GridError:
-        raise custom_error(grids.GridError(expected)) from None
-    if not 0.0 <= floor < 1.0:
-        raise custom_error(grids.GridError(expected))
-    return floor + 0.0  # -0.0 is 0.0
-
-
-def _direction(value: JsonValue) -> str:
-    if not isinstance(value, str) or value not in _DIRECTIONS:
-        raise custom_error(grids.GridError(f"expected one of {', '.join(_DIRECTIONS)}, got {shown(value)}"))
-    return value
+        raise wrong from None
+    if not fits(number):
+        raise wrong
+    return number
 
 
 def _factors(value: JsonValue) -> tuple[float | None, ...]:
@@ -113,8 +112,8 @@ def _factors(value: JsonValue) -> tuple[float | None, ...]:
     if not listed:
         raise custom_error(grids.GridError("expected at least one of auto and a number above 1, got []"))
     result: list[float | None] = []
-    for position, item in enumerate(listed):
-        at = (position,) if isinstance(value, list) else ()
+    for index, item in enumerate(listed):
+        at = (index,) if isinstance(value, list) else ()
         try:
             factor = None if item == "auto" else grids.number(item, at)
         except grids.GridError as problem:
@@ -168,12 +167,12 @@ class _StudyModel(BaseModel):
 def load_study(path: str | Path) -> StudySpec:
     """Read and check the study file at `path`.
 
-    Guaranteed: every mechanism has been constructed, so that what is returned can be computed.
+    Guaranteed: every mechanism has been constructed, so that the study can be computed.
 
     Raises
     ------
     StudyFileError
-        On the first thing that is wrong: ``FILE:LINE: field.path: expected .., got ..``.
+        For the first problem: ``FILE:LINE: field.path: expected .., got ..``.
     """
     with _no_collection():
         return _study(read_document(Path(path)))
@@ -181,7 +180,7 @@ def load_study(path: str | Path) -> StudySpec:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Leave out the search for cycles: among a million new cells it takes twice as long as making them."""
+    """Switch off the collector of garbage: among a million new cells it takes twice as long as making them."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -192,7 +191,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def _study(document: Document) -> StudySpec:
-    """Return the study of a file that has been read."""
+    """Return the study of a document."""
     if not isinstance(document.data, dict):
         refuse(document, (), f"expected a mapping with a name, mechanisms and grids, got {shown(document.data)}")
     version = document.data.get("format")
@@ -221,14 +220,14 @@ def _study(document: Document) -> StudySpec:
         direction=direction,
         description=model.description,
         targets=tuple(
-            _target(document, ("targets", position), target, compositions, epsilon)
-            for position, target in enumerate(model.targets)
+            _target(document, ("targets", index), target, compositions, epsilon)
+            for index, target in enumerate(model.targets)
         ),
     )
 
 
 def _precision(document: Document, model: _StudyModel) -> tuple[float | None, int | None]:
-    """Return the tolerance and the number of buckets, the rules being those of `bounds_table`."""
+    """Return the tolerance and the number of buckets, by the rules of `bounds_table`."""
     if model.method == "buckets":
         if model.tolerance is not None:
             refuse(document, ("tolerance",), f"expected none with method buckets, got {model.tolerance!r}")
@@ -239,7 +238,7 @@ def _precision(document: Document, model: _StudyModel) -> tuple[float | None, in
 
 
 def _promise(document: Document, model: _StudyModel) -> tuple[float, str]:
-    """Return the floor and the direction by which a tolerance is judged; where none is aimed at they say nothing."""
+    """Return the floor and the direction by which the tolerance is judged; defaults where there is no tolerance."""
     instead = None
     if model.method == "buckets":
         instead = "method buckets"
@@ -268,16 +267,16 @@ def _epsilon_grid(document: Document, model: _StudyModel) -> tuple[float, ...]:
 def _cells(document: Document, model: _StudyModel) -> tuple[Cell, ...]:
     if not model.mechanisms:
         refuse(document, ("mechanisms",), "expected at least one mechanism, got []")
-    found: dict[Cell, Place] = {}
-    for position, entry in enumerate(model.mechanisms):
-        place: Place = ("mechanisms", position)
-        pairs = expand_entry(document, place, own=("label",))
+    found: dict[Cell, Keys] = {}
+    for index, entry in enumerate(model.mechanisms):
+        keys: Keys = ("mechanisms", index)
+        pairs = expand_entry(document, keys, own=("label",))
         label = entry.get("label", entry["kind"])
         if not isinstance(label, str) or not _printable(label):
-            refuse(document, (*place, "label"), f"expected a short text on one line, got {shown(label)}")
+            refuse(document, (*keys, "label"), f"expected a short text on one line, got {shown(label)}")
         count = len(found) + len(pairs) * len(model.factors)
         if count > MOST_SETTINGS:
-            refuse(document, place, f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
+            refuse(document, keys, f"expected at most {MOST_SETTINGS} cells in all, got {count} up to here")
         for pair, at in pairs:
             for factor in model.factors:
                 cell = Cell(label, pair, factor)
@@ -295,23 +294,23 @@ def _printable(label: str) -> bool:
 
 def _target(
     document: Document,
-    place: Place,
+    keys: Keys,
     target: _TargetModel,
     compositions: tuple[int, ...],
     epsilon: tuple[float, ...],
 ) -> Target:
     problem = problem_of_either(epsilon=target.epsilon, exp_epsilon=target.exp_epsilon)
     if problem is not None:
-        refuse(document, place, problem)
+        refuse(document, keys, problem)
     if target.compositions not in compositions:
         problem = f"expected a value of the study's compositions, got {target.compositions}"
-        refuse(document, (*place, "compositions"), problem)
+        refuse(document, (*keys, "compositions"), problem)
     if target.epsilon is not None:
         field, value = "epsilon", target.epsilon
-        position = grids.nearest_match(epsilon, value)
+        index = grids.nearest_match(epsilon, value)
     else:
         field, value = "exp_epsilon", target.exp_epsilon or 0.0
-        position = grids.nearest_exponential(epsilon, value)
-    if position is None:
-        refuse(document, (*place, field), f"expected a value of the study's {field}, got {value!r}")
-    return Target(epsilon[position], target.delta, target.compositions)
+        index = grids.nearest_exponential(epsilon, value)
+    if index is None:
+        refuse(document, (*keys, field), f"expected a value of the study's {field}, got {value!r}")
+    return Target(epsilon[index], target.delta, target.compositions)

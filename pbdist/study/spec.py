@@ -1,4 +1,4 @@
-"""A study as a value: its cells, its grids and its digest."""
+"""A study as a value: its cells, grids and digest, and whether bounds meet its tolerance."""
 
 import hashlib
 import json
@@ -9,16 +9,28 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+import numpy as np
+
 from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.mechanisms.pair import Pair
-from pbdist.types import JsonValue
+from pbdist.results import log_relative_width
+from pbdist.types import BoolArray, FloatArray, JsonValue
 
-__all__ = ["STUDY_FORMAT", "Cell", "KnownCells", "StudySpec", "Target", "exponential"]
+__all__ = [
+    "STUDY_FORMAT",
+    "Cell",
+    "KnownCells",
+    "StudySpec",
+    "Target",
+    "exponential",
+    "log_floor",
+    "within_tolerance",
+]
 
 #: The version of the study file's format.
 STUDY_FORMAT = 1
-#: The versions of the canonical form that has the number and the SHA-256 of the cells in their place. The first of them
-#: knows no floor but the default, and no direction but each, and says nothing of them.
+#: The versions of the canonical form that has the number and the SHA-256 of the cells in place of the cells. The first
+#: has neither floor nor direction: it stands for the default floor and for the direction "each".
 _HEAD_FORMATS = (3, 4)
 #: Canonical JSON: one text for equal values.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -26,7 +38,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=Fal
 
 @dataclass(frozen=True)
 class Cell:
-    """One noise setting: one leaf and one ladder of compositions serve all its r and ε.
+    """One pair of a study with all its r and ε: they share one leaf and one ladder of compositions.
 
     Attributes
     ----------
@@ -43,18 +55,18 @@ class Cell:
     factor: float | None
 
     def canonical(self) -> dict[str, JsonValue]:
-        """Return label, pair and factor as JSON takes them; the factor in hexadecimal."""
+        """Return label, pair and factor as JSON values; the factor in hexadecimal."""
         factor = None if self.factor is None else self.factor.hex()
         return {"label": self.label, "pair": self.pair.canonical(), "factor": factor}
 
     def describe(self) -> str:
-        """Return a short text on one line: the label and the canonical parameters, without what is unset."""
+        """Return a short text on one line: the label, and the canonical parameters that are set."""
         factor = "" if self.factor is None else f" factor={self.factor:g}"
         return f"{self.label}{_parameters(self.pair.canonical())}{factor}"
 
 
 class KnownCells(Sequence[Cell]):
-    """Cells that are read when they are asked for, and whose `StudySpec.cells_sha256` is known without reading them."""
+    """Cells that are read when they are accessed, whose `StudySpec.cells_sha256` is known without reading them."""
 
     @property
     @abstractmethod
@@ -64,14 +76,14 @@ class KnownCells(Sequence[Cell]):
 
 @dataclass(frozen=True)
 class Target:
-    """A wish: δ(ε) <= delta after that many compositions.
+    """A goal of a study: δ(ε) <= delta after that many compositions.
 
     Attributes
     ----------
     epsilon
         A value of the study's grid, in nats.
     delta
-        The δ that is allowed, above 0 and below 1.
+        The allowed δ, above 0 and below 1.
     compositions
         A value of the study's grid.
     """
@@ -83,30 +95,30 @@ class Target:
 
 @dataclass(frozen=True)
 class StudySpec:
-    """What is to be computed, and what it is called.
+    """What a study computes, and its name.
 
     Attributes
     ----------
     name
         The name of the study, which also names its default store.
     cells
-        The noise settings in the order of the study file; no two are equal.
+        In the order of the study file; no two are equal.
     method
         ``tight``, or ``buckets`` for privacy buckets.
     tolerance
-        With ``tight`` the largest upper / lower - 1 aimed at; None with ``buckets``.
+        With ``tight`` the largest upper / lower - 1 to reach; None with ``buckets``.
     buckets
-        The number of finite buckets; even. With ``tight``, where it takes the place of the tolerance, or None.
+        The number of finite buckets, even. With ``tight`` None, or a number that replaces the tolerance.
     compositions, epsilon
         The grids, increasing; ε in nats.
     keep_states
         Whether the bucket states of every cell and r are kept.
     floor
-        Where an upper bound on δ is at most that, the tolerance need not be met.
+        Where an upper bound on δ is at most this, the tolerance need not be met.
     direction
         ``both``: the tolerance is judged on the larger of the two directions. ``each``: on each of them.
     description, targets
-        Not part of the digest: they change what is told, not what is computed.
+        Not part of the digest, as nothing that is computed depends on them.
     """
 
     name: str
@@ -123,15 +135,16 @@ class StudySpec:
     targets: tuple[Target, ...] = ()
 
     def head(self) -> dict[str, JsonValue]:
-        """Return everything that decides the result, as JSON takes it, of the cells their number and SHA-256 alone.
+        """Return all that the results depend on, as JSON values; of the cells only their number and SHA-256.
 
-        In the oldest format that can say it, so that a study keeps the digest it always had.
+        In the oldest format that can express it, so that the digest of a study never changes.
         """
         old = (self.floor, self.direction) == (DEFAULT_FLOOR, "each")
         promise = {} if old else {"floor": self.floor.hex(), "direction": self.direction}
         return {
             "format": _HEAD_FORMATS[0 if old else 1],
-            **self._precision(),
+            "method": self.method,
+            "tolerance": None if self.tolerance is None else self.tolerance.hex(),
             **promise,
             "buckets": self.buckets,
             "compositions": list(self.compositions),
@@ -151,21 +164,18 @@ class StudySpec:
             digest.update(f"{_ENCODER.encode(cell.canonical())}\n".encode())
         return digest.hexdigest()
 
-    def _precision(self) -> dict[str, JsonValue]:
-        return {"method": self.method, "tolerance": None if self.tolerance is None else self.tolerance.hex()}
-
     @property
     def sought(self) -> float | None:
-        """The tolerance within which bounds are to meet; None where none is aimed at, as buckets take its place."""
+        """The tolerance to reach; None where there is none, or buckets replace it."""
         return self.tolerance if self.method == "tight" and self.buckets is None else None
 
     def seeks_tolerance(self, cell: Cell) -> bool:
-        """Whether the bounds of a cell are to meet within the tolerance: neither buckets nor a factor replace it."""
+        """Whether the bounds of a cell should meet the tolerance: neither buckets nor a factor replace it."""
         return self.sought is not None and cell.factor is None
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the head: equal for two studies if and only if they compute the same."""
+        """SHA-256 of the head: two studies that compute the same have the same digest, and no others."""
         return hashlib.sha256(_ENCODER.encode(self.head()).encode()).hexdigest()
 
     @classmethod
@@ -175,7 +185,7 @@ class StudySpec:
         Raises
         ------
         KeyError, TypeError, ValueError
-            `head` is not one.
+            `head` is not the head of a study.
         """
         if head["format"] not in _HEAD_FORMATS:
             raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
@@ -194,6 +204,36 @@ class StudySpec:
         )
 
 
+def log_floor(study: StudySpec) -> float:
+    """Return the natural logarithm of a study's floor."""
+    return math.log(study.floor) if study.floor > 0.0 else -math.inf
+
+
+def within_tolerance(study: StudySpec, log_lower: FloatArray, log_upper: FloatArray) -> BoolArray:
+    """Return where stored bounds meet within the tolerance of a study, or the upper one is at most its floor.
+
+    Parameters
+    ----------
+    study
+        Its tolerance, floor and direction count, its cells do not.
+    log_lower, log_upper : ndarray, shape (.., directions, compositions, epsilon)
+        A nan is not within the tolerance.
+
+    Returns
+    -------
+    ndarray of bool, shape (.., directions, compositions, epsilon)
+        The same for both directions where only the larger one is judged; all False without a tolerance to reach.
+    """
+    if study.sought is None:
+        return np.zeros(log_upper.shape, dtype=bool)
+    lower, upper = log_lower, log_upper
+    if study.direction == "both":
+        lower, upper = (np.max(side, axis=-3, keepdims=True) for side in (lower, upper))
+    with np.errstate(invalid="ignore"):
+        met = (log_relative_width(lower, upper) <= study.sought) | (upper <= log_floor(study))
+    return np.array(np.broadcast_to(met & ~np.isnan(lower), log_upper.shape))
+
+
 def exponential(epsilon: float) -> float:
     """Return e^ε, as the shortest decimal whose logarithm is `epsilon` where there is one: 2.0 for ln 2."""
     value = math.exp(epsilon) if epsilon < 709.0 else math.inf
@@ -205,7 +245,7 @@ def exponential(epsilon: float) -> float:
 
 
 def _parameters(form: Mapping[str, JsonValue]) -> str:
-    """Return the parameters of a canonical pair as ``(scale=200, ..)``; long lists by their length."""
+    """Return the parameters of a canonical pair as ``(scale=200, ..)``; of long lists the length."""
     parts: list[str] = []
     for field, value in form.items():
         if field == "mechanism" or value is None:

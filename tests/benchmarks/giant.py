@@ -13,9 +13,10 @@ from pathlib import Path
 from distributed import Client, LocalCluster
 
 from pbdist import Gaussian
+from pbdist.buckets import projected_bytes
 from pbdist.run import giant
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.giant_batch import ExecutorMapper
+from pbdist.run.giant import ExecutorMapper, scratch_at
 from pbdist.study.spec import Cell, StudySpec
 from pbdist.table import bounds_table
 
@@ -66,12 +67,13 @@ def main() -> None:
     ):
         mapper = _Timed(executor)
         began = time.perf_counter()
-        table = giant.compute(study, cell, mapper, giant.scratch_at(f"{folder}/scratch"), WORKER_BYTES)
+        table = giant.compute(study, cell, mapper, scratch_at(f"{folder}/scratch"), WORKER_BYTES)
         print(f"2^{arguments.exponent} buckets: {time.perf_counter() - began:.0f} s")
         for name, (count, seconds) in mapper.kinds.items():
             print(f"  {name:16} {count:5} tasks {seconds:7.1f} s")
         measured = max(client.run(peak_bytes).values())
-        projected = giant.projected_bytes(study, WORKER_BYTES)
+        layout = giant.layout_of(study, WORKER_BYTES)
+        projected = giant.BASE_BYTES + projected_bytes(1 << arguments.exponent, layout)
         print(f"worker: {measured / 2**20:.0f} MiB measured, {projected / 2**20:.0f} MiB projected")
         print(f"this process: {peak_bytes() / 2**20:.0f} MiB")
     print(table.delta_lower[0], table.delta_upper[0], sep="\n")

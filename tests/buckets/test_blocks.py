@@ -255,7 +255,7 @@ class _Measuring:
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", [SubsampledGaussian(2.0, 0.1), Laplace(2.0)])
 def test_a_task_takes_no_more_memory_than_projected(pair, tmp_path):
-    from pbdist.run.scratch import FolderScratch
+    from pbdist.run.giant import FolderScratch
 
     buckets = 1 << 18
     layout = Layout(block=1 << 18, task=1 << 18, spectra=1 << 20)

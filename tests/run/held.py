@@ -1,6 +1,6 @@
-"""A run that cannot end before it is let go: from some number of commits on its workers wait for a file.
+"""A run that cannot end before it is let go: after some number of commits its workers wait for a file.
 
-What such a test does in the middle of a run then happens in its middle, however busy the machine is.
+What a test does in the middle of such a run happens there, however busy the machine is.
 """
 
 import os
@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pbdist.run
 from pbdist.cli import main
-from pbdist.run import dask_executor
+from pbdist.run import SerialExecutor, dask_executor
 from pbdist.run.batch import Task
 from pbdist.run.executor import Done
 from pbdist.store import Place
@@ -21,7 +22,7 @@ _GATE, _COMMITS = "PBDIST_TEST_GATE", "PBDIST_TEST_COMMITS"
 
 
 def held(gate: Path, commits: int, *arguments: str | Path) -> tuple[list[str], dict[str, str]]:
-    """The command and the environment of ``pbdist run`` that goes on to `commits`, and further when `gate` is there."""
+    """The command and environment of a run that makes `commits`, and more only when the file `gate` exists."""
     environment = {**os.environ, _GATE: str(gate), _COMMITS: str(commits)}
     return [sys.executable, __file__, "run", *map(str, arguments)], environment
 
@@ -48,22 +49,35 @@ class Singles(Iterator[Any]):
         return self._next.pop(0)
 
 
+def held_task(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A task that waits before each batch while the run is held."""
+    gate, commits = os.environ[_GATE], int(os.environ[_COMMITS])
+    # Workers can call what other modules have; they cannot import this one.
+    count, kind, exists, sleep = commits_of, Task, os.path.exists, time.sleep
+
+    def waiting(item: Any) -> Any:
+        while isinstance(item, kind) and not exists(gate) and count(item.head.place) >= commits:
+            sleep(0.2)
+        return task(item)
+
+    return waiting
+
+
 class Held(dask_executor.DaskExecutor):
     """Workers that compute no further batch while they are held."""
 
     def run(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Done[Any, Any]]:
-        gate, commits = os.environ[_GATE], int(os.environ[_COMMITS])
-        # What another module has can be called by workers that cannot import this one.
-        count, kind, exists, sleep = commits_of, Task, os.path.exists, time.sleep
+        return super().run(held_task(task), Singles(items))
 
-        def waiting(item: Any) -> Any:
-            while isinstance(item, kind) and not exists(gate) and count(item.head.place) >= commits:
-                sleep(0.2)
-            return task(item)
 
-        return super().run(waiting, Singles(items))
+class HeldSerial(SerialExecutor):
+    """This process, which computes no further batch while it is held."""
+
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Done[Any, Any]]:
+        return super().run(held_task(task), Singles(items))
 
 
 if __name__ == "__main__":
     dask_executor.DaskExecutor = Held  # type: ignore[misc]
+    pbdist.run.SerialExecutor = HeldSerial  # type: ignore[misc]
     sys.exit(main())

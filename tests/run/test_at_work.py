@@ -1,8 +1,9 @@
-"""What the driver knows of the cells at work, and real runs that tell of them: serial, on Dask workers, stopped."""
+"""Reports of cells that take long: from real threads, in the driver, and in real runs, serial and on Dask workers."""
 
 import io
 import json
 import os
+import queue
 import re
 import signal
 import threading
@@ -16,15 +17,23 @@ from distributed import Client, LocalCluster
 from rich.console import Console
 
 from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import Gaussian
+from pbdist.progress import report
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.at_work import CellsAtWork, pause_between_reports, regularly
-from pbdist.run.cell_watch import Report, worker_name
+from pbdist.run.at_work import (
+    CellsAtWork,
+    CellWatch,
+    Report,
+    pause_between_reports,
+    regularly,
+    reported_by,
+    worker_name,
+)
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.dask_reports import TOPIC
+from pbdist.run.dask_tasks import TOPIC
 from pbdist.run.events import CellAtWork, Event, RunFinished, RunStarted, StillComputing, WorkersAwaited
-from pbdist.run.log import RunLog
-from pbdist.run.progress import ProgressDisplay
-from pbdist.study import load_study
+from pbdist.run.listeners import ProgressDisplay, RunLog
+from pbdist.study import Batch, Cell, load_study
 from tests.studies import TINY, results_of, write_study
 
 #: Two cells that take seconds, of some fifty steps; and how often it is told of them.
@@ -48,6 +57,10 @@ compositions: [1, 16]
 epsilon: [0.5, 1]
 """
 STEP = re.compile(r"r = [\d,]+ of 65,535( \(time 2\))?|r = 65,535: factor \d+ of 16( \(time 2\))?")
+BATCH = Batch(index=7, start=20, stop=30, seconds=1.0)
+CELL = Cell("noise", Gaussian(2.0), None)
+#: How long a report is waited for: it comes after some hundredths of a second.
+PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -250,3 +263,77 @@ def test_a_clock_that_cannot_be_is_refused_before_anything_is_there(tmp_path: Pa
     with pytest.raises(InvalidInputError, match="told_every: expected a number of seconds above 0, got"):
         run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None, told_every=seconds)
     assert not (tmp_path / "s.zarr").exists()
+
+
+@pytest.fixture
+def reports() -> "queue.Queue[Report]":
+    return queue.Queue()
+
+
+def test_a_cell_that_takes_long_is_reported_with_its_last_step_until_it_is_over(
+    reports: "queue.Queue[Report]",
+) -> None:
+    with reported_by(reports.put), CellWatch("extensions/001", 0.05) as watch:
+        with watch.at(BATCH, 23, CELL):
+            first = reports.get(timeout=PATIENCE)
+            report("r =", 4096, 1 << 20)
+            watch.detail("task", 3, 8)
+            while not (second := reports.get(timeout=PATIENCE)).step:
+                pass
+            # The next step has a detail of its own.
+            report("r =", 8192, 1 << 20)
+            while (third := reports.get(timeout=PATIENCE)).step == second.step:
+                pass
+        while not (last := reports.get(timeout=PATIENCE)).over:
+            pass
+    assert (first.part, first.batch, first.cell, first.worker) == ("extensions/001", 7, 23, worker_name())
+    assert first.setting == CELL.describe()
+    assert (first.step, first.over) == ("", False)
+    assert 0.05 <= first.seconds < second.seconds < third.seconds
+    assert second.step == "r = 4,096 of 1,048,576, task 3 of 8"
+    assert third.step == "r = 8,192 of 1,048,576"
+    assert (last.part, last.batch, last.cell) == ("extensions/001", 7, 23)
+    assert reports.empty()
+
+
+def test_a_count_that_begins_again_says_which_time_it_is(reports: "queue.Queue[Report]") -> None:
+    with reported_by(reports.put), CellWatch("", 0.02) as watch, watch.at(BATCH, 23, CELL):
+        for r in (1, 2, 2, 4, 1, 2):
+            report("r =", r, 4)
+        while not (found := reports.get(timeout=PATIENCE)).step:
+            pass
+    assert found.step == "r = 2 of 4 (time 2)"
+
+
+def test_what_is_at_work_when_the_block_ends_is_told_to_be_over(reports: "queue.Queue[Report]") -> None:
+    def fail() -> None:
+        with CellWatch("", 0.02) as watch, watch.at(BATCH, 23, CELL):
+            reports.get(timeout=PATIENCE)
+            raise KeyError("no")
+
+    with reported_by(reports.put), pytest.raises(KeyError):
+        fail()
+    told = [reports.get_nowait() for _ in range(reports.qsize())]
+    assert [found.over for found in told][-1]
+
+
+def test_of_thousands_of_small_cells_none_is_told(reports: "queue.Queue[Report]") -> None:
+    with reported_by(reports.put), CellWatch("", 5.0) as watch:
+        for number in range(5000):
+            with watch.at(BATCH, number, CELL):
+                report("r =", 1, 1)
+    assert reports.empty()
+
+
+def test_where_nobody_is_told_no_thread_is_started() -> None:
+    before = set(threading.enumerate())
+    with CellWatch("", 0.01) as watch, watch.at(BATCH, 23, CELL):
+        report("r =", 1, 2)
+        assert set(threading.enumerate()) == before
+
+
+def test_a_long_setting_is_cut(reports: "queue.Queue[Report]") -> None:
+    cell = Cell("a" * 300, Gaussian(2.0), None)
+    with reported_by(reports.put), CellWatch("", 0.02) as watch, watch.at(BATCH, 23, cell):
+        found = reports.get(timeout=PATIENCE)
+    assert found.setting == "a" * 100 + ".."

@@ -20,8 +20,8 @@ from pbdist.run.batch import Task
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, CellFailed, Event, RunFinished
 from pbdist.run.executor import Done
+from pbdist.run.giant import scratch_of
 from pbdist.run.profile import LocalProfile
-from pbdist.run.scratch import scratch_of
 from pbdist.store import failed_cells, hold, open_parts, open_store
 from pbdist.study import load_study
 from tests.studies import TINY, files_of, results_of, write_study

@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.buckets import Layout, SerialMapper
+from pbdist.buckets import Layout, SerialMapper, projected_bytes
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, StillComputing
-from pbdist.run.giant_batch import ExecutorMapper
-from pbdist.run.scratch import FolderScratch, PlaceScratch, scratch_at
+from pbdist.run.giant import ExecutorMapper, FolderScratch, PlaceScratch, scratch_at
 from pbdist.store.place import place_at
 from pbdist.study import load_study, plan_study
 from pbdist.study.spec import Cell, StudySpec
@@ -65,7 +64,7 @@ def test_a_cell_is_that_of_the_ordinary_way_and_leaves_nothing(tmp_path, keep_st
 
 def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path):
     study = _study(1 << 25, Gaussian(3.0))
-    assert giant.projected_bytes(study, 1 << 30) <= 0.8 * (1 << 30)
+    assert giant.BASE_BYTES + projected_bytes(1 << 25, giant.layout_of(study, 1 << 30)) <= 0.8 * (1 << 30)
     assert giant.layout_of(study, 1 << 30) == Layout()
     assert giant.scratch_bytes(study) < 32 << 30
     scratch = scratch_at(str(tmp_path))
@@ -167,7 +166,7 @@ def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp
         peaks.extend(client.run(_resident, "VmHWM").values())
     _assert_as_in_memory(study, table)
     assert killed
-    assert max(peaks) <= giant.projected_bytes(study, limit)
+    assert max(peaks) <= giant.BASE_BYTES + projected_bytes(1 << 18, giant.layout_of(study, limit))
     assert not (tmp_path / "scratch").exists()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdist.run.scratch import scratch_at, scratch_of
+from pbdist.run.giant import scratch_at, scratch_of
 from pbdist.store import check_store, hold, open_store, place_at
 from pbdist.store.files import IrregularError
 from tests.store.commands import LARGER, QUERY, REFINED, STUDY, ask, assert_refused, in_a_process, run, state_of

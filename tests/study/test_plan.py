@@ -1,12 +1,14 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pbdist.mechanisms import Histogram, Laplace
-from pbdist.study import Cell, StudySpec, load_study, plan_study
-from pbdist.study.spec import exponential
+from pbdist.study import Cell, Planner, StudySpec, load_study, plan_study
+from pbdist.study.plan import Batch, Batches, batch_length
 from pbdist.table import METHODS
 from tests.studies import TIGHT, write_study
 
@@ -85,10 +87,51 @@ def test_a_finer_tight_study_is_projected_to_take_more(tmp_path: Path) -> None:
     assert kept.worker_bytes >= plan.worker_bytes
 
 
-def test_exponential_gives_back_what_a_person_writes() -> None:
-    import math
+@settings(max_examples=100, deadline=None)
+@given(seconds=st.lists(st.floats(1e-4, 100.0), min_size=1, max_size=200), length=st.integers(1, 64))
+def test_batches_are_a_sequence_of_all_cells(seconds: list[float], length: int) -> None:
+    batches = Batches(length, np.array(seconds))
+    listed = list(batches)
+    assert len(batches) == len(listed)
+    assert [batches[rank] for rank in range(len(batches))] == listed == batches[:]
+    assert batches[-1] == listed[-1]
+    assert batches.seconds.tolist() == [batch.seconds for batch in listed] == sorted(batches.seconds, reverse=True)
+    assert sorted((batch.start, batch.stop) for batch in listed) == [
+        (start, min(start + length, len(seconds))) for start in range(0, len(seconds), length)
+    ]
+    for batch in listed:
+        assert batches.of(batch.index) == batch
+        assert batch.seconds == pytest.approx(sum(seconds[batch.start : batch.stop]))
+    assert batches == Batches(length, np.array(seconds))
+    assert batches != Batches(length, 2.0 * np.array(seconds))
 
-    for value in (1.0, 1.1, 1.5, 2.0, 2.5, 3.7, 10.0, 100.0):
-        assert exponential(math.log(value)) == value
-    assert exponential(0.1) == math.exp(0.1)
-    assert exponential(800.0) == math.inf
+
+def test_a_few_long_cells_do_not_make_all_batches_small() -> None:
+    seconds = np.full(100_000, 1e-3)
+    even = batch_length(seconds, 100)
+    assert 2.5 < even * 1e-3 <= 5.0
+    seconds[[7, 70_000]] = 5.0
+    assert batch_length(seconds, 100) >= even // 2
+    # Where the work is in long cells, each is a batch.
+    seconds[::2] = 10.0
+    assert batch_length(seconds, 100) == 1
+
+
+def test_a_batch_is_no_larger_than_what_a_worker_can_hold() -> None:
+    seconds = np.full(100_000, 1e-3)
+    assert batch_length(seconds, 2**20) == 32
+    assert batch_length(seconds, 2**40) == 1
+    assert Batches(1, seconds[:1])[0] == Batch(0, 0, 1, 1e-3)
+
+
+def test_a_planner_plans_a_study_once(tmp_path: Path) -> None:
+    spec, planner = load_study(write_study(tmp_path)), Planner()
+    plan = planner.plan(spec)
+    assert plan == plan_study(spec)
+    renamed = replace(spec, name="other")
+    assert planner.plan(renamed) is plan
+    assert planner.plan(renamed, plan.cells_per_batch) is plan
+    other = planner.plan(spec, 2 * plan.cells_per_batch)
+    assert other == plan_study(spec, 2 * plan.cells_per_batch)
+    assert planner.plan(spec) is plan
+    assert planner.plan(replace(spec, epsilon=(*spec.epsilon, 3.0))) is not plan

@@ -1,1 +1,1 @@
-"""Clusters: what starts workers, and where."""
+"""Start workers: one file for each kind of cluster."""

@@ -1,4 +1,4 @@
-"""Workers in jobs of a batch system: SLURM, PBS, Grid Engine and LSF, through dask-jobqueue."""
+"""Start workers in jobs of a batch system, through dask-jobqueue: SLURM, PBS, Grid Engine and LSF."""
 
 import asyncio
 import os
@@ -13,25 +13,22 @@ from dask_jobqueue.pbs import PBSJob
 from dask_jobqueue.sge import SGEJob
 from dask_jobqueue.slurm import SLURMJob
 
-from pbdist.run.clusters.profiles import WORKER_ENVIRONMENT, free_port
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, replace_lost
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT, free_port
 from pbdist.run.profile import JobQueueProfile, LsfProfile, PbsProfile, SgeProfile, SlurmProfile
 
 __all__ = ["job_class", "job_queue_cluster", "start_job_queue"]
 
-#: What the processes that watch over the workers of a job need beside them.
+#: Memory for the processes that watch over the workers of a job.
 _NANNY_BYTES = 256 * 2**20
 _LONGEST_TEXT = 300
 _STATUS_SECONDS = 30
 
 
 class _Job(WorkerGroup):
-    """A job that notes why it could not be submitted. Stands before a class of dask-jobqueue in its subclasses.
+    """A job that notes why it could not be submitted; subclasses also inherit from a job of dask-jobqueue.
 
-    Attributes
-    ----------
-    status_command
-        The command that tells of a job, but for its number.
+    `status_command`, followed by the number of a job, prints its state.
     """
 
     submit_command: Any
@@ -41,7 +38,7 @@ class _Job(WorkerGroup):
     async def begin(self) -> None:
         """Submit the job."""
         try:
-            # What comes after the group in the order of resolution: dask-jobqueue's.
+            # The next class in the order of resolution is that of dask-jobqueue.
             await super(WorkerGroup, self).start()  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             told = str(error).rpartition("stderr:")[2] or str(error)
@@ -70,7 +67,7 @@ class _Job(WorkerGroup):
 
     @classmethod
     def says_ended(cls, code: int, text: str) -> bool:
-        """Return whether an answer of `status_command` says for certain that the job has ended."""
+        """Return whether the exit code and output of `status_command` prove that the job has ended."""
         raise NotImplementedError
 
 
@@ -131,7 +128,7 @@ def job_class(profile: JobQueueProfile) -> type[_Job]:
 
 
 def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
-    """Return a cluster that has its scheduler, and no job yet: its `job_script` tells what would be submitted."""
+    """Return a cluster with its scheduler and no job yet; its `job_script` is what would be submitted."""
     job, _, options = _job_options(profile)
     more = ["--memory-limit", str(profile.memory), "--no-dashboard"]
     if profile.worker_resources:
@@ -153,7 +150,7 @@ def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
         interface=profile.interface,
         scheduler_options=scheduler,
         python=None if profile.python is None else shlex.quote(profile.python),
-        # After the user's lines: a module that is loaded may set numbers of threads of its own.
+        # After the user's lines, which may load modules that set numbers of threads.
         job_script_prologue=[*profile.prologue, *pinned],
         job_extra_directives=list(profile.directives),
         job_directives_skip=list(profile.skip_directives),
@@ -182,7 +179,7 @@ class _JobQueueStarted(ReplacedStarted):
 
 
 def _last_words(folder: Path, jobs: Sequence[str | None]) -> list[str]:
-    """Return the last line that each job has written, with the name of the file it stands in."""
+    """Return the last line that each job has written, with the name of its file."""
     found = []
     for job in jobs:
         for path in sorted(folder.glob(f"*{job}*")) if job else ():
@@ -194,7 +191,7 @@ def _last_words(folder: Path, jobs: Sequence[str | None]) -> list[str]:
 
 
 def start_job_queue(profile: JobQueueProfile) -> ReplacedStarted:
-    """Submit the jobs of a profile, and keep submitting those that end.
+    """Submit the jobs of a profile, and submit those that end again.
 
     Raises
     ------

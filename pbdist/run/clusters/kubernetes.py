@@ -1,4 +1,4 @@
-"""Workers in pods that Dask's operator for Kubernetes starts."""
+"""Start workers in pods, by Dask's operator for Kubernetes."""
 
 import threading
 import time
@@ -10,12 +10,12 @@ from typing import Any, Self
 from dask_kubernetes.operator import KubeCluster, make_cluster_spec
 
 from pbdist.errors import InvalidInputError
-from pbdist.run.clusters.profiles import WORKER_ENVIRONMENT, Started
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started
 from pbdist.run.profile import KubernetesProfile
 
 __all__ = ["cluster_specification", "start_kubernetes"]
 
-#: What the nanny of a pod needs beside its worker.
+#: Memory for the nanny of a pod.
 _NANNY_BYTES = 256 * 2**20
 _VOLUME = "store"
 _CLOSE_SECONDS = 30
@@ -61,10 +61,7 @@ def _variables(variables: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _resources(memory: int) -> dict[str, dict[str, str]]:
-    """Return a core and the memory, as what is asked for and as the limit of the memory alone.
-
-    A limit of processor time would stop a worker in the middle of its slices.
-    """
+    """Request a core and the memory, and limit the memory; a limit of processor time would interrupt the worker."""
     return {"requests": {"cpu": "1", "memory": str(memory)}, "limits": {"memory": str(memory)}}
 
 
@@ -78,7 +75,7 @@ class _KubernetesStarted(Started):
 
 
 class _Known(KubeCluster):  # type: ignore[misc]  # dask-kubernetes has no types
-    """A cluster that is known while it still starts."""
+    """A cluster that is in the list `known` while it still starts."""
 
     def __init__(self, known: list[Self], **options: Any) -> None:
         known.append(self)
@@ -86,12 +83,12 @@ class _Known(KubeCluster):  # type: ignore[misc]  # dask-kubernetes has no types
 
 
 def start_kubernetes(profile: KubernetesProfile, given_up: threading.Event) -> Started:
-    """Create the ``DaskCluster`` resource of a profile, and wait for its scheduler unless that is given up.
+    """Create the ``DaskCluster`` resource of a profile, and wait for its scheduler until `given_up` is set.
 
     Raises
     ------
     InvalidInputError
-        The scheduler is not there in time, or it was given up.
+        The scheduler does not start in time, or the start was given up.
     """
     known: list[_Known] = []
     errors: list[BaseException] = []
@@ -109,7 +106,7 @@ def start_kubernetes(profile: KubernetesProfile, given_up: threading.Event) -> S
         except BaseException as error:  # noqa: BLE001 -- raised below, in the thread that waits
             errors.append(error)
 
-    # The package waits for some steps without an end.
+    # The package waits for some steps without a limit.
     if not _done_within(make, profile.start_timeout, given_up):
         errors.append(
             InvalidInputError(
@@ -126,10 +123,10 @@ def start_kubernetes(profile: KubernetesProfile, given_up: threading.Event) -> S
 
 
 def _removed(cluster: _Known) -> None:
-    """Remove what is there of a cluster that did not start."""
+    """Remove what exists of a cluster that did not start."""
     try:
         cluster.close(timeout=_CLOSE_SECONDS)
-    except Exception:  # noqa: BLE001, S110 -- why it did not start is what the caller is told
+    except Exception:  # noqa: BLE001, S110 -- the caller raises why it did not start
         pass
     finally:
         # The package would try again when the interpreter ends, with a traceback.
@@ -137,7 +134,7 @@ def _removed(cluster: _Known) -> None:
 
 
 def _done_within(action: Callable[[], None], seconds: float, given_up: threading.Event | None = None) -> bool:
-    """Run `action` in a thread, which is left behind where it takes longer, and return whether it came to its end."""
+    """Run `action` in a thread, and return whether it has ended in time; otherwise the thread is left behind."""
     thread = threading.Thread(target=action, name="pbdist-kubernetes", daemon=True)
     thread.start()
     end = time.monotonic() + seconds

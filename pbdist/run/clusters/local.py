@@ -1,4 +1,4 @@
-"""Workers on this machine: processes that Dask's nannies, in this process, start and watch over."""
+"""Start workers on this machine: processes that Dask's nannies in this process start and watch over."""
 
 import logging
 import os
@@ -11,23 +11,23 @@ from typing import Any
 import dask
 from distributed import LocalCluster, Nanny
 
-from pbdist.run.clusters.profiles import WORKER_ENVIRONMENT, Started, available_cores, free_port
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started, available_cores, free_port
 from pbdist.run.profile import LocalProfile
 
 __all__ = ["start_local"]
 
 _LOOK_SECONDS = 0.05
-#: What tells of workers that are gone, some of it when the cluster is closed already.
+#: They log lost workers, even after the cluster is closed.
 _NOISY_LOGGERS = ("batched", "comm", "comm.tcp", "core", "nanny", "scheduler", "utils_comm")
 
 
 def start_local(profile: LocalProfile, given_up: threading.Event) -> Started:
-    """Start the workers of a profile, and wait for them unless that is given up.
+    """Start the workers of a profile, and wait for them until `given_up` is set.
 
     Raises
     ------
     OSError, RuntimeError, ValueError
-        They cannot be started, or it was given up.
+        They cannot be started, or the start was given up.
     """
     workers = profile.workers or available_cores()
     configuration = {"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)}
@@ -41,7 +41,7 @@ def start_local(profile: LocalProfile, given_up: threading.Event) -> Started:
             processes=True,
             worker_class=_noted_in(nannies),
             resources=dict(profile.worker_resources) or None,
-            preload=["pbdist.run.worker_setup"],
+            preload=["pbdist.run.sheltered"],
         )
     return _LocalStarted(cluster, workers, nannies)
 
@@ -52,7 +52,7 @@ class _LocalStarted(Started):
         self._nannies = nannies
 
     def close(self) -> None:
-        """End the workers at once: what they have computed is stored, and a busy machine takes long to end them."""
+        """End the workers at once: their results are stored, and a regular end takes long on a busy machine."""
         self._end_workers()
         super().close()
 
@@ -62,7 +62,7 @@ class _LocalStarted(Started):
         super().stop()
 
     def _end_workers(self) -> None:
-        # Asked to end, they would end their tasks first; after four seconds Dask kills them anyway, with a warning.
+        # A regular end waits for tasks, and after four seconds Dask kills the workers with a warning.
         for part in _NOISY_LOGGERS:
             logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)
         for nanny in self._nannies:
@@ -71,7 +71,7 @@ class _LocalStarted(Started):
 
 
 def _noted_in(nannies: list[Nanny]) -> type[Nanny]:
-    """Return the class of nannies that are in a list as soon as they are made."""
+    """Return a class of nannies that add themselves to the list when they are made."""
 
     class LocalNanny(Nanny):
         def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -91,7 +91,7 @@ def _kill_workers(nannies: Sequence[Nanny]) -> None:
 
 @contextmanager
 def _ended_when(given_up: threading.Event, nannies: Sequence[Nanny]) -> Iterator[None]:
-    """Kill the workers that are being started as soon as that is given up; their cluster then fails to start."""
+    """Kill the workers that are being started when `given_up` is set; their cluster then fails to start."""
     over = threading.Event()
 
     def look() -> None:
@@ -108,7 +108,7 @@ def _ended_when(given_up: threading.Event, nannies: Sequence[Nanny]) -> Iterator
 
 @contextmanager
 def _pinned_threads() -> Iterator[None]:
-    """Hide this process's own counts of threads, which the nannies would prefer to what they are told."""
+    """Hide the environment's own numbers of threads, which the nannies would prefer to the configuration."""
     hidden = {name: os.environ.pop(name) for name in WORKER_ENVIRONMENT if name in os.environ}
     try:
         yield

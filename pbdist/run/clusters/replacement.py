@@ -1,4 +1,4 @@
-"""Jobs and hosts whose workers are lost are started again."""
+"""Start jobs and hosts again whose workers are lost."""
 
 import asyncio
 import time
@@ -11,30 +11,30 @@ from distributed.deploy.adaptive import Adaptive
 from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from pbdist.run.clusters.profiles import Started
+from pbdist.run.clusters.start import Started
 
 __all__ = ["REPLACE_SECONDS", "ReplacedStarted", "WorkerGroup", "cancelled", "replace_lost"]
 
-#: A worker that its nanny restarts is back by then; so is one behind a short break of the network.
+#: By then a worker is back that its nanny restarts, or that was cut off for a moment.
 REPLACE_SECONDS: Final = 15.0
-#: Between two attempts to start what could not be started.
+#: Between two attempts to start a group that could not be started.
 _RETRY_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
-#: Between two questions to the batch system, whatever the number of jobs: its controller serves others too.
+#: Between two requests to the batch system, for any number of jobs: its controller serves others too.
 _ASK_SECONDS = 5.0
 
 
 class WorkerGroup(ProcessInterface):
-    """The workers that are started together: those of a job, or of a host.
+    """Workers that are started together: those of a job, or of a host.
 
     Attributes
     ----------
     problem
-        Why they are not there, or None.
+        Why they are missing, or None.
     noted
-        When that became known, on the monotonic clock.
+        When `problem` became known, on the monotonic clock.
     asked
-        When `ended` was last asked for.
+        When `ended` was last called.
     """
 
     problem: str | None = None
@@ -45,10 +45,10 @@ class WorkerGroup(ProcessInterface):
         super().__init__(*arguments, **options)  # type: ignore[no-untyped-call]  # distributed's
 
     async def start(self) -> None:
-        """Start them; that they cannot be started is noted, not raised: the others go on."""
+        """Start them; an error is noted, not raised, as other groups go on."""
         try:
             await self.begin()
-        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told if no worker comes
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is reported if no worker comes
             self.note(" ".join(f"{type(error).__name__}: {error}".split()))
         self.status = Status.running
 
@@ -65,17 +65,17 @@ class WorkerGroup(ProcessInterface):
         try:
             await super().close()  # type: ignore[no-untyped-call]  # distributed's
         finally:
-            # dask-jobqueue leaves it as it was, and the cluster's end then fails on every job that is still in memory.
+            # dask-jobqueue leaves the status, and then the end of the cluster fails on every job still in memory.
             self.status = Status.closed
 
     def note(self, problem: str) -> None:
-        """Note that they are not there, and why."""
+        """Note why they are missing."""
         self.problem = problem
         self.noted = time.monotonic()
 
 
 class _Arrivals(SchedulerPlugin):
-    """Notes the names of the workers that have come, however short they stay."""
+    """Notes the names of workers that have come, however short they stay."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -87,7 +87,7 @@ class _Arrivals(SchedulerPlugin):
 class _Replacing(Adaptive):
     """Keeps the number of workers, and starts groups again whose workers are lost.
 
-    Dask's own adaptive scaling does so for groups of one worker only, and never for one that could not be started.
+    Dask's adaptive scaling does so only for groups of one worker, and never for one that could not be started.
     """
 
     cluster: Any
@@ -101,11 +101,11 @@ class _Replacing(Adaptive):
         self._asked = time.monotonic()
 
     async def target(self) -> int:
-        """Return the number of workers that the profile asks for, busy or not."""
+        """Return the number of workers of the profile, busy or not."""
         return self.minimum
 
     async def recommendations(self, target: int) -> dict[str, Any]:
-        """Forget lost groups; Dask then sees that they are missing, and starts them again."""
+        """Remove lost groups; Dask then starts the missing workers again."""
         await self._ask()
         for name in self._lost():
             group = self.cluster.workers.pop(name, None)
@@ -123,7 +123,7 @@ class _Replacing(Adaptive):
         return {f"{name}{suffix}" for suffix in self.cluster.worker_spec.get(name, {}).get("group", ("",))}
 
     async def _ask(self) -> None:
-        """Ask the group that was asked longest ago of those that nothing is known of."""
+        """Ask a group without known workers whether it has ended: the one asked longest ago."""
         now = time.monotonic()
         groups = [
             group

@@ -1,4 +1,4 @@
-"""Workers on hosts that are reached by SSH, through asyncssh."""
+"""Start workers on hosts that are reached by SSH, through asyncssh."""
 
 import asyncio
 import os
@@ -11,20 +11,20 @@ import asyncssh
 from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
-from pbdist.run.clusters.profiles import WORKER_ENVIRONMENT, free_port
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, cancelled, replace_lost
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT, free_port
 from pbdist.run.profile import SshProfile
 
 __all__ = ["start_ssh"]
 
 _LAST_LINES = 3
 _CLOSE_SECONDS = 5
-#: Variables that name files, which each host has its own of.
+#: Variables that name files; each host has its own.
 _OWN_FILES = frozenset({"AWS_CA_BUNDLE", "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"})
 
 
 class _Host(WorkerGroup):
-    """The workers of one host, which end with the connection's process."""
+    """The workers of one host, which end with the process of the connection."""
 
     def __init__(
         self, scheduler: str, address: str, words: list[str], connection: dict[str, Any], name: str | None = None
@@ -40,10 +40,10 @@ class _Host(WorkerGroup):
         self._reading: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Connect, and start the workers; they tell the scheduler themselves that they are there."""
+        """Connect, and start the workers, which connect to the scheduler themselves."""
         try:
             self._connection = await asyncssh.connect(self._host, **self._options)
-            # Not as the remote command, which every user of the host could read: it may hold credentials.
+            # Not as the remote command, which all users of the host can read: it may have credentials.
             self._process = await self._connection.create_process(
                 "exec sh -s", stderr=asyncssh.STDOUT, errors="replace"
             )
@@ -57,7 +57,7 @@ class _Host(WorkerGroup):
             self._reading = asyncio.create_task(self._read(self._process))
 
     async def _read(self, process: "asyncssh.SSHClientProcess[str]") -> None:
-        """Take what the host writes, which would else fill its pipe, and note how it ends."""
+        """Read the output of the host, so that its pipe does not fill, and note how it ends."""
         last: deque[str] = deque(maxlen=_LAST_LINES)
         async for line in process.stdout:
             if line.strip():
@@ -80,14 +80,14 @@ class _Host(WorkerGroup):
 
 
 def _exports() -> str:
-    """Return lines of shell that set what a worker needs to find in its environment."""
+    """Return lines of shell that set the environment of a worker."""
     stores = {name: value for name, value in os.environ.items() if name.startswith("AWS_") and name not in _OWN_FILES}
     variables = {**stores, **WORKER_ENVIRONMENT}
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
 def _command(profile: SshProfile) -> list[str]:
-    """Return the command that starts the workers of a host, but for the scheduler's address and the name."""
+    """Return the command that starts the workers of a host, without the scheduler's address and the name."""
     words = [profile.python or sys.executable, "-m", "distributed.cli.dask_worker"]
     words += ["--nthreads", "1", "--memory-limit", str(profile.memory), "--nanny", "--no-dashboard"]
     words += ["--nworkers", str(profile.workers_per_host), "--death-timeout", f"{profile.start_timeout:g}"]
@@ -99,14 +99,14 @@ def _command(profile: SshProfile) -> list[str]:
 
 
 def start_ssh(profile: SshProfile) -> ReplacedStarted:
-    """Start the workers of a profile on its hosts, and again where they are lost.
+    """Start the workers of a profile on its hosts, and lost ones again.
 
     A host that cannot be reached is tried again while the others work.
 
     Raises
     ------
     OSError, RuntimeError, ValueError
-        The scheduler cannot be started, as where this machine has no such address.
+        The scheduler cannot be started, as when this machine has no such address.
     """
     connection: dict[str, Any] = {"connect_timeout": profile.start_timeout, "keepalive_interval": 15}
     given = {"username": profile.user, "port": profile.port, "known_hosts": profile.known_hosts}

@@ -1,5 +1,6 @@
-"""The keys that say of which bounds a tolerance is promised."""
+"""The floor and the direction of a study, and which bounds meet its tolerance."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from pbdist.errors import StoreMismatchError, StudyFileError
 from pbdist.study import StudySpec, load_study
 from pbdist.study.extension import missing_parts
-from pbdist.study.promise import within_tolerance
+from pbdist.study.spec import exponential, within_tolerance
 from tests.studies import write_study
 
 TEXT = """\
@@ -107,3 +108,10 @@ def test_the_larger_direction_is_judged_or_each(tmp_path: Path) -> None:
     assert not within_tolerance(study(tmp_path, "buckets: 1000\n"), lower, upper).any()
     unknown = np.full_like(lower, np.nan)
     assert not within_tolerance(study(tmp_path), unknown, unknown).any()
+
+
+def test_exponential_gives_back_what_a_person_writes() -> None:
+    for value in (1.0, 1.1, 1.5, 2.0, 2.5, 3.7, 10.0, 100.0):
+        assert exponential(math.log(value)) == value
+    assert exponential(0.1) == math.exp(0.1)
+    assert exponential(800.0) == math.inf

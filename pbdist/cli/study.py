@@ -1,4 +1,4 @@
-"""``pbdist run``: compute a study, or what is left of it, into a store."""
+"""``pbdist plan`` and ``pbdist run``: what a study will take; compute it, or what is left of it, into a store."""
 
 import argparse
 import sys
@@ -7,9 +7,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pbdist.cli.exits import EXIT_CODES, MISSED
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import page
+from pbdist.cli.output import EXIT_CODES, MISSED, page
 from pbdist.errors import InvalidInputError, PbdistError
 
 if TYPE_CHECKING:
@@ -17,15 +16,22 @@ if TYPE_CHECKING:
 
     from pbdist.run import Executor
     from pbdist.run.events import Event
-    from pbdist.run.log import RunLog
+    from pbdist.run.listeners import RunLog
     from pbdist.store import Place
     from pbdist.study import StudySpec
 
-__all__ = ["add_to"]
+__all__ = ["add_plan", "add_run"]
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+def add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``pbdist plan``."""
+    parser = commands.add_parser("plan", help="show what a study will take, before anything runs")
+    parser.add_argument("study", metavar="FILE", type=Path, help="a study file")
+    parser.set_defaults(action=_plan)
+
+
+def add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``pbdist run``."""
     parser = commands.add_parser(
         "run",
         help="compute a study, or what is left of it, into a store",
@@ -56,6 +62,48 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.set_defaults(action=_run)
 
 
+def _plan(options: argparse.Namespace) -> int:
+    from rich.table import Table
+
+    from pbdist.study import load_study, plan_study
+    from pbdist.study.plan import duration, size
+
+    plan = plan_study(load_study(options.study))
+    study = plan.study
+    seconds = [batch.seconds for batch in plan.batches]
+    console = page()
+    title = f"{study.name}: {study.description}" if study.description else study.name
+    console.print(title, markup=False, highlight=False, soft_wrap=True)
+    table = Table(show_header=False)
+    table.add_column("what")
+    table.add_column("how much", justify="right")
+    points = len(study.cells) * len(study.compositions) * len(study.epsilon)
+    rows = {
+        "cells (noise settings)": f"{len(study.cells):,}",
+        "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
+        "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
+        "points, both directions": f"{2 * points:,}",
+        "method": _method(study),
+        "batches": f"{len(plan.batches):,}, cells in each: {plan.cells_per_batch:,}",
+        "projected time of a batch, one core": f"{min(seconds):.3g} to {max(seconds):.3g} s",
+        "projected time of the study, one core": duration(plan.seconds),
+        "projected peak memory of a worker": size(plan.worker_bytes),
+        "projected size of the store, at most": size(plan.store_bytes),
+        "bucket states": "kept" if study.keep_states else "not kept",
+        "study digest": study.digest[:16],
+    }
+    for what, how_much in rows.items():
+        table.add_row(what, how_much)
+    console.print(table)
+    return 0
+
+
+def _method(study: "StudySpec") -> str:
+    if study.method == "buckets" or study.buckets is not None:
+        return f"{study.method}, {study.buckets:,} buckets"
+    return f"{study.method}, tolerance {study.tolerance:g}"
+
+
 def _run(options: argparse.Namespace) -> int:
     from pbdist.study import load_study
 
@@ -71,18 +119,17 @@ def _run(options: argparse.Namespace) -> int:
     from rich.console import Console
 
     from pbdist.run import OUTAGE_SECONDS, run_study
-    from pbdist.run.log import RunLog
-    from pbdist.run.progress import ProgressDisplay
+    from pbdist.run.listeners import ProgressDisplay, RunLog
 
     with in_good_order(), ExitStack() as stack:
         listeners: list[Callable[[Event], None]] = []
         if options.log is not None:
             log = stack.enter_context(RunLog(options.log))
-            stack.callback(_tell_of_log, log)
+            stack.callback(_warn_of_log, log)
             listeners.append(log)
         listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
         patience = OUTAGE_SECONDS if options.patience is None else options.patience
-        stored = run_study(study, store, executor, lambda event: _tell(listeners, event), patience=patience)
+        stored = run_study(study, store, executor, lambda event: _notify(listeners, event), patience=patience)
     console = page()
     _print_targets(console, study, stored.place)
     missed = _print_precision(console, study, stored.place)
@@ -90,24 +137,24 @@ def _run(options: argparse.Namespace) -> int:
     return MISSED if options.strict and missed else 0
 
 
-def _tell(listeners: "list[Callable[[Event], None]]", event: "Event") -> None:
+def _notify(listeners: "list[Callable[[Event], None]]", event: "Event") -> None:
     for listener in listeners:
         listener(event)
 
 
-def _tell_of_log(log: "RunLog") -> None:
+def _warn_of_log(log: "RunLog") -> None:
     if log.problem:
         print(f"pbdist: warning: {PbdistError(log.problem)}", file=sys.stderr)
 
 
 def _check_outside(store: str, option: str, path: Path | None) -> None:
-    """Refuse a file in the store: none but its own belong there."""
+    """Refuse a file inside the store, which holds only its own files."""
     if path is not None and "://" not in store and path.resolve().is_relative_to(Path(store).resolve()):
         raise InvalidInputError(f"{option}: expected a path outside the store, got {path}")
 
 
 def _executor(options: argparse.Namespace) -> "Executor":
-    """Return the executor that the options ask for; nothing is started yet."""
+    """Return the executor that the options name; nothing is started yet."""
     elsewhere = options.serial or options.scheduler or options.scheduler_file
     if options.cluster is not None and elsewhere:
         got = "--serial" if options.serial else "--scheduler" if options.scheduler else "--scheduler-file"
@@ -144,7 +191,7 @@ def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> No
 
 
 def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> int:
-    """Tell how far the tolerance was reached; return at how many points it was missed."""
+    """Print how far the tolerance was reached; return at how many points it was missed."""
     if study.sought is None or not any(map(study.seeks_tolerance, study.cells)):
         return 0
     from pbdist.query import open_study, reached_precision

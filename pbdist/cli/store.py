@@ -1,23 +1,23 @@
-"""``pbdist status``: how far a store is, and whether it is sound."""
+"""``pbdist status`` and ``pbdist verify``: how far a store is, whether its files are sound and its bounds right."""
 
 import argparse
 import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pbdist.cli.exits import EXIT_CODES, FAILED
+from pbdist.cli.output import EXIT_CODES, FAILED
 from pbdist.errors import PbdistError, StoreDamagedError
 
 if TYPE_CHECKING:
     from pbdist.query.status import StoreStatus
 
-__all__ = ["add_to"]
+__all__ = ["add_status", "add_verify"]
 
-_MOST_TOLD = 20
+_MOST_PRINTED = 20
 
 
-def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add the command."""
+def add_status(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``pbdist status``."""
     parser = commands.add_parser(
         "status",
         help="show how far a store is, also while a run goes on; --check reads every file",
@@ -31,25 +31,36 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.set_defaults(action=_status)
 
 
+def add_verify(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``pbdist verify``."""
+    parser = commands.add_parser("verify", help="check a store: complete, unchanged, and right at sampled points")
+    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
+    parser.add_argument("--sample", metavar="K", type=int, default=20, help="points to recompute (default: 20)")
+    parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the choice of points (default: 0)")
+    parser.add_argument("--cells", metavar="N", type=int, help="cells of the exact arithmetic (default: 100,000)")
+    parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
+    parser.set_defaults(action=_verify)
+
+
 def _status(options: argparse.Namespace) -> int:
     from pbdist.query.status import store_status
 
     try:
         found = store_status(options.store, check=options.check)
     except StoreDamagedError as error:
-        # A store it is, if one that cannot be read: no mistake in what was typed.
+        # It is a store that cannot be read, not wrong input.
         print(json.dumps({"healthy": False, "problem": str(error)}, indent=2) if options.json else f"damaged: {error}")
         return FAILED
     if options.json:
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
-        # A cause or the name of a file may hold line breaks and a terminal's control characters.
+        # `PbdistError` removes line breaks and control characters from causes and names of files.
         print(*(PbdistError(line) for line in _lines(found)), sep="\n")
     return 0 if found.passed else FAILED
 
 
 def _lines(found: "StoreStatus") -> Iterator[str]:
-    from pbdist.study.amounts import size
+    from pbdist.study.plan import size
 
     first = found.parts[0].stored
     committed = found.cells - found.cells_missing - found.cells_failed
@@ -75,20 +86,20 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
             yield f"tolerance: not known of {found.precision.unreadable:,} cells, whose bounds cannot be read"
     yield f"driver: {found.driver.describe() if found.driver else 'none at work'}"
     failed = [(part, item) for part in found.parts for item in part.failed]
-    for part, cell in failed[:_MOST_TOLD]:
+    for part, cell in failed[:_MOST_PRINTED]:
         yield f"failed: {part.setting(cell.cell)}{_of(part.stored.part)}: {cell.cause}"
     yield from _more(failed, "failed cells")
     missing = [(part, item) for part in found.parts for item in part.missing]
-    for part, batch in missing[:_MOST_TOLD]:
+    for part, batch in missing[:_MOST_PRINTED]:
         last = f" to {part.setting(batch.stop - 1)}" if batch.stop - batch.first > 1 else ""
         yield f"missing: batch {batch.batch}{_of(part.stored.part)}, {part.setting(batch.first)}{last}"
     yield from _more(missing, "missing batches")
     if found.check is None:
         return
-    for name, what in found.check.damaged[:_MOST_TOLD]:
+    for name, what in found.check.damaged[:_MOST_PRINTED]:
         yield f"damaged: {name}: {what}"
     yield from _more(found.check.damaged, "damaged files")
-    for name in found.check.strays[:_MOST_TOLD]:
+    for name in found.check.strays[:_MOST_PRINTED]:
         yield f"stray, no harm: {name}"
     yield from _more(found.check.strays, "strays")
     if found.check.damaged:
@@ -104,5 +115,17 @@ def _of(part: str) -> str:
 
 
 def _more(found: Sequence[object], what: str) -> Iterator[str]:
-    if len(found) > _MOST_TOLD:
-        yield f"and {len(found) - _MOST_TOLD:,} more {what}: --json has all"
+    if len(found) > _MOST_PRINTED:
+        yield f"and {len(found) - _MOST_PRINTED:,} more {what}: --json has all"
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from pbdist.verify.store import DEFAULT_CELLS, verify_store
+
+    cells = DEFAULT_CELLS if options.cells is None else options.cells
+    found = verify_store(options.store, sample=options.sample, seed=options.seed, max_cells=cells)
+    if options.json:
+        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+    else:
+        print(*found.lines(), sep="\n")
+    return 0 if found.passed else FAILED

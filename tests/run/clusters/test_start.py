@@ -20,10 +20,10 @@ from dask_kubernetes import operator
 from distributed import Client
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
-from pbdist.run.clusters import profiles as clusters
+from pbdist.run.clusters import start as clusters
 from pbdist.run.clusters.jobqueue import job_class, job_queue_cluster
 from pbdist.run.clusters.kubernetes import cluster_specification
-from pbdist.run.clusters.profiles import WORKER_ENVIRONMENT, start_cluster
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT, start_cluster
 from pbdist.run.profile import JobQueueProfile, KubernetesProfile, LocalProfile, Profile, SlurmProfile, load_profile
 from tests.studies import write_study
 
@@ -89,7 +89,7 @@ def test_the_end_of_workers_is_neither_waited_for_nor_told(caplog: pytest.LogCap
 HANDLER = """
 import signal
 from pbdist.errors import InvalidInputError
-from pbdist.run.clusters.profiles import start_cluster
+from pbdist.run.clusters.start import start_cluster
 from pbdist.run.profile import SlurmProfile
 
 before = signal.getsignal(signal.SIGINT)

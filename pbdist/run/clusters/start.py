@@ -1,4 +1,4 @@
-"""Starting the workers that a profile describes, and waiting for the first of them."""
+"""Start the workers that a profile describes, and wait for the first of them."""
 
 import importlib
 import os
@@ -25,8 +25,8 @@ __all__ = [
     "wait_for_resources",
 ]
 
-#: One thread for each worker process, whatever the shell of the one who starts it says. Dask's own
-#: MALLOC_TRIM_THRESHOLD_ gives every vector's pages back to the system and fetches them again for the next.
+#: One thread for each worker process, whatever the environment says. With Dask's own MALLOC_TRIM_THRESHOLD_ the pages
+#: of every vector would be returned to the system, and fetched again for the next.
 WORKER_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "MALLOC_TRIM_THRESHOLD_": str(256 * 2**20),
@@ -37,22 +37,22 @@ WORKER_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 _POLL_SECONDS = 0.2
-#: Who has interrupted a run does not wait longer for hosts that are no longer reached.
+#: How long an interrupted run waits for hosts that cannot be reached.
 _STOP_SECONDS = 10.0
 _MOST_PROBLEMS = 3
 
 
 class Started:
-    """A cluster object of Dask, and what is known about why its workers do not come.
+    """A cluster of Dask, and why its workers do not come, as far as that is known.
 
     Attributes
     ----------
     cluster
         What `distributed.Client` takes.
     workers
-        How many workers were asked for.
+        How many workers were requested.
     where
-        Where they are, for a person.
+        Where they run, as text.
     """
 
     def __init__(self, cluster: Any, workers: int, where: str) -> None:
@@ -61,15 +61,15 @@ class Started:
         self.where = where
 
     def problems(self) -> Sequence[str]:
-        """Return why workers could not be started, as far as that is known, one line each."""
+        """Return the known reasons why workers could not be started, one line each."""
         return ()
 
     def hopeless(self) -> bool:
-        """Return whether nothing is under way from which a worker may still come."""
+        """Return whether no worker can come any more."""
         return False
 
     def awaited(self) -> str:
-        """Return what a worker is waited for from, for the error that none came."""
+        """Return where a worker should have come from, for the error that none came."""
         return self.where
 
     def close(self) -> None:
@@ -77,24 +77,24 @@ class Started:
         self.cluster.close()
 
     def stop(self) -> None:
-        """End them without waiting for what they compute, nor for long: nobody will take their results."""
+        """End them soon, without waiting for what they compute."""
         with suppress(TimeoutError):
             self.cluster.close(timeout=_STOP_SECONDS)
 
 
 class ClusterHandle:
-    """A cluster that was started for a run; a context manager, whose workers are gone when the block is left.
+    """A cluster that was started for a run; a context manager that ends the workers.
 
     Attributes
     ----------
     cluster
         What `distributed.Client` takes.
     workers_wanted
-        How many workers the profile asks for: how many come, and when, is the batch system's choice.
+        How many workers the profile requests; a batch system decides how many come, and when.
     where
-        Where they are, for a person: ``this machine``, ``2 SLURM jobs``.
+        Where they run, as text: ``this machine``, ``2 SLURM jobs``.
     resources
-        What each task is to be submitted with (``resources=``); None where the profile names none.
+        What each task is submitted with (``resources=``); None where the profile has none.
     start_timeout
         Seconds until the first worker must be there.
     """
@@ -114,13 +114,13 @@ class ClusterHandle:
         return str(self.cluster.scheduler_address)
 
     def wait(self, client: Any) -> None:
-        """Wait until there is a worker with the resources that the tasks will ask for.
+        """Wait until there is a worker with the resources that the tasks need.
 
         Raises
         ------
         InvalidInputError
-            There is none `start_timeout` seconds after the start, or none can come; the text says what was waited
-            for, and what is known of why it did not come.
+            There is none `start_timeout` seconds after the start, or none can come; the text says what was waited for,
+            and why it did not come, if that is known.
         """
         started = self._started
         if started is None:
@@ -129,9 +129,8 @@ class ClusterHandle:
             hopeless = started.hopeless()
             if hopeless or time.monotonic() > self._deadline:
                 within = "" if hopeless else f" within {self.start_timeout:g} s"
-                raise InvalidInputError(
-                    f"cluster: expected a worker from {started.awaited()}{within}, got none{_told(started.problems())}"
-                )
+                why = _listed(started.problems())
+                raise InvalidInputError(f"cluster: expected a worker from {started.awaited()}{within}, got none{why}")
             time.sleep(_POLL_SECONDS)
         if self.resources:
             wait_for_resources(client, self.resources, self.workers_wanted, self._deadline)
@@ -143,7 +142,7 @@ class ClusterHandle:
             started.close()
 
     def stop(self) -> None:
-        """End them in the middle of what they compute, which nobody waits for any more."""
+        """End them soon, without waiting for what they compute."""
         started, self._started = self._started, None
         if started is not None:
             started.stop()
@@ -155,7 +154,7 @@ class ClusterHandle:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the workers and the scheduler; at once where the block ends before its time."""
+        """End the workers and the scheduler; soon if the block ends with an error."""
         if error is None:
             self.close()
         else:
@@ -163,22 +162,22 @@ class ClusterHandle:
 
 
 def start_cluster(profile: Profile) -> ClusterHandle:
-    """Ask for the workers that `profile` describes, and return without waiting for them.
+    """Request the workers that `profile` describes, and return without waiting for them.
 
     Raises
     ------
     InvalidInputError
-        They cannot be asked for; the text says why.
+        They cannot be requested; the text says why.
     MissingDependencyError
         The package that talks to this kind of cluster is not installed; the text names the extra.
     """
     try:
-        # Imported in this thread: one of the packages may be imported only in the main one.
+        # Imports in this thread: one of the packages can be imported only in the main thread.
         started = start_sheltered(_starter(profile), lambda started: started.stop())
         return ClusterHandle(started, profile)
     except PbdistError:
         raise
-    except Exception as error:  # whatever a batch system's client raises, it is the profile that does not start
+    except Exception as error:  # whatever the client of a batch system raises
         problem = " ".join(f"{type(error).__name__}: {error}".split())
         root: BaseException = error
         while root.__cause__ is not None:
@@ -194,29 +193,20 @@ def available_cores() -> int:
 
 
 def workers_of(client: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Return what the scheduler knows of each worker, by address."""
+    """Return the scheduler's information on each worker, by address."""
     workers: Mapping[str, Mapping[str, Any]] = client.scheduler_info(n_workers=-1)["workers"]
     return workers
 
 
 def wait_for_resources(client: Any, resources: Mapping[str, float], workers: int, deadline: float) -> None:
-    """Wait until a worker has the resources: a task that asks for what no worker has waits for ever, silently.
+    """Wait until a worker has the resources of a task; without one the task would wait for ever, silently.
 
-    Parameters
-    ----------
-    client
-        A client of the cluster.
-    resources
-        Names and amounts that a task asks for.
-    workers
-        How many workers may come: when that many are there and none has the resources, nothing is waited for.
-    deadline
-        When to give up, on the monotonic clock.
+    It ends when `workers` workers are there and none has them, or at the `deadline` of the monotonic clock.
 
     Raises
     ------
     InvalidInputError
-        No worker has them; the text says which ones are there.
+        No worker has them; the text says which resources there are.
     """
     while True:
         known = workers_of(client)
@@ -244,7 +234,7 @@ def free_port(wanted: int, host: str = "127.0.0.1") -> int:
     return wanted
 
 
-def _told(problems: Sequence[str]) -> str:
+def _listed(problems: Sequence[str]) -> str:
     if not problems:
         return ""
     more = f" | and {len(problems) - _MOST_PROBLEMS} more" if len(problems) > _MOST_PROBLEMS else ""
@@ -252,7 +242,7 @@ def _told(problems: Sequence[str]) -> str:
 
 
 def _starter(profile: Profile) -> Callable[[threading.Event], Started]:
-    """Return what starts the workers, and gives up when the event is set."""
+    """Return a function that starts the workers, and gives up when its event is set."""
     match profile:
         case LocalProfile():
             module = importlib.import_module("pbdist.run.clusters.local")
@@ -270,7 +260,7 @@ def _starter(profile: Profile) -> Callable[[threading.Event], Started]:
 
 
 def _optional(module: str, extra: str, package: str) -> Any:
-    """Import the module that talks to one kind of cluster, which needs a package of its own."""
+    """Import the module of a kind of cluster that needs a package of its own."""
     try:
         with _own_interrupts():
             return importlib.import_module(module)
@@ -284,7 +274,7 @@ def _optional(module: str, extra: str, package: str) -> Any:
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep what this process does on Ctrl-C: the import of dask-jobqueue makes it an end with exit code 0."""
+    """Keep the process's handler of Ctrl-C, which the import of dask-jobqueue replaces by an exit with code 0."""
     before = signal.getsignal(signal.SIGINT)
     interrupted = False
     try:

@@ -1,0 +1,309 @@
+"""Listeners of a run: a live bar or plain lines on the terminal, and a log of one JSON object a line."""
+
+import dataclasses
+import errno
+import json
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from pbdist.errors import InvalidInputError
+from pbdist.run.events import (
+    BatchFailed,
+    BatchFinished,
+    CellAtWork,
+    CellFailed,
+    CleanUpFailed,
+    Event,
+    RunFinished,
+    RunStarted,
+    StillComputing,
+    StoreReached,
+    StoreUnreachable,
+    WorkerRefused,
+    WorkersAwaited,
+)
+from pbdist.run.executor import one_line
+from pbdist.study.plan import duration, size
+from pbdist.types import JsonValue
+
+__all__ = ["ProgressDisplay", "RunLog"]
+
+#: Seconds between two lines where the output is not a terminal.
+_LINE_SECONDS = 5.0
+#: Failures of so many different causes are shown as they come; the log and the store have all of them.
+_MOST_CAUSES = 10
+#: The time since a worker's last report is shown from so many seconds on.
+_SILENT_SECONDS = 25.0
+
+
+class _Bar(Progress):
+    """A bar, and under it the cells at work, each on a line of its own."""
+
+    event: StillComputing | None = None
+    event_at = 0.0
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Return what is shown; called several times a second."""
+        yield from super().get_renderables()
+        event, since = self.event, time.monotonic() - self.event_at
+        if event is not None:
+            for text in [*(_at_work(cell, since) for cell in event.at_work), *_more(event)]:
+                yield Text(f"  {text}", no_wrap=True, overflow="ellipsis")
+
+
+class ProgressDisplay:
+    """Shows events: cells done and at work, rate, time left, failures, bytes, the dashboard. A context manager."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = _Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[counts]}"),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._started: RunStarted | None = None
+        self._began = self._printed = 0.0
+        self._done = self._failed = self._written = 0
+        #: Cells that were done when the cells at work were last shown.
+        self._done_before = 0
+        #: Projected seconds on one core of what was left at the start, and of the batches of it that are done.
+        self._projected = self._projected_done = 0.0
+        self._causes: set[str] = set()
+
+    def __enter__(self) -> Self:
+        """Start the display."""
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop the display; its last state stays, without cells at work."""
+        self._progress.event = None
+        self._progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case WorkersAwaited():
+                self._print(f"waiting for workers for {duration(round(event.seconds))}")
+            case RunStarted():
+                self._start(event)
+            case BatchFinished():
+                self._projected_done += event.projected_seconds
+                self._written += event.written_bytes
+                self._forget(event)
+                self._advance(event.cells)
+            case StillComputing():
+                self._show_work(event)
+            case CellFailed():
+                self._fail(1, event.cause, f"{event.setting}: {event.cause}")
+            case BatchFailed():
+                self._fail(event.cells, event.cause, event.cause)
+                if self._started is not None:
+                    # Its own share of the projection is not known.
+                    self._projected -= self._started.seconds * event.cells / self._cells_left(self._started)
+                self._advance(event.cells)
+            case StoreUnreachable():
+                wait = f"trying again for {duration(event.patience)}"
+                self._print(f"the store cannot be reached since {event.since}: {event.cause}: {wait}")
+            case StoreReached():
+                self._print(f"the store is reached again after {duration(event.seconds)}")
+            case WorkerRefused():
+                self._print(f"refused: {event.cause}")
+            case CleanUpFailed():
+                self._print(f"left behind: {event.cause}")
+            case RunFinished():
+                self._finish(event)
+
+    def _start(self, event: RunStarted) -> None:
+        dashboard = f", dashboard at {event.dashboard}" if event.dashboard else ""
+        self._print(f"computing on {event.workers}{dashboard}")
+        if event.cells_before:
+            self._print(f"{event.cells_before:,} of {event.cells:,} cells are in the store already")
+        left = f"{self._cells_left(event):,} cells in {event.batches:,} batches"
+        self._print(f"to compute: {left}, projected: {duration(event.seconds)} on one core")
+        self._started, self._projected = event, event.seconds
+        self._began = self._printed = time.monotonic()
+        self._task = self._progress.add_task("cells", total=event.cells, completed=event.cells_before, counts="")
+
+    def _advance(self, cells: int) -> None:
+        if self._started is None or self._task is None:
+            return
+        self._done += cells
+        now = time.monotonic()
+        counts = self._counts(self._started, now - self._began)
+        self._progress.update(self._task, advance=cells, counts=counts)
+        if not self._console.is_terminal and now - self._printed >= _LINE_SECONDS:
+            self._printed = now
+            reached = self._started.cells_before + self._done
+            self._print(f"{reached:,} of {self._started.cells:,} cells, {counts}")
+
+    def _show_work(self, event: StillComputing) -> None:
+        """Show the cells at work, under the bar or in a line."""
+        now = time.monotonic()
+        self._progress.event, self._progress.event_at = event, now
+        if self._console.is_terminal:
+            self._progress.refresh()
+            return
+        idle, self._printed, self._done_before = self._done == self._done_before, now, self._done
+        seconds = round(event.seconds)
+        counts = f"after {duration(seconds)}" if self._started is None or not self._done else ""
+        if self._started is not None and self._done:
+            counts = self._counts(self._started, now - self._began)
+        cells = [*(_at_work(cell) for cell in event.at_work), *_more(event)]
+        if not cells and idle:
+            cells = ["none that takes long is told of"]
+        at_work = f"; at work: {'; '.join(cells)}" if cells else ""
+        self._print(f"{event.cells_done:,} of {event.cells:,} cells, {counts}{at_work}")
+
+    def _forget(self, batch: BatchFinished) -> None:
+        """Stop showing the cells of a batch."""
+        event = self._progress.event
+        if event is not None:
+            left = (x for x in event.at_work if x.part != batch.part or not batch.first <= x.cell < batch.stop)
+            self._progress.event = dataclasses.replace(event, at_work=tuple(left))
+
+    def _counts(self, started: RunStarted, elapsed: float) -> str:
+        """Return rate, time left, failures and bytes."""
+        done = self._done / self._cells_left(started)
+        if self._projected > 0.0 and self._projected_done > 0.0:
+            # The longest batches come first, so that the share of batches would say too little.
+            done = min(1.0, self._projected_done / self._projected)
+        texts = [
+            f"{self._done / max(elapsed, 1e-9):.2g} cells/s",
+            f"about {duration(round(elapsed * (1.0 - done) / done))} left",
+        ]
+        if self._failed:
+            texts.append(f"{self._failed:,} failed")
+        return ", ".join([*texts, size(self._written)])
+
+    def _fail(self, cells: int, cause: str, text: str) -> None:
+        """Count failures; each cause is shown once."""
+        self._failed += cells
+        if cause in self._causes or len(self._causes) > _MOST_CAUSES:
+            return
+        self._causes.add(cause)
+        self._print(f"failed: {text}" if len(self._causes) <= _MOST_CAUSES else "failed: for still more causes")
+
+    def _finish(self, event: RunFinished) -> None:
+        texts = [f"{event.cells - event.failed_cells:,} of {event.cells:,} cells are in the store"]
+        if event.failed_cells:
+            texts.append(f"{event.failed_cells:,} failed")
+        if self._started is not None:
+            texts.append(duration(event.seconds))
+            if event.worker_seconds > 0.0:
+                texts.append(f"kernels {event.kernel_seconds / event.worker_seconds:.0%} of worker time")
+            texts.append(f"{size(event.written_bytes)} written")
+        self._print(", ".join(texts))
+
+    @staticmethod
+    def _cells_left(started: RunStarted) -> int:
+        return max(1, started.cells - started.cells_before)
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _at_work(cell: CellAtWork, since: float = 0.0) -> str:
+    """Return a cell at work as text, `since` seconds after its event."""
+    part = f" of {cell.part}" if cell.part else ""
+    texts = [f"cell {cell.cell}{part}: {cell.setting} for {duration(round(cell.seconds + since))}"]
+    if cell.step:
+        texts.append(cell.step)
+    if cell.silent_seconds >= _SILENT_SECONDS:
+        texts.append(f"last heard of {duration(round(cell.silent_seconds + since))} ago")
+    return ", ".join(texts)
+
+
+def _more(event: StillComputing) -> list[str]:
+    return [f"and {event.more:,} more"] if event.more else []
+
+
+class RunLog:
+    """Appends a line for each event to a file. A context manager.
+
+    Guaranteed: each line is written by one system call, so that a reader sees whole lines while the run goes on; what
+    an earlier run has written stays. A line that cannot be written does not stop the run, see `problem`.
+
+    Each line has ``time`` (UTC, ISO 8601), ``event`` (the event's name, as in ``batch_finished``) and the fields of the
+    event. The last line of a run that ends early is ``run_stopped`` with its ``cause``. A file that cannot be opened
+    is an `InvalidInputError`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        try:
+            self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            problem = f"expected the path of a file to append to, got {self._path}: {error.strerror}"
+            raise InvalidInputError(f"--log: {problem}") from error
+        self._finished = False
+        self._lost = 0
+        self._cause = ""
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong, as one sentence; None where every line was written."""
+        return f"{self._path}: {self._lost} of its lines could not be written: {self._cause}" if self._lost else None
+
+    def __enter__(self) -> Self:
+        """End a line that an earlier run has not finished, as where the machine went down."""
+        with suppress(OSError):
+            length = os.fstat(self._file).st_size
+            if length and os.pread(self._file, 1, length - 1) != b"\n":
+                os.write(self._file, b"\n")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Write why the run stopped, if it ended early, and close the file."""
+        try:
+            if error is not None and not self._finished:
+                self._write("run_stopped", {"cause": one_line(error)})
+        finally:
+            os.close(self._file)
+
+    def __call__(self, event: Event) -> None:
+        """Append an event."""
+        self._finished = isinstance(event, RunFinished)
+        self._write(_name(type(event)), dataclasses.asdict(event))
+
+    def _write(self, name: str, fields: dict[str, JsonValue]) -> None:
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        # ASCII: every character can be encoded, and none but the last ends a line.
+        line = json.dumps({"time": now, "event": name, **fields}).encode("ascii") + b"\n"
+        try:
+            self._append(line)
+        except OSError as error:
+            self._lost += 1
+            self._cause = error.strerror or one_line(error)
+
+    def _append(self, line: bytes) -> None:
+        written = os.write(self._file, line)
+        if written < len(line):
+            # On a full disk only the beginning was written: remove it, unless another run has written after it.
+            end = os.lseek(self._file, 0, os.SEEK_CUR)
+            if os.fstat(self._file).st_size == end:
+                os.ftruncate(self._file, end - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _name(event: type[Event]) -> str:
+    """Return ``batch_finished`` for `BatchFinished`."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in event.__name__).lstrip("_")

@@ -1,0 +1,273 @@
+"""What the cells of a study take, in seconds and bytes: one cell of each class of similar ones is projected."""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+
+from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
+from pbdist.errors import PbdistError
+from pbdist.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    NoisyCount,
+    Pair,
+    Poisson,
+    Product,
+    RandomizedResponse,
+    Reversed,
+)
+from pbdist.pld import factor_counts
+from pbdist.pld.cost import Cost, table_cost
+from pbdist.pld.question import Question
+from pbdist.study.spec import Cell, StudySpec
+from pbdist.types import IntArray
+
+__all__ = ["CellCost", "alike_cells", "cell_cost", "cell_costs"]
+
+
+@dataclass(frozen=True)
+class CellCost:
+    """Time and memory of one cell.
+
+    Attributes
+    ----------
+    seconds
+        Projected time on one core.
+    peak_bytes
+        Projected memory of a worker process while it computes the cell, without that of the process itself.
+    state_bytes
+        Upper estimate of all its kept states; 0 where none are kept.
+    """
+
+    seconds: float
+    peak_bytes: int
+    state_bytes: int
+
+
+def cell_costs(study: StudySpec) -> tuple[list[CellCost], IntArray]:
+    """Return the cost of one cell of each class of similar ones, and the class of each cell."""
+    class_of, examples = alike_cells(study.cells)
+    return [cell_cost(study, study.cells[example]) for example in examples], class_of
+
+
+def cell_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return what one cell of a study is projected to take."""
+    return _tight_cost(study, cell) if study.method == "tight" else _bucket_cost(study, cell)
+
+
+# Seconds, measured on one core of a 2-core machine for 2,000 to 2^22 buckets; right within a factor of 2.
+#: Choosing the factor between buckets; a leaf of one direction; each of its buckets.
+_SECONDS_PER_CHOICE, _SECONDS_PER_LEAF, _SECONDS_PER_LEAF_BUCKET = 0.07, 0.005, 1.0e-7
+#: A composition step; an element of one of its FFTs, times log2 of their length, with all other work of the step.
+_SECONDS_PER_STEP, _SECONDS_PER_FFT_POINT = 0.009, 1.2e-9
+#: FFTs of one composition step: four self-convolutions of two transforms each.
+_FFTS_PER_STEP = 8
+#: One bucket of one (r, ε), upper and lower bound.
+_SECONDS_PER_BUCKET_AND_POINT = 6.0e-9
+#: Vectors of float64 held at once: as long as the state, and as long as an FFT.
+_STATE_VECTORS, _FFT_VECTORS = 10, 6
+#: Arrays of a kept state.
+_KEPT_VECTORS = 4
+
+
+def _bucket_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return the cost of a cell by the method of privacy buckets."""
+    states = 0
+    if study.keep_states:
+        directions = 1 if cell.pair.symmetric else 2
+        states = directions * len(study.compositions) * 8 * _KEPT_VECTORS * _vector_lengths(study)[0]
+    return CellCost(_seconds(study, cell), _peak_bytes(study), states)
+
+
+def _seconds(study: StudySpec, cell: Cell) -> float:
+    state, transform = _vector_lengths(study)
+    step = _SECONDS_PER_STEP + _FFTS_PER_STEP * _SECONDS_PER_FFT_POINT * transform * math.log2(transform)
+    points = len(study.compositions) * len(study.epsilon)
+    evaluation = _SECONDS_PER_BUCKET_AND_POINT * state * points
+    leaf = _SECONDS_PER_LEAF + _SECONDS_PER_LEAF_BUCKET * state
+    choice = _SECONDS_PER_CHOICE if cell.factor is None else 0.0
+    return choice + (1 if cell.pair.symmetric else 2) * (leaf + _steps(study) * step + evaluation)
+
+
+def _peak_bytes(study: StudySpec) -> int:
+    state, transform = _vector_lengths(study)
+    # The states of the ladder live until the last r that uses them is done, in the worst case all of them.
+    ladder = study.compositions[-1].bit_length() + (len(study.compositions) if study.keep_states else 0)
+    return 8 * ((_STATE_VECTORS + _KEPT_VECTORS * ladder) * state + _FFT_VECTORS * transform)
+
+
+def _vector_lengths(study: StudySpec) -> tuple[int, int]:
+    """Return the length of a state's vector, and of a transform of its convolution."""
+    buckets = DEFAULT_BUCKETS if study.buckets is None else study.buckets
+    return buckets, 2 ** math.ceil(math.log2(2 * buckets))
+
+
+def _steps(study: StudySpec) -> int:
+    """Return the number of composition steps of one direction: the ladder, and the binary digits of every r."""
+    ladder = study.compositions[-1].bit_length() - 1
+    return ladder + sum(r.bit_count() - 1 for r in study.compositions)
+
+
+#: A cell, and each of its points.
+_SECONDS_PER_CELL, _SECONDS_PER_POINT = 1.0e-3, 3.0e-7
+#: An outcome; its bytes.
+_SECONDS_PER_OUTCOME, _BYTES_PER_OUTCOME = 2.0e-6, 2000
+#: Peak memory of the climbs that make states close everywhere; writing a kept state, and each of its bytes.
+_BYTES_PER_CLIMB = 250_000_000
+_SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
+#: Grids are thinned to this many r and ε; pairs of more outcomes are projected without their outcomes.
+_MOST_ROUNDS, _MOST_EPSILON, _MOST_OUTCOMES = 10, 12, 2000
+#: Where a stand-in for Gaussian noise is cut, in standard deviations, so that it has no closed form.
+_CUT = 37.0
+
+
+def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
+    """Return the cost of a cell by the tight method."""
+    rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
+    outcomes = sum(pair.outcomes for pair in cell.pair.factors)
+    pair = cell.pair if outcomes <= _MOST_OUTCOMES else _without_outcomes(cell.pair)
+    question = Question(
+        factor_counts([(pair, 1)]),
+        np.array(rounds, dtype=np.int64),
+        np.array(epsilon, dtype=np.float64),
+        DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
+        study.floor,
+        together=study.direction == "both",
+    )
+    width = None if cell.factor is None else math.log1p(cell.factor - 1.0)
+    try:
+        cost = table_cost(question, width=width, positions=study.buckets, keep_states=study.keep_states)
+    except PbdistError:
+        # The run reports the cell that cannot be computed, and computes the others.
+        cost = Cost(0.0, 0, 0)
+    more = len(study.compositions) / len(rounds)
+    points = len(study.compositions) * len(study.epsilon)
+    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds
+    if outcomes > _MOST_OUTCOMES:
+        seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
+    states = 0
+    if study.keep_states:
+        states = round(more * cost.state_bytes)
+        seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
+    climbs = _BYTES_PER_CLIMB if study.keep_states else 0
+    return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
+
+
+def _thinned(values: Sequence[float], most: int) -> list[float]:
+    """Return at most `most` of the values, with the first and the last."""
+    if len(values) <= most:
+        return list(values)
+    return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
+
+
+def _without_outcomes(pair: Pair) -> Pair:
+    """Return a continuous pair with similar losses: many counts are close to their noise before rounding."""
+    if isinstance(pair, Product):
+        return Product(*map(_without_outcomes, pair.pairs))
+    if isinstance(pair, Reversed):
+        return Product(*map(Reversed, _without_outcomes(pair.pair).factors))
+    if isinstance(pair, DiscreteLaplace):
+        return Laplace(pair.scale, float(pair.sensitivity))
+    if isinstance(pair, NoisyCount) and not isinstance(pair.noise, Gaussian):
+        return type(pair.noise)(pair.noise.scale, float(pair.shift))
+    if isinstance(pair, NoisyCount):
+        scale, sensitivity = pair.noise.scale, pair.shift
+    elif isinstance(pair, Poisson | DiscreteGaussian):
+        scale = math.sqrt(pair.mean) if isinstance(pair, Poisson) else pair.scale
+        sensitivity = pair.sensitivity
+    else:
+        return pair
+    return Gaussian(scale, float(sensitivity), (-_CUT * scale, _CUT * scale))
+
+
+#: Classes of similar cells, at most.
+_MOST_CLASSES = 200
+#: Sizes are binary orders of floats, of at most this many bits.
+_COARSEST = 12
+#: The size of 0, below all others.
+_OF_ZERO = -2000
+
+
+def alike_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
+    """Return the class of each cell, and the number of one cell of each class: the middle one.
+
+    Cells of a class have mechanisms of the same kind, and parameters of the same size.
+    """
+    # Most parameters of a large study come from grids: the size of each value is found once.
+    sizes: dict[float, int] = {}
+    numbers: dict[tuple[Hashable, ...], int] = {}
+    readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]] = {}
+    found = np.fromiter(
+        (numbers.setdefault(_key(cell, sizes, readers), len(numbers)) for cell in cells),
+        dtype=np.int64,
+        count=len(cells),
+    )
+    class_of, count = found, len(numbers)
+    for shift in range(1, _COARSEST):
+        if count <= _MOST_CLASSES:
+            break
+        merged: dict[Hashable, int] = {}
+        merged_into = [merged.setdefault(_coarser(key, shift), len(merged)) for key in numbers]
+        class_of, count = np.array(merged_into, dtype=np.int64)[found], len(merged)
+    order = np.argsort(class_of, kind="stable")
+    ends = np.cumsum(np.bincount(class_of, minlength=count))
+    starts = ends - np.bincount(class_of, minlength=count)
+    return class_of, tuple(order[(starts + ends) // 2].tolist())
+
+
+def _key(
+    cell: Cell, sizes: dict[float, int], readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]]
+) -> tuple[Hashable, ...]:
+    key = _pair_key(cell.pair, sizes, readers)
+    return key if cell.factor is None else (*key, _size(cell.factor - 1.0))
+
+
+def _pair_key(
+    pair: Pair, sizes: dict[float, int], readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]]
+) -> tuple[Hashable, ...]:
+    kind = type(pair)
+    if kind is Product:
+        return (kind, *(_pair_key(part, sizes, readers) for part in pair.pairs))  # type: ignore[attr-defined]
+    if kind is RandomizedResponse:
+        p = pair.p  # type: ignore[attr-defined]
+        return (kind, _size(abs(p - 0.5)), _size(1.0 - p))
+    reader = readers.get(kind)
+    if reader is None:
+        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every pair is a dataclass
+        # With one name more the reader returns a tuple for a single field too.
+        reader = readers[kind] = attrgetter(*names, "symmetric")
+    key: list[Hashable] = [kind]
+    for value in reader(pair):
+        if type(value) is float:
+            size = sizes.get(value)
+            if size is None:
+                size = sizes[value] = _size(value)
+            key.append(size)
+        elif isinstance(value, Pair):
+            key.append(_pair_key(value, sizes, readers))
+        elif isinstance(value, tuple):
+            key.append(_size(float(len(value))) if len(value) != 2 else tuple(map(_size, value)))
+        elif type(value) is int:
+            key.append(_size(float(value)))
+        else:
+            key.append(value)
+    if kind is NoisyCount:
+        # The distance of the mean from 0 decides how much is revealed.
+        key.append(min(int(pair.mean / pair.noise.scale), 40))  # type: ignore[attr-defined]
+    return tuple(key)
+
+
+def _size(value: float) -> int:
+    return math.frexp(value)[1] if value else _OF_ZERO
+
+
+def _coarser(key: Hashable, shift: int) -> Hashable:
+    if isinstance(key, tuple):
+        return tuple(_coarser(part, shift) for part in key)
+    return key >> shift if type(key) is int else key

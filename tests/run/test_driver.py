@@ -1,0 +1,90 @@
+"""A run plans each study once: looking at cells of all classes takes seconds for a large study."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pbdist.run import SerialExecutor, run_study
+from pbdist.store import open_parts
+from pbdist.store.place import place_at
+from pbdist.study import Cell, StudySpec, load_study, plan
+from pbdist.study.costs import CellCost, cell_costs
+from pbdist.types import IntArray
+from tests.studies import TINY, results_of, write_study
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> StudySpec:
+    return load_study(write_study(tmp_path, TINY))
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[str]]:
+    """The digests of the studies that were planned since the last call."""
+    digests: list[str] = []
+
+    def counted(study: StudySpec) -> tuple[list[CellCost], IntArray]:
+        digests.append(study.digest)
+        return cell_costs(study)
+
+    def taken() -> list[str]:
+        found = digests.copy()
+        digests.clear()
+        return found
+
+    monkeypatch.setattr(plan, "cell_costs", counted)
+    return taken
+
+
+def run(study: StudySpec, store: Path) -> None:
+    run_study(study, store, SerialExecutor(), lambda _: None)
+
+
+def test_a_new_store_is_planned_once_and_a_finished_one_not_at_all(
+    tiny: StudySpec, tmp_path: Path, planned: Callable[[], list[str]]
+) -> None:
+    run(tiny, tmp_path / "s.zarr")
+    assert planned() == [tiny.digest]
+    run(tiny, tmp_path / "s.zarr")
+    assert planned() == []
+    (tmp_path / "s.zarr" / "delta_lower/c/1/0/0/0").unlink()
+    run(tiny, tmp_path / "s.zarr")
+    assert planned() == [tiny.digest]
+
+
+def test_an_extension_plans_each_missing_part_once(
+    tiny: StudySpec, tmp_path: Path, planned: Callable[[], list[str]]
+) -> None:
+    store = tmp_path / "s.zarr"
+    smaller = replace(tiny, cells=tiny.cells[:-2], compositions=tiny.compositions[:-1])
+    run(smaller, store)
+    assert planned() == [smaller.digest]
+    run(tiny, store)
+    first, *added = open_parts(place_at(store))
+    assert len(added) > 1
+    assert planned() == [part.study.digest for part in added]
+    run(tiny, store)
+    assert planned() == []
+    for part in (first, *added):
+        shutil.rmtree(part.place.url + "/commits/batch-000000")
+    run(tiny, store)
+    assert sorted(planned()) == sorted(part.study.digest for part in (first, *added))
+
+
+def test_heads_that_are_lost_are_put_back_with_the_plan_of_the_run(
+    tiny: StudySpec, tmp_path: Path, planned: Callable[[], list[str]]
+) -> None:
+    store = tmp_path / "s.zarr"
+    one = replace(tiny, cells=(Cell("Laplace", tiny.cells[0].pair, None),))
+    run(one, store)
+    complete = results_of(store)
+    planned()
+    # All that tells the length of a batch.
+    for file in (store / "zarr.json", *store.glob("*/zarr.json")):
+        file.unlink()
+    run(one, store)
+    assert planned() == [one.digest]
+    assert results_of(store) == complete
