@@ -52,11 +52,10 @@ def test_commands_exist() -> None:
     assert {"ruff", "mypy", "lint-imports", "pytest", "nox", "pre-commit", ".ci/run"} <= names
     unknown = {name for name in names - set(TOOLS) - SYSTEM if not (ROOT / name).is_file()}
     assert unknown == set()
-    brought = {re.match(r"[\w-]+", one).group() for extra in ("test", "dev") for one in EXTRAS[extra]}  # type: ignore[union-attr]
-    assert {TOOLS[name] for name in names & set(TOOLS)} <= brought
+    packages = {extra: {re.split(r"[^\w-]", one)[0] for one in EXTRAS[extra]} for extra in ("test", "dev")}
+    assert {TOOLS[name] for name in names & set(TOOLS)} <= packages["test"] | packages["dev"]
     here = Path(sysconfig.get_path("scripts"))
-    in_test = {re.match(r"[\w-]+", one).group() for one in EXTRAS["test"]}  # type: ignore[union-attr]
-    assert [name for name in names & set(TOOLS) if TOOLS[name] in in_test and not (here / name).exists()] == []
+    assert [name for name in names & set(TOOLS) if TOOLS[name] in packages["test"] and not (here / name).exists()] == []
 
 
 def test_extras_and_modules_of_commands_exist() -> None:
@@ -75,7 +74,7 @@ def test_sessions_of_nox_exist() -> None:
     named = set(re.findall(r"nox -s (\w+)", TEXT))
     assert named
     assert named <= sessions
-    default = next(node.value for node in tree.body if ast.unparse(node).startswith("nox.options.sessions"))  # type: ignore[attr-defined]
+    default = next(node.value for node in tree.body if ast.unparse(node).startswith("nox.options.sessions"))
     assert ast.literal_eval(default) == ["lint", "quick"]
 
 
@@ -111,10 +110,8 @@ def test_variables_are_read_with_these_defaults_by_the_tests_that_are_named() ->
 def test_rooms_are_the_layers_of_the_imports() -> None:
     contracts = PROJECT["tool"]["importlinter"]["contracts"]
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
-    expected = []
-    for layer in layers:
-        for name in layer.split(" | "):
-            expected.append(f"`{name}/`" if (ROOT / "pbdist" / name).is_dir() else f"`{name}.py`")
+    names = [name for layer in layers for name in layer.split(" | ")]
+    expected = [f"`{name}/`" if (ROOT / "pbdist" / name).is_dir() else f"`{name}.py`" for name in names]
     named = [row[0] for row in rows("Rooms", "room")]
     assert named == expected
     assert [name for name in named if not (ROOT / "pbdist" / name.strip("`")).exists()] == []
