@@ -222,7 +222,7 @@ def test_the_python_of_the_readme_prints_what_it_says(
     run_blocks(README, slice(None), capsys)
     # A first result takes three lines, and says both bounds.
     code, *_ = blocks(README, "python")
-    assert len(code.splitlines()) == 3
+    assert len(code.split("\n\n")[-1].splitlines()) + 1 == len([line for line in code.splitlines() if line]) == 3
     for told in blocks(README, "text"):
         numbers = told.split()
         if len(numbers) == 2:
