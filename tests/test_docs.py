@@ -9,6 +9,7 @@ import re
 import shlex
 import typing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -239,11 +240,18 @@ def test_the_python_of_a_page_about_stores_runs(
     run_blocks(ROOT / "docs" / name, slice(None), capsys)
 
 
-@pytest.mark.parametrize(
-    "part", [slice(0, 1), pytest.param(slice(1, None), marks=pytest.mark.slow)], ids=["one scale", "mean and scale"]
-)
-def test_the_python_of_sizing_runs(part: slice, capsys: pytest.CaptureFixture[str]) -> None:
-    run_blocks(ROOT / "docs" / "sizing.md", part, capsys)
+@pytest.mark.slow
+def test_the_python_of_sizing_runs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With fewer rounds where the page has so many that the search takes half a minute."""
+    sized, size_of = [], pbdist.size
+
+    def size_quickly(*arguments: Any, compositions: int, **others: Any) -> pbdist.SizedNoise:
+        sized.append(compositions)
+        return size_of(*arguments, compositions=min(compositions, 100), **others)
+
+    monkeypatch.setattr(pbdist, "size", size_quickly)
+    run_blocks(ROOT / "docs" / "sizing.md", slice(None), capsys)
+    assert sized == [100, 65_536]
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["one scale", "mean and scale"])
