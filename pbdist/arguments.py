@@ -1,7 +1,7 @@
-"""The arguments of a table of bounds: checked before anything is computed, each refused by its name."""
+"""Check the arguments of public functions before anything is computed; a refusal names the argument."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -16,11 +16,15 @@ __all__ = [
     "DEFAULT_BUCKETS",
     "DEFAULT_FLOOR",
     "DEFAULT_TOLERANCE",
+    "DIRECTIONS",
     "MAX_BUCKETS",
     "MAX_COMPOSITIONS",
     "MAX_EPSILON",
     "SMALLEST_TOLERANCE",
     "Precision",
+    "check_choice",
+    "check_direction",
+    "check_strict",
     "check_totals",
     "checked_components",
     "checked_compositions",
@@ -28,7 +32,9 @@ __all__ = [
     "checked_epsilon",
     "checked_factor",
     "checked_floor",
+    "checked_numbers",
     "checked_precision",
+    "components_of",
     "half_width_of",
 ]
 
@@ -38,6 +44,9 @@ DEFAULT_BUCKETS, DEFAULT_TOLERANCE = 100_000, 1e-3
 DEFAULT_FLOOR = 1e-40
 #: A tolerance below this asks for more than float64 can certify.
 SMALLEST_TOLERANCE = 1e-9
+
+#: Whether the larger of the two directions is told, or each.
+DIRECTIONS = ("both", "each")
 
 #: Largest number of buckets: beyond this no worker's memory is enough.
 MAX_BUCKETS = 2**30
@@ -194,6 +203,32 @@ def checked_compositions(compositions: Any) -> IntArray:
     return values.astype(np.int64)
 
 
+def checked_numbers(field: str, given: Any, expected: str, allowed: Callable[[float], bool]) -> FloatArray:
+    """Return numbers that are all allowed, shape (K,); `expected` says in words which are.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    values = _vector(given)
+    if values is None or values.ndim != 1 or values.size == 0:
+        raise InvalidInputError(f"{field}: expected {expected}, got {shown(given)}")
+    for value in values.tolist():
+        if not allowed(value):
+            raise InvalidInputError(f"{field}: expected {expected}, got {shown(value)}")
+    return values
+
+
+def _vector(given: Any) -> FloatArray | None:
+    """Return an array of at least one axis, or None where these are no real numbers."""
+    try:
+        array = np.atleast_1d(np.asarray(given))
+    except ValueError:
+        return None
+    return array.astype(np.float64) if array.dtype.kind in "iuf" else None
+
+
 def checked_epsilon(epsilon: Any) -> FloatArray:
     """Return losses from 0 to `MAX_EPSILON`, nats, shape (E,).
 
@@ -202,11 +237,7 @@ def checked_epsilon(epsilon: Any) -> FloatArray:
     InvalidInputError
         If it is anything else.
     """
-    try:
-        given = np.atleast_1d(np.asarray(epsilon))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
+    values = _vector(epsilon)
     if values is None:
         raise InvalidInputError(f"epsilon: expected numbers of at least 0, got {shown(epsilon)}")
     if values.ndim != 1 or values.size == 0:
@@ -217,6 +248,17 @@ def checked_epsilon(epsilon: Any) -> FloatArray:
         if value > MAX_EPSILON:
             raise InvalidInputError(f"epsilon: expected numbers of at most {MAX_EPSILON:g}, got {shown(value)}")
     return values
+
+
+def checked_delta(delta: Any) -> FloatArray:
+    """Return numbers above 0 and below 1, shape (D,).
+
+    Raises
+    ------
+    InvalidInputError
+        If it is anything else.
+    """
+    return checked_numbers("delta", delta, "numbers above 0 and below 1", lambda value: 0.0 < value < 1.0)
 
 
 def checked_factor(factor: Any) -> float:
@@ -237,22 +279,35 @@ def checked_factor(factor: Any) -> float:
     return value
 
 
-def checked_delta(delta: Any) -> FloatArray:
-    """Return numbers above 0 and below 1, shape (D,).
+def components_of(mechanism: Any) -> list[tuple[Pair, int]]:
+    """Return a pair, or a sequence of (pair, count), as a list; what is in the list is checked later.
 
     Raises
     ------
     InvalidInputError
-        If it is anything else.
+        If it is neither.
     """
-    try:
-        given = np.atleast_1d(np.asarray(delta))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
-    if values is None or values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(delta)}")
-    for value in values.tolist():
-        if not 0.0 < value < 1.0:
-            raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
-    return values
+    if isinstance(mechanism, Pair):
+        return [(mechanism, 1)]
+    if isinstance(mechanism, str) or not isinstance(mechanism, Iterable):
+        raise InvalidInputError(
+            f"mechanism: expected a mechanism or a sequence of (mechanism, count), got {shown(mechanism)}"
+        )
+    return list(mechanism)
+
+
+def check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse what is not one of some words."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidInputError(f"{field}: expected one of {', '.join(choices)}, got {shown(value)}")
+
+
+def check_direction(direction: Any) -> None:
+    """Refuse what is neither "both" nor "each"."""
+    check_choice("direction", direction, DIRECTIONS)
+
+
+def check_strict(strict: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(strict, bool):
+        raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")

@@ -37,3 +37,8 @@ class Direction(Enum):
 
     A_TO_B = "A||B"
     B_TO_A = "B||A"
+
+    @property
+    def opposite(self) -> "Direction":
+        """The other one."""
+        return Direction.B_TO_A if self is Direction.A_TO_B else Direction.A_TO_B

@@ -1,4 +1,4 @@
-"""The front door without a store, beyond δ: trade-off curves, total variation and Rényi divergences."""
+"""Trade-off curves, total variation and Rényi divergences of one mechanism as xarray Datasets, without a store."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.bounds.delta import DIRECTIONS, check_choice, components_of
+from pbdist.arguments import check_direction, components_of
+from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.curves.renyi import renyi_table
 from pbdist.curves.tradeoff_table import CurveTable, total_variation_table, tradeoff_table
 from pbdist.mechanisms import Pair
-from pbdist.types import COMPOSITIONS, DIRECTION, Direction, FloatArray
 
-__all__ = ["curve_dataset", "renyi_bounds", "total_variation_bounds", "tradeoff_bounds"]
+__all__ = ["renyi_bounds", "total_variation_bounds", "tradeoff_bounds"]
 
 TYPE_ONE_ERROR, ORDER = "type_one_error", "order"
 
@@ -79,11 +79,11 @@ def tradeoff_bounds(
     >>> bool((curve.type_two_error_upper - curve.type_two_error_lower <= 1e-3).all())
     True
     """
-    check_choice("direction", direction, DIRECTIONS)
+    check_direction(direction)
     table = tradeoff_table(
         components_of(mechanism), compositions=compositions, type_one_error=type_one_error, tolerance=tolerance
     )
-    return curve_dataset("type_two_error", table, direction, TYPE_ONE_ERROR, {"tolerance": tolerance})
+    return _curve_dataset("type_two_error", table, TYPE_ONE_ERROR, direction=direction, tolerance=tolerance)
 
 
 def total_variation_bounds(
@@ -124,9 +124,9 @@ def total_variation_bounds(
     >>> bool((bounds.total_variation_lower <= 0.5) & (0.5 <= bounds.total_variation_upper))
     True
     """
-    check_choice("direction", direction, DIRECTIONS)
+    check_direction(direction)
     table = total_variation_table(components_of(mechanism), compositions=compositions, tolerance=tolerance)
-    return curve_dataset("total_variation", table, direction, None, {"tolerance": tolerance})
+    return _curve_dataset("total_variation", table, None, direction=direction, tolerance=tolerance)
 
 
 def renyi_bounds(
@@ -187,40 +187,25 @@ def renyi_bounds(
     >>> bool((bounds.renyi_lower <= 8 * 64 / 800) & (8 * 64 / 800 <= bounds.renyi_upper))
     True
     """
-    check_choice("direction", direction, DIRECTIONS)
+    check_direction(direction)
     table = renyi_table(components_of(mechanism), compositions=compositions, order=order, tolerance=tolerance)
-    return curve_dataset("renyi", table, direction, ORDER, {"tolerance": tolerance})
+    return _curve_dataset("renyi", table, ORDER, direction=direction, tolerance=tolerance)
 
 
-def curve_dataset(
-    quantity: str, table: CurveTable, direction: str, axis: str | None, attributes: Mapping[str, Any]
-) -> xr.Dataset:
+def _curve_dataset(quantity: str, table: CurveTable, axis: str | None, *, direction: str, tolerance: Any) -> xr.Dataset:
     """Wrap a table of bounds, with its units and names."""
     text, units, worse = _QUANTITIES[quantity]
-    dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS)
-    coords: dict[str, Any] = {
-        COMPOSITIONS: (COMPOSITIONS, table.compositions, {"long_name": "number of compositions r", "units": "1"})
-    }
-    values: dict[str, FloatArray] = {"lower": table.lower, "upper": table.upper}
-    if axis is None:
-        values = {side: array[..., 0] for side, array in values.items()}
-    else:
-        dims = (*dims, axis)
-        coords[axis] = (axis, table.points, {"long_name": _AXES[axis], "units": "1"})
-    if direction == "both":
-        dims = dims[1:]
-        values = {side: worse(array, axis=0) for side, array in values.items()}
-    else:
-        coords[DIRECTION] = (
-            DIRECTION,
-            [item.value for item in Direction],
-            {"long_name": "direction of the test" if axis == TYPE_ONE_ERROR else "direction of the divergence"},
-        )
-    return xr.Dataset(
+    last = None if axis is None else Axis(axis, table.axis, _AXES[axis])
+    return bounds_dataset(
         {
-            f"{quantity}_{side}": (dims, array, {"long_name": f"certified {side} bound on {text}", "units": units})
-            for side, array in values.items()
+            f"{quantity}_{side}": Variable(
+                values if axis else values[..., 0], f"certified {side} bound on {text}", units, worse
+            )
+            for side, values in (("lower", table.lower), ("upper", table.upper))
         },
-        coords=coords,
-        attrs=dict(attributes),
+        table.compositions,
+        last,
+        direction=direction,
+        attributes={"tolerance": tolerance},
+        directions_of="test" if axis == TYPE_ONE_ERROR else "divergence",
     )

@@ -1,4 +1,4 @@
-"""The front door without a store: certified bounds as an xarray Dataset."""
+"""Bounds on δ and on ε of one mechanism as xarray Datasets, without a store."""
 
 import warnings
 from collections.abc import Iterable
@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.arguments import DEFAULT_TOLERANCE
-from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning, shown
+from pbdist.arguments import DEFAULT_TOLERANCE, check_choice, check_direction, check_strict, components_of
+from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
+from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Pair
 from pbdist.pld.inversion import LARGEST_EPSILON
 from pbdist.table import METHODS, EpsilonTable, bounds_table, epsilon_table_of
-from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction
+from pbdist.types import COMPOSITIONS, DELTA, EPSILON, BoolArray
 
 __all__ = ["epsilon_bounds", "privacy_bounds"]
 
-DIRECTIONS = ("both", "each")
-
+WITHIN, _WITHIN_NAME = "within_tolerance", "whether the bounds meet within the tolerance"
 _LONG_NAMES = {
     "delta_lower": "certified lower bound on δ",
     "delta_upper": "certified upper bound on δ",
@@ -110,8 +110,8 @@ def privacy_bounds(
     True
     """
     check_choice("method", method, METHODS)
-    check_choice("direction", direction, DIRECTIONS)
-    _check_strict(strict)
+    check_direction(direction)
+    check_strict(strict)
     table = bounds_table(
         components_of(mechanism),
         compositions=compositions,
@@ -125,38 +125,25 @@ def privacy_bounds(
         strict=strict,
         excuses=True,
     )
-    values = {name: getattr(table, name) for name in _LONG_NAMES}
-    dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, EPSILON)
-    coords: dict[str, Any] = {
-        COMPOSITIONS: (COMPOSITIONS, table.compositions, {"long_name": "number of compositions r", "units": "1"}),
-        EPSILON: (EPSILON, table.epsilon, {"long_name": "privacy loss ε in nats", "units": "1"}),
-    }
-    if direction == "both":
-        dims = dims[1:]
-        values = {name: np.max(array, axis=0) for name, array in values.items()}
-    else:
-        coords[DIRECTION] = (
-            DIRECTION,
-            [item.value for item in Direction],
-            {"long_name": "direction of the divergence"},
-        )
-    variables = {name: (dims, values[name], {"long_name": _LONG_NAMES[name], "units": "1"}) for name in _LONG_NAMES}
+    variables = {name: Variable(getattr(table, name), _LONG_NAMES[name]) for name in _LONG_NAMES}
     if method == "tight" and buckets is None and factor is None:
         within = np.ones(table.log_delta_lower.shape, bool) if table.within is None else table.within
-        # Of both directions together each says the same.
-        within = within if direction == "each" else np.asarray(within.all(axis=0))
-        variables["within_tolerance"] = (dims, within, {"long_name": "whether the bounds meet within the tolerance"})
-        _warn_of_missed(values, within, coords, DEFAULT_TOLERANCE if tolerance is None else float(tolerance))
-    return xr.Dataset(
+        variables[WITHIN] = Variable(within, _WITHIN_NAME, "", np.all)
+    found = bounds_dataset(
         variables,
-        coords=coords,
-        attrs={
+        table.compositions,
+        Axis(EPSILON, table.epsilon, "privacy loss ε in nats"),
+        direction=direction,
+        attributes={
             "method": method,
             "factor": table.factor,
             "loss_width": table.loss_width,
             **({} if table.half_width is None else {"buckets": 2 * table.half_width}),
         },
     )
+    if WITHIN in found:
+        _warn_of_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance))
+    return found
 
 
 def epsilon_bounds(
@@ -215,8 +202,8 @@ def epsilon_bounds(
     >>> bool((bounds.epsilon_upper <= 1.002 * bounds.epsilon_lower).all())
     True
     """
-    check_choice("direction", direction, DIRECTIONS)
-    _check_strict(strict)
+    check_direction(direction)
+    check_strict(strict)
     found = epsilon_table_of(
         components_of(mechanism),
         compositions=compositions,
@@ -225,50 +212,34 @@ def epsilon_bounds(
         together=direction == "both",
     )
     within = _judged(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance), strict=strict)
-    values: dict[str, Any] = {"epsilon_lower": found.lower, "epsilon_upper": found.upper, "within_tolerance": within}
-    long_names = {
-        "epsilon_lower": "certified lower bound on ε in nats",
-        "epsilon_upper": "certified upper bound on ε in nats",
-        "within_tolerance": "whether the bounds meet within the tolerance",
-    }
-    dims: tuple[str, ...] = (DIRECTION, COMPOSITIONS, DELTA)
-    coords: dict[str, Any] = {
-        COMPOSITIONS: (COMPOSITIONS, found.compositions, {"long_name": "number of compositions r", "units": "1"}),
-        DELTA: (DELTA, found.delta, {"long_name": "δ", "units": "1"}),
-    }
-    if direction == "both":
-        dims = dims[1:]
-        values = {
-            name: np.max(array, axis=0) if name != "within_tolerance" else array.all(axis=0)
-            for name, array in values.items()
-        }
-    else:
-        coords[DIRECTION] = (
-            DIRECTION,
-            [item.value for item in Direction],
-            {"long_name": "direction of the divergence"},
-        )
-    return xr.Dataset(
-        {name: (dims, values[name], {"long_name": long_names[name], "units": "1"}) for name in values},
-        coords=coords,
-        attrs={"method": "tight"},
+    return bounds_dataset(
+        {
+            "epsilon_lower": Variable(found.lower, "certified lower bound on ε in nats"),
+            "epsilon_upper": Variable(found.upper, "certified upper bound on ε in nats"),
+            WITHIN: Variable(within, _WITHIN_NAME, worse=np.all),
+        },
+        found.compositions,
+        Axis(DELTA, found.delta, "δ"),
+        direction=direction,
+        attributes={"method": "tight"},
     )
 
 
-def _warn_of_missed(values: dict[str, Any], within: Any, coords: dict[str, Any], tolerance: float) -> None:
+def _warn_of_missed(found: xr.Dataset, tolerance: float) -> None:
     """Tell of the widest bracket of those that miss the tolerance, if there are any."""
+    within = found[WITHIN].values
     if within.all():
         return
-    lower, upper = values["log_delta_lower"], values["log_delta_upper"]
+    lower, upper = found.log_delta_lower.values, found.log_delta_upper.values
     with np.errstate(invalid="ignore"):
         gap = np.where(within, -1.0, np.where(lower > -np.inf, upper - lower, np.inf))
     worst = np.unravel_index(int(np.argmax(gap)), gap.shape)
-    r, epsilon = int(coords[COMPOSITIONS][1][worst[-2]]), float(coords[EPSILON][1][worst[-1]])
+    r, epsilon = int(found[COMPOSITIONS].values[worst[-2]]), float(found[EPSILON].values[worst[-1]])
     count = int(np.count_nonzero(~within))
     warnings.warn(
         f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at {count} of {within.size}"
-        f" points, most at r = {r}, ε = {epsilon:g}: δ is between {values['delta_lower'][worst]:.6g} and"
-        f" {values['delta_upper'][worst]:.6g}",
+        f" points, most at r = {r}, ε = {epsilon:g}: δ is between {found.delta_lower.values[worst]:.6g} and"
+        f" {found.delta_upper.values[worst]:.6g}",
         PrecisionWarning,
         stacklevel=3,
     )
@@ -293,23 +264,3 @@ def _judged(found: EpsilonTable, tolerance: float, *, strict: bool) -> BoolArray
         # Of who called `epsilon_bounds`.
         warnings.warn(text, PrecisionWarning, stacklevel=3)
     return np.asarray(ratio <= tolerance)
-
-
-def _check_strict(strict: Any) -> None:
-    if not isinstance(strict, bool):
-        raise InvalidInputError(f"strict: expected True or False, got {shown(strict)}")
-
-
-def check_choice(field: str, value: Any, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:
-        raise InvalidInputError(f"{field}: expected one of {', '.join(choices)}, got {shown(value)}")
-
-
-def components_of(mechanism: Any) -> list[tuple[Pair, int]]:
-    if isinstance(mechanism, Pair):
-        return [(mechanism, 1)]
-    if isinstance(mechanism, str) or not isinstance(mechanism, Iterable):
-        raise InvalidInputError(
-            f"mechanism: expected a mechanism or a sequence of (mechanism, count), got {shown(mechanism)}"
-        )
-    return list(mechanism)

@@ -103,8 +103,8 @@ def _profile(pair: ElementaryPair, count: int, direction: Direction) -> _LossPro
     masses = pair.directed_loss_masses(edges, direction)
     cell = np.searchsorted(edges, masses.atom_loss, side="left")
     binned = cell if cell.size > _MOST_ATOMS else cell[:0]
-    a = masses.cells_a.upper + np.bincount(binned, masses.atoms_a.upper[: binned.size], edges.size + 1)
-    b = masses.cells_b.upper + np.bincount(binned, masses.atoms_b.upper[: binned.size], edges.size + 1)
+    a = masses.bins_a.upper + np.bincount(binned, masses.atoms_a.upper[: binned.size], edges.size + 1)
+    b = masses.bins_b.upper + np.bincount(binned, masses.atoms_b.upper[: binned.size], edges.size + 1)
     known = (a > 1e-200) & (b > 1e-200)
     a, b = a[known], b[known]
     # The loss that keeps both masses of a cell.

@@ -196,10 +196,10 @@ def leaf_frame(
         mine = order[cuts[block] : cuts[block + 1]]
         atoms.append(BlockAtoms(position[mine] - start, _some(masses.atoms_a, mine), _some(masses.atoms_b, mine)))
     up, down = 1.0 + 2.0 * UNIT_ROUNDOFF, 1.0 - 2.0 * UNIT_ROUNDOFF
-    a_beyond = _beyond(masses.cells_a, _some(masses.atoms_a, beyond))
-    b_beyond = _beyond(masses.cells_b, _some(masses.atoms_b, beyond))
+    a_beyond = _beyond(masses.bins_a, _some(masses.atoms_a, beyond))
+    b_beyond = _beyond(masses.bins_b, _some(masses.atoms_b, beyond))
     return LeafFrame(
-        spread=whole is not None or float(masses.cells_a.upper.max()) > 0.0 or float(masses.cells_b.upper.max()) > 0.0,
+        spread=whole is not None or float(masses.bins_a.upper.max()) > 0.0 or float(masses.bins_b.upper.max()) > 0.0,
         atoms=tuple(atoms),
         only_b=float(masses.only_b.upper[0]),
         infinity_a_lower=(a_beyond[0] + float(masses.only_a.lower[0])) * down,
@@ -243,7 +243,7 @@ def leaf_masses(
         loss_error = masses.loss_error
         # The first cell of a block in the middle is what lies below its first edge.
         inside = slice(0 if start == 0 else 1, -1)
-        for name, bounds in (("a", masses.cells_a), ("b", masses.cells_b)):
+        for name, bounds in (("a", masses.bins_a), ("b", masses.bins_b)):
             cells[f"{name}_lower"], cells[f"{name}_upper"] = bounds.lower[inside], bounds.upper[inside]
 
     def collected(name: str, weights: FloatArray) -> FloatArray:

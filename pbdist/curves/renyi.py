@@ -3,11 +3,9 @@ r"""Rényi divergences of a mechanism, from both sides.
 D_α(A‖B) = ln(Σ P_A^α P_B^(1-α)) / (α - 1), and the Kullback-Leibler divergence Σ P_A ln(P_A / P_B) for α = 1, in nats.
 Of independent pairs it is the sum: r compositions have r times that of one. It is infinite where A shows what B cannot.
 
-Gaussian noise, continuous or discrete, has a closed form: `pbdist.curves.renyi_closed_form`. Of any other pair, the
-loss cells of `pbdist.curves.renyi_cells` bound F = Σ P_B φ(P_A / P_B); for α > 1 the sum in the logarithm is 1 + F,
-for α = 1 F is the divergence, where masses sum to 1; a histogram's totals T_A, T_B add T_B - 1 + α (T_A - T_B), and
-T_A - T_B for α = 1.
-Above the last edge a moment in closed form bounds what is left (`ElementaryPair.log_tail_moment`).
+Gaussian noise, continuous or discrete, has a closed form (`renyi_closed_form`). For any other pair, bins bound
+F = Σ P_B φ(P_A / P_B), with a moment in closed form above the last edge (`renyi_terms`). Section 10 of docs/theory.md
+has the bounds, and what a histogram's totals add.
 """
 
 import math
@@ -16,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import checked_components, checked_compositions, checked_precision
-from pbdist.curves.renyi_closed_form import closed_form_bounds
-from pbdist.curves.renyi_faint import always_reveals
-from pbdist.curves.renyi_terms import Interval, RenyiTerms
-from pbdist.curves.renyi_window import MOST_CELLS, ROUGH_EDGES
+from pbdist.arguments import checked_components, checked_compositions, checked_numbers, checked_precision
+from pbdist.curves.renyi_closed_form import always_reveals, closed_form_bounds
+from pbdist.curves.renyi_terms import MOST_BINS, ROUGH_EDGES, Interval, RenyiTerms
 from pbdist.curves.tradeoff_table import CurveTable
-from pbdist.errors import InvalidInputError, PrecisionError, shown
+from pbdist.errors import PrecisionError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 
@@ -30,34 +26,22 @@ __all__ = ["LARGEST_ORDER", "checked_orders", "divergence_bounds", "renyi_table"
 
 #: Orders beyond this are refused.
 LARGEST_ORDER = 1e6
-#: A divergence of at most this is not told from 0.
+#: A divergence of at most this may be 0.
 _NEGLIGIBLE = 1e-24
-_MOST_ROUNDS = 60
-#: Rounds in a row that may go without bringing the bounds a tenth closer.
+#: At most so many grids are tried.
+_MOST_GRIDS = 60
+#: So many grids in a row may fail to bring the bounds a tenth closer.
 _PATIENCE = 6
 
 
 def checked_orders(order: Any) -> FloatArray:
-    """Return orders from 1 to `LARGEST_ORDER`, shape (K,).
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
-    try:
-        given = np.atleast_1d(np.asarray(order))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
-    if values is None or values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"order: expected numbers from 1 to {LARGEST_ORDER:g}, got {shown(order)}")
-    for value in values.tolist():
-        if not (value == 1.0 or 1.0 + 1e-6 <= value <= LARGEST_ORDER):
-            raise InvalidInputError(
-                f"order: expected 1 or numbers from 1.000001 to {LARGEST_ORDER:g}, got {shown(value)}"
-            )
-    return values
+    """Return orders from 1 to `LARGEST_ORDER`, shape (K,), or raise `InvalidInputError`."""
+    return checked_numbers(
+        "order",
+        order,
+        f"1 or numbers from 1.000001 to {LARGEST_ORDER:g}",
+        lambda value: value == 1.0 or 1.0 + 1e-6 <= value <= LARGEST_ORDER,
+    )
 
 
 def renyi_table(components: Sequence[tuple[Pair, int]], *, compositions: Any, order: Any, tolerance: Any) -> CurveTable:
@@ -105,10 +89,7 @@ def divergence_bounds(
 ) -> tuple[float, float]:
     """Return lower and upper bound on the divergence of order α of one pair.
 
-    Raises
-    ------
-    PrecisionError
-        If upper / lower - 1 cannot be brought to the tolerance; names order and direction, and says what is known.
+    If upper / lower - 1 cannot be brought to the tolerance, a `PrecisionError` names order, direction and the bounds.
     """
     known = closed_form_bounds(pair, alpha)
     if known is not None:
@@ -123,9 +104,9 @@ def divergence_bounds(
     guess = max(best.lower, 1e-28)
     window = rough.window(0.05 * tolerance)
     closest, idle = math.inf, 0
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MOST_GRIDS):
         edges = window.edges(guess, alpha, tolerance)
-        if edges.size > MOST_CELLS:
+        if edges.size > MOST_BINS:
             break
         terms = RenyiTerms(pair, alpha, direction, edges)
         found = terms.bounds()
@@ -134,7 +115,7 @@ def divergence_bounds(
             return best.lower, best.upper
         gap = best.upper / best.lower - 1.0 if best.lower > 0.0 else math.inf
         closest, idle = (gap, 0) if gap < 0.9 * closest else (closest, idle + (gap < math.inf))
-        if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE or terms.points_only:
+        if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE or terms.events_only:
             break
         enough = tolerance * terms.whole
         window = window.adapted(

@@ -1,68 +1,37 @@
-r"""Rényi divergences that have a closed form: those of Gaussian noise, and of discrete Gaussian noise.
+"""Closed forms for Rényi divergences: of Gaussian noise, and moments of counts too rare for a float64.
 
-*Gaussian*, untruncated. D_α = α s² / (2 scale²) for every α >= 1, in both directions (Gil, Alajaji & Linder 2013).
-
-*Discrete Gaussian*. Let a = 1 / (2 scale²), c = (α - 1) s, and Θ(c) = Σ_k e^(-a (k + c)²) over the whole numbers. With
-P_A(k) = e^(-a k²) / Θ(0) and P_B(k) = e^(-a (k - s)²) / Θ(0), completing the square,
-
-    α k² + (1 - α) (k - s)² = (k + (α - 1) s)² - α (α - 1) s²,
-
-so that Σ P_A^α P_B^(1-α) = e^(a α (α - 1) s²) Θ(c) / Θ(0), and for α > 1
-
-    D_α = a α s² + ln(Θ(c) / Θ(0)) / (α - 1).
-
-The reflection k -> s - k gives the other direction the same. For α = 1, D_1 = a Σ_k P_A(k) (s² - 2 s k) = a s², as P_A
-is even. Θ has period 1 and is even: c may be replaced by its distance to the nearest whole number, at most 1/2. Where
-(α - 1) s is whole, that is 0 and D_α = a α s². Elsewhere that is an upper bound, as Θ <= Θ(0) by the second form below
-(Canonne, Kamath & Steinke 2020, Proposition 5). The ratio is taken in the form whose series is short, and in which
-nothing cancels, so that it keeps its relative accuracy for α next to 1:
-
-- Scales up to 1/2, a >= 2. Pairing k and -k, Θ(c) = e^(-a c²) (1 + 2 Σ_(k>=1) e^(-a k²) cosh(2 a k c)); with
-  2 (cosh x - 1) = e^x (1 - e^-x)²,
-
-      Θ(c) / Θ(0) = e^(-a c²) (1 + X),  X = Σ_(k>=1) e^(-a k (k - 2c)) (1 - e^(-2 a k c))² / (1 + 2 Σ e^(-a k²)).
-
-  The k-th summand is at most k² e^(-a k (k - 1)) times the first one, as 1 - y^k <= k (1 - y) and c <= 1/2.
-- Scales above 1/2, q = 2 π² scale² > 4.9. By Poisson's summation formula Θ(c) is proportional to
-  1 + 2 Σ_(j>=1) e^(-q j²) cos(2 π j c); with 1 - cos x = 2 sin²(x / 2),
-
-      Θ(c) / Θ(0) = 1 - Y,  Y = 4 Σ_(j>=1) e^(-q j²) sin²(π j c) / (1 + 2 Σ e^(-q j²)).
-
-  The j-th summand is at most j² e^(-q (j² - 1)) times the first one.
-
-*Rounding.* a, α, c and s are fractions, and so is what is added to the logarithm; only ln(1 + X) and ln(1 - Y) are
-computed in floats. Eight terms leave out less than 2^-100 of X or Y.
-
-- Of the first summand of X, the exponent E = a (1 - 2c) rounds once, so that its exponential is off by 8u + u E; the
-  square of 1 - e^(-2 a c) by 21u. The k-th has an exponent larger by some d >= 2k (k - 1) and is at most k² e^-d times
-  the first one: the errors of all further ones, 29u + u (E + d) each, add less than 4u + u E.
-- Of Y, the exponent q j² is off by 5u and e^-q by 8u + 5u q. What π j c is off by, 4u, moves sin²(π j c) by at most
-  8u π² j² c², hence by 20u j² sin²(π c), as sin(π c) >= 2c; the sine itself and its square add 10u. Those further out
-  are less than e^-14 j² of it.
-
-The quotient, the sums and the logarithm add less than 40u; ln(1 - Y), with Y < 0.03, passes an error on by a factor
-of less than 1.1, ln(1 + X) by less than 1. All is within 64u (2 + E) and 64u (2 + q); what underflows is below 1e-300.
+`closed_form_bounds`: Theorem 13 of docs/theory.md. `log_faint_moment`: Theorem 20 of docs/theory.md.
 """
 
 import math
 from fractions import Fraction
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, DiscreteGaussian, ElementaryPair, Gaussian
-from pbdist.mechanisms.reversed import Reversed
+import numpy as np
 
-__all__ = ["closed_form_bounds"]
+from pbdist.mechanisms import (
+    UNIT_ROUNDOFF,
+    DiscreteGaussian,
+    ElementaryPair,
+    Gaussian,
+    NoisyCount,
+    Poisson,
+    Reversed,
+)
+from pbdist.types import Direction
+
+__all__ = ["always_reveals", "closed_form_bounds", "log_faint_moment"]
 
 #: Up to this scale the theta series itself is the shorter one, above it its dual.
 _LARGE_SCALE = 0.5
 _THETA_TERMS = 8
-#: More than what an underflow hides.
+#: Underflows lose less than this.
 _HIDDEN = 1e-300
 
 
 def closed_form_bounds(pair: ElementaryPair, alpha: float) -> tuple[float, float] | None:
-    """Return lower and upper bound on the divergence of order α >= 1, of either direction; None without closed form.
+    """Return lower and upper bound on the divergence of order α >= 1, in either direction; None without closed form.
 
-    Both are rounded outwards by one float, and apart by the rounding of a theta function where (α - 1) s is not whole.
+    Both are rounded outwards by one float, and by the error of a theta function where (α - 1) s is not whole.
     """
     if isinstance(pair, Reversed):
         return closed_form_bounds(pair.pair, alpha)
@@ -122,5 +91,84 @@ def _around(value: float, exponent: float) -> tuple[Fraction, Fraction]:
 
 
 def _outwards(lower: Fraction, upper: Fraction) -> tuple[float, float]:
-    """Fractions become the nearest float; the next one is beyond them."""
+    """Return the floats next to the nearest ones, outwards."""
     return math.nextafter(float(lower), 0.0), math.nextafter(float(upper), math.inf)
+
+
+#: Counts of masses below the first may have no loss of their own; those of masses above the second have one.
+_FAINT, _CLEAR = 1e-279, 1e-270
+#: Faint Gaussian counts lie beyond so many standard deviations; faint Poisson masses have a logarithm below this.
+_FAR, _FAINT_EXPONENT = 34.0, -635.0
+
+
+def always_reveals(pair: ElementaryPair, direction: Direction) -> bool:
+    """Whether A, of the direction, shows counts that B cannot, however small their mass."""
+    if isinstance(pair, Reversed):
+        return always_reveals(pair.pair, direction.opposite)
+    if isinstance(pair, NoisyCount):
+        return pair.reading != "shift-inside" and direction is Direction.A_TO_B
+    return isinstance(pair, Poisson) and direction is Direction.A_TO_B
+
+
+def log_faint_moment(pair: ElementaryPair, tilt: float, direction: Direction) -> float:
+    """Upper bound of ln Σ P_A e^(tilt L) over the positive counts without a loss of their own; +inf if none is known.
+
+    A count has no loss of its own where one of its masses is at most 1e-280.
+    """
+    if isinstance(pair, Reversed):
+        return log_faint_moment(pair.pair, tilt, direction.opposite)
+    if always_reveals(pair, direction):
+        return math.inf
+    if isinstance(pair, NoisyCount) and isinstance(pair.noise, Gaussian):
+        return _of_gaussian_counts(pair, tilt)
+    if isinstance(pair, Poisson):
+        return _of_poisson(pair, tilt)
+    return math.inf
+
+
+def _of_gaussian_counts(pair: NoisyCount, tilt: float) -> float:
+    if pair.shift > pair.mean:
+        return math.inf
+    scale, shift = pair.noise.scale, float(pair.shift)
+    # The loss at a distance y from the mean of P_B's noise, on the far side of P_A's, is s (2y - s) / (2 scale²).
+    ratio = shift / scale
+    loss = _FAR * ratio - 0.5 * ratio * ratio
+    loss -= 1e-9 * (1.0 + abs(loss))
+    moment = Gaussian(scale, shift).log_tail_moment(tilt, loss, Direction.A_TO_B)
+    kept = float(pair.noise.interval(np.zeros(1), np.full(1, np.inf), pair.mean)[0][0])
+    clamped = float(pair.noise.interval(np.full(1, -np.inf), np.zeros(1), pair.mean)[0][0])
+    if pair.reading == "clamp-and-ceil" and clamped <= _CLEAR:
+        if clamped > _FAINT:
+            return math.inf
+        moment = float(np.logaddexp(moment, math.log(_FAINT) + tilt * math.log1p(scale / _FAR) + 1e-6))
+    return moment - math.log(kept) + 1e-6
+
+
+def _of_poisson(pair: Poisson, tilt: float) -> float:
+    mean, shift = pair.mean, pair.sensitivity
+    first = _first_faint(mean) - shift
+    if first <= mean:
+        return math.inf
+    factors = np.log((first + np.arange(1.0, shift + 1.0)) / mean)
+    loss = float(np.sum(factors))
+    log_ratio = math.log(mean / (first + 1.0)) + tilt * math.log1p(shift / (first + 1.0))
+    if log_ratio >= -1e-9:
+        return math.inf
+    log_mass = _log_poisson(first, mean)
+    slack = (
+        64.0 * UNIT_ROUNDOFF * (first * abs(math.log(mean)) + math.lgamma(first + 1.0) + mean + (tilt + shift) * loss)
+    )
+    return log_mass + tilt * loss - math.log(-math.expm1(log_ratio)) + slack + 1e-6
+
+
+def _first_faint(mean: float) -> float:
+    """Return a count above the mean from which on Poisson masses are below e^-635, about the first such."""
+    low, high = math.ceil(mean), math.ceil(mean + 700.0 + 40.0 * math.sqrt(mean))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _log_poisson(middle, mean) > _FAINT_EXPONENT else (low, middle)
+    return float(low)
+
+
+def _log_poisson(count: float, mean: float) -> float:
+    return count * math.log(mean) - mean - math.lgamma(count + 1.0)

@@ -1,4 +1,4 @@
-"""Rényi divergences of kept states: of pair states, and of bucket lists."""
+"""Rényi divergences of kept states: of pair states and of bucket lists."""
 
 import math
 from collections.abc import Mapping
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi_cells import LogMasses, Order, a_term, b_term, log_unit_of, share_at_end, terms_below
-from pbdist.curves.tradeoff import Wholes, opposite
+from pbdist.curves.renyi_bins import LogMasses, Order, a_term, b_term, down, log_unit_of, share_at_end, terms_below, up
+from pbdist.curves.tradeoff import Wholes
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import PairState
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
@@ -15,9 +15,15 @@ from pbdist.types import Direction, FloatArray
 
 __all__ = ["pair_state_renyi_bounds", "state_renyi_bounds"]
 
+_U = UNIT_ROUNDOFF
+#: Masses below the normal floats lose less than this.
+_UNDERFLOW = 1e-290
+#: Events of labels below this, nats, are left out of both halves.
+_LEAST_LABEL = -1.0
+
 
 def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArray, FloatArray]:
-    r"""Bound D_α(A‖B) of what a bucket list was built from.
+    """Bound D_α(A‖B) of the pair that a bucket list was built from: section 10 of docs/theory.md.
 
     Parameters
     ----------
@@ -29,18 +35,6 @@ def state_renyi_bounds(state: BucketState, orders: FloatArray) -> tuple[FloatArr
     -------
     lower, upper : ndarray, shape (K,)
         Nats. The upper bound is infinite where the bucket ∞ may hold anything of P_A.
-
-    Notes
-    -----
-    *Below.* The bucket of an event is a function of it: the divergence is at least that of any bounds on the bucket
-    masses in the form of `pbdist.curves.renyi_cells`, the bucket ∞ included. With F the sum of the terms,
-    Σ P_A^α P_B^(1-α) = F + α T_A - (α - 1) T_B, and the Kullback-Leibler divergence is F + T_A - T_B, with lower values
-    for T_A and upper ones for T_B.
-
-    *Above.* P_A^α P_B^(1-α), and P_A ln(P_A / P_B), fall with P_B, so that b_real <= b may take its place, with which
-    every event of bucket i has a loss in [(i - u) h, i h], but for the rounding of losses. Both are P_A times a
-    convex function of t = P_B / P_A, e^((α-1) L) and L with L = -ln t, so that over all t with the mean b_real / a the
-    sum is largest when t takes the ends of its range only: the chord of `pbdist.buckets.delta`.
     """
     bounds = [_bounds(state, alpha) for alpha in orders.tolist()]
     return np.array([lower for lower, _ in bounds]), np.array([upper for _, upper in bounds])
@@ -53,6 +47,7 @@ def _bounds(state: BucketState, alpha: float) -> tuple[float, float]:
     masses = LogMasses.of((a_lower, a_upper, b_lower, b_upper))
     order = Order(alpha, log_unit_of(alpha, masses))
     slack = (masses.a_lower.size + 64.0) * _U
+    # Σ P_A^α P_B^(1-α) = F + α T_A - (α - 1) T_B: lower values for T_A, upper ones for T_B.
     total_a = (float(np.sum(state.a_lower)) + beyond[0]) * (1.0 - slack)
     total_b = (float(np.sum(state.b_upper)) + beyond[3]) * (1.0 + slack)
     plain = total_a - total_b if alpha == 1.0 else alpha * total_a - order.tilt * total_b
@@ -93,17 +88,10 @@ def _unscaled(value: float, order: Order, side: float) -> float:
     return result / order.tilt + side * 16.0 * _U * (1.0 + abs(result)) / order.tilt
 
 
-_U = UNIT_ROUNDOFF
-#: More than what masses lose that are no full floats.
-_UNDERFLOW = 1e-290
-#: Events of labels below this, nats, are left out of both halves.
-_LEAST_LABEL = -1.0
-
-
 def pair_state_renyi_bounds(
     state: PairState, orders: FloatArray, direction: Direction, wholes: Mapping[Direction, Wholes]
 ) -> tuple[FloatArray, FloatArray]:
-    """Bound D_α(A‖B), or D_α(B‖A).
+    """Bound D_α(A‖B), or D_α(B‖A), of the pair that a state was built from: section 10 of docs/theory.md.
 
     Parameters
     ----------
@@ -122,7 +110,7 @@ def pair_state_renyi_bounds(
     """
     own, other = _events(state, direction)
     above = LogMasses(own, np.full_like(own, np.inf), np.full_like(own, -np.inf), other)
-    own, other = _events(state, opposite(direction))
+    own, other = _events(state, direction.opposite)
     below = LogMasses(np.full_like(own, -np.inf), other, own, np.full_like(own, np.inf))
     bounds = []
     for alpha in orders.tolist():
@@ -154,12 +142,12 @@ def _events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatAr
 
 
 def _from_below(order: Order, terms: float, direction: Direction, wholes: Mapping[Direction, Wholes]) -> float:
-    own, other = wholes[direction], wholes[opposite(direction)]
+    own, other = wholes[direction], wholes[direction.opposite]
     a, b = own.total_lower - 1.0, other.total_upper - 1.0
     if order.alpha == 1.0:
-        return _down(terms + (a - b) - 4.0 * _U * (abs(a) + abs(b)))
+        return down(terms + (a - b) - 4.0 * _U * (abs(a) + abs(b)))
     excess = order.alpha * a - order.tilt * b - 8.0 * _U * order.alpha * (abs(a) + abs(b))
-    return _down(_log(terms, excess, order.log_unit, -1.0) / order.tilt)
+    return down(_log(terms, excess, order.log_unit, -1.0) / order.tilt)
 
 
 def _from_above(order: Order, state: PairState, direction: Direction, wholes: Mapping[Direction, Wholes]) -> float:
@@ -177,30 +165,30 @@ def _from_above(order: Order, state: PairState, direction: Direction, wholes: Ma
             terms += float(np.sum(a_term(order, log_mass[positive], size[positive])))
             terms += float(np.sum(b_term(order, log_mass[~positive], size[~positive])))
         count += there.size
-    # Masses that are no full floats may have lost so much: at worst all of it at the largest loss.
+    # What masses below the normal floats have lost: at worst all of it at the largest loss.
     highest = max(state.highest if direction is Direction.A_TO_B else -state.lowest, 0.0)
     with np.errstate(over="ignore"):
         lost = a_term(order, np.array([math.log(_UNDERFLOW) + 0.5 * highest]), np.array([highest]))
     terms = terms * (1.0 + count * _U) + float(lost[0]) + order.alpha * LOST_TO_UNDERFLOW
     if not terms < math.inf:
         return math.inf
-    first, second = wholes[direction], wholes[opposite(direction)]
+    first, second = wholes[direction], wholes[direction.opposite]
     a, b, eta = first.total_upper - 1.0, second.total_lower - 1.0, state.shift * (1.0 + 8.0 * _U)
     growth = math.expm1(eta) * (1.0 + 8.0 * _U)
     alpha, tilt = order.alpha, order.tilt
     if direction is Direction.A_TO_B:
         moved = growth * second.total_upper
         if alpha == 1.0:
-            return _up(terms + (a - b) + moved + eta * first.total_upper)
+            return up(terms + (a - b) + moved + eta * first.total_upper)
         excess, more = alpha * a - tilt * b + tilt * moved, eta
     else:
         moved = growth * first.total_upper
         if alpha == 1.0:
             divergence = terms + (a - b) + moved
-            return _up(divergence + growth * (divergence + 2.0 * second.total_upper) + eta * first.total_upper)
+            return up(divergence + growth * (divergence + 2.0 * second.total_upper) + eta * first.total_upper)
         excess, more = alpha * a - tilt * b + alpha * moved, alpha * eta / tilt
     excess += 8.0 * _U * alpha * (abs(a) + abs(b) + moved)
-    return _up(_log(terms, excess, order.log_unit, 1.0) / tilt + more)
+    return up(_log(terms, excess, order.log_unit, 1.0) / tilt + more)
 
 
 def _log(terms: float, excess: float, unit: float, side: float) -> float:
@@ -211,11 +199,3 @@ def _log(terms: float, excess: float, unit: float, side: float) -> float:
     # The 1 and the excess are below e^-400 here.
     whole = terms + (1e-150 if side > 0.0 else 0.0)
     return math.log(whole) + unit if whole > 0.0 else -math.inf
-
-
-def _down(value: float) -> float:
-    return value - 16.0 * _U * abs(value)
-
-
-def _up(value: float) -> float:
-    return value + 16.0 * _U * abs(value)

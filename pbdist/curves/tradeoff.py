@@ -1,46 +1,28 @@
-r"""Trade-off curves: the smallest type II error of a test, from bounds on δ at finitely many ε.
+"""Trade-off curves: the smallest type II error of a test of A against B, at each type I error.
 
-A test φ rejects "the input was A" at the outcome x with probability φ(x). Its type I error is Σ φ P_A, its type II
-error Σ (1 - φ) P_B. β(α) is the smallest type II error of all tests whose type I error is at most α: f-DP with the
-trade-off function β is what Dong, Roth & Su 2022 (section 2) call the pair's privacy.
-
-*Duality.* For y >= 0 let c(y) = T_B - H(y), H(y) = Σ max(0, P_B - y P_A) and T_A, T_B the masses of everything, 1 but
-for a histogram. The tests form a convex set, and by Neyman & Pearson the test "reject where P_B > y P_A" minimises
-type II error + y (type I error), the minimum being c(y). Hence β(α) = sup_{y>=0} c(y) - y α, the supremum over all
-supporting lines of a convex function (Dong, Roth & Su 2022, Proposition 6). With y = e^ε, H is δ of the direction
-B||A; for y < 1, P_B - y P_A + y max(0, P_A - P_B / y) = max(0, P_B - y P_A) gives c(y) = y (T_A - δ), with δ of the
-direction A||B at e^ε = 1 / y. No difference of nearly equal numbers is taken on either side.
-
-*c is concave, does not fall, c(0) = 0, c(y) <= y T_A*, as a sum of min(P_B, y P_A). It stays below its limit, which is
-T_B less the P_B mass of what A cannot show.
-
-*Below.* Any y gives a lower bound on β; so do lower bounds on c at finitely many y.
-
-*Above.* Between two neighbouring nodes y0 < y1 with the upper values u0, u1, c lies below the line through (y0, u0)
-with any slope s that is at least c's slope to the left of y0, and below the line through (y1, u1) with any slope
-0 <= t that is at most c's slope to the right of y1. By concavity such an s is the slope from a lower value at an
-earlier node to u at y0 or an earlier node, or T_A; such a t the slope from an upper value at y1 or later to a later
-lower value, or 0. The supremum of the smaller of the two lines less y α is at most that of any mean of
-them: with λ s + (1 - λ) t <= α the mean falls, and its value at y0 bounds it; where t > α the second line
-rises, and its value at y1 does. Right of the last node t = 0, and the limit of c takes the place of u1.
+From bounds on δ at finitely many ε (`SupportCurve`), and read off a kept state (`state_tradeoff`). Section 10 of
+docs/theory.md proves both, with c(y) = T_B - Σ max(0, P_B - y P_A) and β(α) = sup_{y>=0} c(y) - y α (Dong, Roth & Su
+2022, Proposition 6); T_A, T_B are the masses of everything, 1 but for a histogram.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
+from pbdist.pld import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
+from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["LARGEST_EPSILON", "SupportCurve", "Wholes", "mass_excess", "opposite", "wholes_of"]
+__all__ = ["SupportCurve", "Wholes", "mass_excess", "state_tradeoff", "wholes_of"]
 
-#: An e^ε from here on is left out: neither it nor its reciprocal may leave float64.
-LARGEST_EPSILON = 600.0
 #: Elements of the matrices that are made at a time.
 _ELEMENTS = 1 << 21
+#: At most so many corners are used for one curve.
+_MOST_CORNERS = 20_000
 
 
 @dataclass(frozen=True)
@@ -64,11 +46,9 @@ class Wholes:
 def wholes_of(components: Sequence[tuple[Pair, int]], compositions: int) -> dict[Direction, Wholes]:
     """Return the masses of P_A (under A||B) and of P_B (under B||A) after so many rounds.
 
-    Notes
-    -----
-    Where all totals are 1, what reveals the distribution has the mass 1 - Π (1 - m)^n over the factors of mass m. A
-    total T = 1 + x becomes e^(n ln(1 + x)), x an exact fraction; nothing is then said about the second mass but that it
-    is at least 0 and at most everything.
+    Where all totals are 1, the events that reveal the distribution have the mass 1 - Π (1 - m)^n over the factors, each
+    with a revealing mass m. A total T = 1 + x becomes e^(n ln(1 + x)), x an exact fraction; the revealing mass is then
+    only known to lie between 0 and everything.
     """
     found = {}
     for direction in Direction:
@@ -94,11 +74,6 @@ def wholes_of(components: Sequence[tuple[Pair, int]], compositions: int) -> dict
 def mass_excess(factor: ElementaryPair, direction: Direction) -> Fraction:
     """Return by how much the masses of P_A (under A||B) or of P_B (under B||A) exceed 1, exactly."""
     return factor.mass_excess[list(Direction).index(direction)]
-
-
-def opposite(direction: Direction) -> Direction:
-    """Return the other direction."""
-    return Direction.B_TO_A if direction is Direction.A_TO_B else Direction.A_TO_B
 
 
 def _alone(factor: ElementaryPair, direction: Direction) -> tuple[float, float]:
@@ -150,8 +125,6 @@ class SupportCurve:
         wholes : dict
             Of `wholes_of`.
 
-        Notes
-        -----
         exp rounds by 2u at most. c(k y) lies between c(y) and k c(y), since c is concave, does not fall and c(0) = 0:
         a node that is off by 4u costs a factor of 1 ± 4u. The other roundings are five at most.
         """
@@ -159,7 +132,7 @@ class SupportCurve:
         epsilon = epsilon[kept]
         forwards = 0 if test is Direction.A_TO_B else 1
         null = wholes[test]
-        alternative = wholes[opposite(test)]
+        alternative = wholes[test.opposite]
         own, other = (
             np.stack((delta_lower[i][kept], _uncapped(delta_upper[i][kept], whole)))
             for i, whole in ((1 - forwards, alternative), (forwards, null))
@@ -178,10 +151,10 @@ class SupportCurve:
         # c does not fall; equal nodes are one.
         lower = np.maximum.accumulate(np.maximum(lower, 0.0))
         upper = np.minimum(np.minimum.accumulate(np.maximum(upper, 0.0)[::-1])[::-1], last)
-        y, place = np.unique(y, return_inverse=True)
+        y, index = np.unique(y, return_inverse=True)
         best = np.zeros_like(y), np.full_like(y, np.inf)
-        np.maximum.at(best[0], place, lower)
-        np.minimum.at(best[1], place, upper)
+        np.maximum.at(best[0], index, lower)
+        np.minimum.at(best[1], index, upper)
         return cls(y, best[0], best[1], null.total_upper * up, max(first, float(best[0][-1])), last)
 
     def lower_bound(self, alpha: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -193,7 +166,9 @@ class SupportCurve:
 
     def upper_bound(self, alpha: FloatArray) -> tuple[FloatArray, IntArray]:
         """Upper bounds on β at each α, shape (K,), and the node at the left of the interval that gives each."""
-        # Slopes of c to the left of each node, rounded up; to the right of the next one, rounded down.
+        # Slopes of c to the left of each node, rounded up: from a lower value at an earlier node to the upper value at
+        # it or at an earlier one, or T_A. To the right of the next node, rounded down: from an upper value there or
+        # later to a later lower one, or 0.
         gap = np.diff(self.y)
         left = np.concatenate(([self.steepest], (self.upper[1:] - self.lower[:-1]) / gap * (1.0 + 8.0 * UNIT_ROUNDOFF)))
         left = np.minimum.accumulate(left)
@@ -213,7 +188,7 @@ class SupportCurve:
         return np.maximum(value[np.arange(alpha.size), best], 0.0), best
 
     def _upper_part(self, alpha: FloatArray, left: FloatArray, right: FloatArray) -> tuple[FloatArray, IntArray]:
-        # Beyond the last node the curve's limit stands at no place in particular: its line is level.
+        # Right of the last node the limit of c is the next upper value; its line is level.
         following = np.append(self.upper[1:], self.last)
         gap = np.append(np.diff(self.y), 0.0)
         a = alpha[:, None]
@@ -241,3 +216,118 @@ def _uncapped(delta_upper: FloatArray, whole: Wholes) -> FloatArray:
 
 def _parts(alpha: FloatArray, nodes: int) -> list[FloatArray]:
     return np.array_split(alpha, max(1, math.ceil(alpha.size * nodes / _ELEMENTS)))
+
+
+def state_tradeoff(
+    state: PairState, test: Direction, alpha: FloatArray, wholes: Mapping[Direction, Wholes]
+) -> tuple[FloatArray, FloatArray]:
+    """Bound the smallest type II error at each type I error.
+
+    Parameters
+    ----------
+    state : PairState
+        With exact rows of both directions.
+    test : Direction
+        A||B: the type I error is made under A, the type II error under B.
+    alpha : ndarray, shape (K,)
+        From 0 to 1.
+    wholes : mapping
+        Of `wholes_of`, for the rounds of the state.
+
+    Returns
+    -------
+    lower, upper : ndarray, shape (K,)
+    """
+    epsilon = _corners(state, test, alpha)
+    lower, upper = (
+        np.stack([read(state, epsilon, direction) for direction in Direction]) for read in (lower_deltas, upper_deltas)
+    )
+    curve = SupportCurve.from_deltas(epsilon, test, lower, upper, dict(wholes))
+    below, above = curve.lower_bound(alpha)[0], curve.upper_bound(alpha)[0]
+    null, alternative = wholes[test], wholes[test.opposite]
+    for found in (
+        _rejecting(state, test.opposite, alpha, alternative),
+        _accepting(state, test, alpha, null),
+        # A test that ignores the outcome.
+        alternative.total_upper * np.maximum(1.0 - alpha / null.total_upper, 0.0)
+        + 8.0 * UNIT_ROUNDOFF * alternative.total_upper,
+    ):
+        above = np.minimum(above, found)
+    return below, np.maximum(above, below)
+
+
+def _corners(state: PairState, test: Direction, alpha: FloatArray) -> FloatArray:
+    """Return ε, increasing, where the dominating pair's own curve has corners near each α; any ε would be valid."""
+    sign = 1.0 if test is Direction.A_TO_B else -1.0
+    losses = np.concatenate([sign * row.losses for row in state.dominating.rows])
+    masses = np.concatenate([row.u for row in state.dominating.rows]) * np.exp(0.5 * losses)
+    order = np.argsort(losses, kind="stable")
+    losses = losses[order]
+    # Events of small losses are rejected; their mass under the hypothesis is the slope.
+    slopes = np.cumsum(masses[order])
+    index = np.searchsorted(slopes, alpha)
+    near = np.unique(np.clip((index[:, None] + np.arange(-2, 3)).ravel(), 0, losses.size - 1))
+    near = near[:: max(1, -(-near.size // _MOST_CORNERS))]
+    corners = np.abs(losses[near])
+    found = np.concatenate(([0.0], corners, corners + state.shift))
+    return np.unique(found[found <= LARGEST_EPSILON])
+
+
+def _sorted_events(state: PairState, direction: Direction) -> tuple[FloatArray, FloatArray]:
+    """Masses `own` from below and `other` from above of all events, those of the largest ratio first."""
+    masses = state.exact[direction]
+    own, other = [np.array([masses.infinite[0]])], [np.array([masses.infinite[1]])]
+    for row in masses.rows:
+        a, b = row.plain
+        own.append(a)
+        other.append(b)
+    a, b = np.concatenate(own), np.concatenate(other)
+    told = a > 0.0
+    a, b = a[told], b[told]
+    with np.errstate(divide="ignore", over="ignore"):
+        order = np.argsort(-(a / b), kind="stable")
+    return a[order], b[order]
+
+
+def _sums(values: FloatArray, side: float) -> FloatArray:
+    """Sums of the first 0, 1, .. values, rounded to that side."""
+    return np.concatenate(([0.0], np.cumsum(values))) * (1.0 + side * (values.size + 16.0) * UNIT_ROUNDOFF)
+
+
+def _rejecting(state: PairState, direction: Direction, alpha: FloatArray, alternative: Wholes) -> FloatArray:
+    """Type II errors of tests that reject at some of the events of (B, A)."""
+    power, error = _sorted_events(state, direction)
+    powers, errors = _sums(power, -1.0), _sums(error, 1.0)
+    last = np.searchsorted(errors, alpha, side="right") - 1
+    inside = np.minimum(last, power.size - 1)
+    share = np.zeros(alpha.shape)
+    if power.size:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            share = (alpha - errors[last]) / error[inside] * (1.0 - 8.0 * UNIT_ROUNDOFF)
+        share = np.where(last < power.size, np.clip(np.nan_to_num(share, nan=0.0, posinf=1.0), 0.0, 1.0), 0.0)
+        share = share * power[inside]
+    found = alternative.total_upper - (powers[last] + share) * (1.0 - 8.0 * UNIT_ROUNDOFF)
+    return np.asarray(np.maximum(found, 0.0) + 8.0 * UNIT_ROUNDOFF * alternative.total_upper)
+
+
+def _accepting(state: PairState, direction: Direction, alpha: FloatArray, null: Wholes) -> FloatArray:
+    """Type II errors of tests that accept at some of the events of (A, B)."""
+    kept, missed = _sorted_events(state, direction)
+    keeps, misses = _sums(kept, -1.0), _sums(missed, 1.0)
+    needed = np.maximum(null.total_upper - alpha, 0.0) + 4.0 * UNIT_ROUNDOFF * (null.total_upper + alpha)
+    last = np.searchsorted(keeps, needed, side="left")
+    found = np.full(alpha.shape, np.inf)
+    possible = last < keeps.size
+    index = last[possible]
+    before = np.maximum(index - 1, 0)
+    if kept.size:
+        share = (
+            (needed[possible] - keeps[before]) / kept[np.minimum(before, kept.size - 1)] * (1.0 + 8.0 * UNIT_ROUNDOFF)
+        )
+        share = np.where(index > 0, np.clip(share, 0.0, 1.0), 0.0)
+        found[possible] = (misses[before] + share * missed[np.minimum(before, kept.size - 1)]) * (
+            1.0 + 8.0 * UNIT_ROUNDOFF
+        )
+    # In `_rejecting`, and in `needed` here, rounding allows for more than this.
+    found += LOST_TO_UNDERFLOW
+    return np.where(alpha >= null.total_upper, 0.0, found)

@@ -1,7 +1,7 @@
 """Trade-off curves and total variation of a mechanism.
 
-A curve is read off a kept state (`pbdist.curves.tradeoff_state`); that of untruncated Gaussian noise, whose δ is a
-closed form, and what no ladder serves, from δ at the ε where the curve needs it.
+A curve is read off a kept state. Where no state tells it closely enough, and for untruncated Gaussian noise, whose δ
+is a closed form, δ is bounded at more and more ε, chosen where the curve needs them.
 """
 
 import math
@@ -11,12 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.arguments import check_totals, checked_components, checked_compositions, checked_precision
-from pbdist.curves.tradeoff import LARGEST_EPSILON, SupportCurve, Wholes, wholes_of
-from pbdist.curves.tradeoff_state import state_tradeoff
-from pbdist.errors import InvalidInputError, PrecisionError, shown
+from pbdist.arguments import (
+    check_totals,
+    checked_components,
+    checked_compositions,
+    checked_numbers,
+    checked_precision,
+)
+from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
+from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair
-from pbdist.pld import factor_counts, kept_states
+from pbdist.pld import LARGEST_EPSILON, factor_counts, kept_states
 from pbdist.pld.gaussian import gaussian_ratio
 from pbdist.pld.profile import loss_profile
 from pbdist.table import bounds_table
@@ -42,37 +47,21 @@ class CurveTable:
     Attributes
     ----------
     compositions : ndarray of int64, shape (R,)
-    points : ndarray, shape (K,)
+    axis : ndarray, shape (K,)
         Type I errors or orders; of shape (1,) where there is no such axis.
     lower, upper : ndarray, shape (2, R, K)
         First axis: A||B, B||A.
     """
 
     compositions: IntArray
-    points: FloatArray
+    axis: FloatArray
     lower: FloatArray
     upper: FloatArray
 
 
 def checked_errors(type_one_error: Any) -> FloatArray:
-    """Return type I errors from 0 to 1, shape (K,).
-
-    Raises
-    ------
-    InvalidInputError
-        If it is anything else.
-    """
-    try:
-        given = np.atleast_1d(np.asarray(type_one_error))
-        values = given.astype(np.float64) if given.dtype.kind in "iuf" else None
-    except ValueError:
-        values = None
-    if values is None or values.ndim != 1 or values.size == 0:
-        raise InvalidInputError(f"type_one_error: expected numbers from 0 to 1, got {shown(type_one_error)}")
-    for value in values.tolist():
-        if not 0.0 <= value <= 1.0:
-            raise InvalidInputError(f"type_one_error: expected numbers from 0 to 1, got {shown(value)}")
-    return values
+    """Return type I errors from 0 to 1, shape (K,), or raise `InvalidInputError`."""
+    return checked_numbers("type_one_error", type_one_error, "numbers from 0 to 1", lambda value: 0.0 <= value <= 1.0)
 
 
 def tradeoff_table(
@@ -144,7 +133,7 @@ def variation_of(
 def _by_states(
     parts: Sequence[tuple[Pair, int]], rounds: IntArray, alpha: FloatArray, tolerance: float
 ) -> dict[int, tuple[FloatArray, FloatArray]]:
-    """Return lower and upper bounds, shape (2, K), of those r of which states tell the curve closely enough."""
+    """Return lower and upper bounds, shape (2, K), for those r whose states give the curve within the tolerance."""
     counts = factor_counts(parts)
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
     if gaussian_ratio(counts) is not None:
@@ -153,7 +142,7 @@ def _by_states(
         wanted = np.array([r for r in np.unique(rounds).tolist() if r not in found])
         if not wanted.size:
             break
-        # δ at most is 1, so that what it is off by relatively it is off by at most.
+        # δ is at most 1, so that its absolute error is at most its relative error.
         aim, floor = max(0.5 * finer * tolerance, 1e-9), 0.05 * finer * tolerance
         reach = _rough_reach(counts, int(wanted[-1]), floor)
         for r, state in kept_states(counts, wanted, np.array([reach]), tolerance=aim, floor=floor).states.items():
@@ -165,7 +154,7 @@ def _by_states(
 
 
 def _rough_reach(counts: Mapping[ElementaryPair, int], rounds: int, floor: float) -> float:
-    """Return an ε at which δ is about `floor` at most in both directions, by Chernoff's bound; no bound rests on it."""
+    """Return an ε at which δ is about `floor` at most in both directions, by Chernoff's bound; only a choice."""
     profiles = [(loss_profile(pair, 1.0, 1.0), count) for pair, count in counts.items()]
     reach = 0.0
     for tilts in (_TILTS, -1.0 - _TILTS):
@@ -175,7 +164,7 @@ def _rough_reach(counts: Mapping[ElementaryPair, int], rounds: int, floor: float
 
 
 class _Search:
-    """The ε at which δ is bounded for one r, more and more of them where the curve needs it."""
+    """Bounds on δ for one r at more and more ε, chosen where the curve needs them."""
 
     def __init__(self, parts: Sequence[tuple[Pair, int]], compositions: int, tolerance: float) -> None:
         self._parts = parts
@@ -205,8 +194,8 @@ class _Search:
                 return lower, upper
             wanted = []
             for curve, (_, node), (_, interval), gap in zip(curves, below, above, gaps, strict=True):
-                places = np.concatenate((node, node - 1, interval, interval + 1, interval - 1)).reshape(5, -1)
-                wanted.append(_cuts(curve.y, np.unique(places[:, gap > self._tolerance])))
+                nodes = np.concatenate((node, node - 1, interval, interval + 1, interval - 1)).reshape(5, -1)
+                wanted.append(_cuts(curve.y, np.unique(nodes[:, gap > self._tolerance])))
             self._look(np.concatenate(wanted))
         raise PrecisionError(
             f"tolerance: the trade-off curve after {self._compositions} compositions is known to {worst:.3g} at worst,"
@@ -217,7 +206,7 @@ class _Search:
     def _reach(self) -> float:
         """Return an ε beyond which δ tells no more than the events that reveal the input do.
 
-        Only the places of the nodes depend on it, no bound does.
+        Only the choice of the nodes depends on it, no bound does.
         """
         epsilon = min(max(4.0 * float(np.max(self._upper)), 1e-6), 1.0)
         revealed = np.array([self._wholes[direction].alone_lower for direction in Direction])
@@ -252,7 +241,7 @@ _SIDES = (SupportCurve.lower_bound, SupportCurve.upper_bound)
 
 
 def _cuts(y: FloatArray, intervals: IntArray) -> FloatArray:
-    """Return ε that cut the intervals between the nodes; those next to 0 and beyond the last are left as they are."""
+    """Return ε that cut intervals between nodes; the interval next to 0 and the one beyond the last node stay uncut."""
     chosen = intervals[(intervals >= 1) & (intervals < y.size - 1)]
     ends = np.log(y[chosen]), np.log(y[chosen + 1])
     steps = np.arange(1, _CUTS) / _CUTS

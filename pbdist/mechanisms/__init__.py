@@ -1,22 +1,17 @@
-"""What is released: frozen, validated descriptions of worst-case pairs, and their exact masses on loss cells."""
+"""Mechanisms: frozen, validated descriptions of worst-case pairs, and their certified masses on bins."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.additive import AdditiveNoise
-from pbdist.mechanisms.discrete import ApproximateDP, Histogram, RandomizedResponse
-from pbdist.mechanisms.discrete_noise import DiscreteGaussian, DiscreteLaplace
-from pbdist.mechanisms.gaussian import Gaussian
+from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
+from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
+from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
-from pbdist.mechanisms.laplace import Laplace
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
-from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed
 from pbdist.mechanisms.poisson import Poisson
-from pbdist.mechanisms.product import Product
-from pbdist.mechanisms.reversed import Reversed
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.types import JsonValue
 

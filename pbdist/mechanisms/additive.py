@@ -1,4 +1,4 @@
-"""Noise added to a query: the pair N(0), N(sensitivity), for any symmetric unimodal noise N."""
+"""Laplace and Gaussian noise added to a query: the pair N(0), N(sensitivity) for a symmetric unimodal noise N."""
 
 import math
 from abc import abstractmethod
@@ -10,22 +10,27 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.intervals import (
+    gaussian_interval,
+    laplace_interval,
+    scaled_gaussian_interval,
+    scaled_laplace_interval,
+)
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import rounded_up
+from pbdist.mechanisms.tails import log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["AdditiveNoise"]
+__all__ = ["AdditiveNoise", "Gaussian", "Laplace"]
 
 
 @dataclass(frozen=True)
 class AdditiveNoise(ElementaryPair):
     """Noise of a symmetric unimodal density added to the true answer: A is centred at 0, B at the sensitivity.
 
-    The loss falls along the outcome x, so that a loss cell is an interval of x: its masses are integrals over the same
-    float64 end points for A and for B. That the end points are rounded only moves the edges of the cells, by
-    at most the ``loss_error`` that comes with the masses.
+    The loss falls along the outcome x, so that a bin is an interval of x: its masses are integrals over the same
+    float64 end points for A and for B. Rounded end points only move the edges of the bins, by at most the
+    ``loss_error`` that comes with the masses.
     """
 
     scale: float
@@ -44,7 +49,7 @@ class AdditiveNoise(ElementaryPair):
             )
 
     def _keeps_much(self, low: float, high: float) -> bool:
-        """Whether truncation keeps enough: half of the noise and more where it keeps what is within its scale."""
+        """Whether truncation keeps enough; it keeps half of the noise or more where it keeps one scale either side."""
         if low <= -self.scale and self.scale <= high:
             return True
         return self._interval(low, high)[0] >= validation.SMALLEST_KEPT
@@ -64,7 +69,7 @@ class AdditiveNoise(ElementaryPair):
     def scaled_interval(
         self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        """Mass, its relative error, and the logarithm of the factor by which the mass is to be multiplied."""
 
     @abstractmethod
     def _loss(self, x: FloatArray) -> FloatArray:
@@ -72,18 +77,19 @@ class AdditiveNoise(ElementaryPair):
 
     @abstractmethod
     def _location(self, loss: FloatArray) -> FloatArray:
-        """Return the x at which the strictly falling part of the loss has the given value; never rising, as computed.
+        """Return the x at which the strictly falling part of the loss has the given value.
 
-        A constant minus a constant times the loss is such: each rounding keeps the order.
+        The computed values never rise with the loss: a constant minus a constant times the loss, as each rounding keeps
+        the order.
         """
 
     @abstractmethod
     def _location_error(self, largest_loss: float) -> float:
-        """Bound on how far, in nats, the loss at the computed location of a loss up to that size is from that loss."""
+        """Bound, in nats, on the difference between a loss up to that size and the loss at its computed location."""
 
     @abstractmethod
     def _falling_range(self) -> tuple[float, float]:
-        """Return the interval of x outside which the loss is constant, the constant parts being atoms."""
+        """Return the interval of x outside which the loss is constant; the constant parts are atoms."""
 
     def _interval(self, lower: float, upper: float, mean: float = 0.0) -> tuple[float, float]:
         mass, error = self.interval(np.array([lower]), np.array([upper]), mean)
@@ -111,7 +117,7 @@ class AdditiveNoise(ElementaryPair):
         return MassBounds.around(mass, error, occupied=True if np.all(occupied) else occupied), log_scale
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the spread events, of the atoms at the constant losses, and of what truncation tears apart."""
+        """Masses of the spread events, of the atoms at the constant losses, and of events of one distribution only."""
         return self._masses(edges, scaled=False).masses
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
@@ -124,7 +130,7 @@ class AdditiveNoise(ElementaryPair):
         ends = np.concatenate(([np.inf], self._location(edges), [-np.inf]))
         if math.isfinite(low) or math.isfinite(high):
             np.clip(ends, low, high, out=ends)
-        cells, log_scale = self._mass(ends[1:], ends[:-1], means, scaled=scaled)
+        bins, log_scale = self._mass(ends[1:], ends[:-1], means, scaled=scaled)
 
         starts, stops = np.array([left, high]), np.array([low, right])
         nonempty = starts < stops
@@ -136,8 +142,8 @@ class AdditiveNoise(ElementaryPair):
         largest = max(abs(float(edges[0])), abs(float(edges[-1]))) if edges.size else 0.0
         largest_found = float(np.max(np.abs(self._loss(np.array([low, high])))))
         masses = LossMasses(
-            cells_a=cells.row(0),
-            cells_b=cells.row(1),
+            bins_a=bins.row(0),
+            bins_b=bins.row(1),
             atom_loss=atom_loss,
             atoms_a=atoms.row(0),
             atoms_b=atoms.row(1),
@@ -165,16 +171,13 @@ class AdditiveNoise(ElementaryPair):
         return rounded_up(loss if forwards else -loss)
 
     def _common_support(self) -> tuple[float, float, MassBounds, MassBounds]:
-        """Return where both distributions live, and the masses that only A, or only B, has.
+        """Return the common support, and the masses that only A, or only B, has.
 
-        With s the sensitivity, A lives on [low, high], B on [s + low, s + high], both on [s + low, high].
+        With s the sensitivity, A has the support [low, high], B [s + low, s + high], both [s + low, high].
 
-        Notes
-        -----
         Whether they meet at all is decided exactly. If not, each has its whole mass, 1, for itself alone. If they do,
-        s + low may still fall between two floats. The common support is then taken one float inside, which may leave
-        nothing of it, and the sliver between counts as A's own and as B's own in the upper values and as nobody's in
-        the lower ones.
+        s + low may still lie between two floats. The common support then begins one float further inside, and may be
+        empty; the sliver between counts as A's own and as B's own in the upper values, as nobody's in the lower ones.
         """
         if self.truncate is None:
             return -np.inf, np.inf, MassBounds.zeros(1), MassBounds.zeros(1)
@@ -185,12 +188,131 @@ class AdditiveNoise(ElementaryPair):
         inside, left = _enclosed_sum(s, low)
         left = min(left, high)
         inner_end, outer_end = _enclosed_sum(s, high)
-        # Of A: the least and the most that only A has. Of B: the same, and the sliver.
+        # Bounds on what only A has; bounds on what only B has; the sliver.
         lower = np.array([low, low, high, high, inside])
         upper = np.array([inside, left, inner_end, outer_end, left])
         masses, _ = self._mass(lower, np.maximum(lower, upper), np.array([0.0, 0.0, s, s, s]))
         only_a = MassBounds(masses.lower[0:1], masses.upper[1:2])
         return left, high, only_a, MassBounds(masses.lower[2:3], masses.upper[3:4] + masses.upper[4:5])
+
+
+@dataclass(frozen=True)
+class Laplace(AdditiveNoise):
+    """Laplace noise: A = Lap(0, scale), B = Lap(sensitivity, scale).
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, above 0; its standard deviation is √2 times as large.
+    sensitivity : float, optional
+        How far one individual moves the answer, above 0.
+    truncate : (float, float), optional
+        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
+        section 5.1).
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    def interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
+        return laplace_interval(lower, upper, self.scale, mean)
+
+    def scaled_interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        return scaled_laplace_interval(lower, upper, self.scale, mean)
+
+    def _loss(self, x: FloatArray) -> FloatArray:
+        s = self.sensitivity
+        clipped = np.clip(x, 0.0, s)
+        return (s - 2.0 * clipped) / self.scale
+
+    def _location(self, loss: FloatArray) -> FloatArray:
+        return 0.5 * (self.sensitivity - self.scale * loss)
+
+    def _location_error(self, largest_loss: float) -> float:
+        # scale · loss and the difference each round once; the slope is 2 / scale.
+        return (2.1 * largest_loss + 1.1 * self.sensitivity / self.scale) * UNIT_ROUNDOFF
+
+    def _falling_range(self) -> tuple[float, float]:
+        return 0.0, self.sensitivity
+
+
+@dataclass(frozen=True)
+class Gaussian(AdditiveNoise):
+    """Gaussian noise: A = N(0, scale²), B = N(sensitivity, scale²).
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the noise, above 0.
+    sensitivity : float, optional
+        How far one individual moves the answer, above 0.
+    truncate : (float, float), optional
+        Each distribution is cut to [mean + low, mean + high] and made a distribution again (Meiser & Mohammadi 2018,
+        section 5.2).
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+        """Equally spaced losses with the density of N(v/2, v), v = (sensitivity / scale)²; none with truncation."""
+        ratio = self.sensitivity / self.scale
+        variance = ratio * ratio
+        losses = picture_values(-0.5 * variance - target, 0.5 * variance + target, ratio)
+        if self.truncate is not None or losses is None:
+            return None
+        return losses, -((losses - 0.5 * variance) ** 2) / (2.0 * variance)
+
+    def interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mass of [lower, upper] under the untruncated noise of that mean, and a bound on its relative error."""
+        return gaussian_interval(lower, upper, self.scale, mean)
+
+    def scaled_interval(
+        self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mass, its relative error, and the logarithm of a factor that the mass is to be multiplied by."""
+        return scaled_gaussian_interval(lower, upper, self.scale, mean)
+
+    def _loss(self, x: FloatArray) -> FloatArray:
+        s = self.sensitivity
+        return (s / self.scale) * ((s - 2.0 * x) / self.scale) * 0.5
+
+    def _location(self, loss: FloatArray) -> FloatArray:
+        s = self.sensitivity
+        return 0.5 * s - self.scale * (self.scale / s) * loss
+
+    def _location_error(self, largest_loss: float) -> float:
+        # The product has three roundings, the difference one; the slope is s / scale².
+        return (4.1 * largest_loss + 0.6 * (self.sensitivity / self.scale) ** 2) * UNIT_ROUNDOFF
+
+    def _falling_range(self) -> tuple[float, float]:
+        return -np.inf, np.inf
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞].
+
+        Untruncated, L ~ N(v/2, v) under A for v = (sensitivity / scale)², in both directions. Truncated, P_A is at most
+        that divided by what is kept, and the losses are bounded.
+        """
+        ratio = self.sensitivity / self.scale
+        value = log_moment_of_tail(tilt, 0.5 * ratio * ratio, ratio, loss)
+        if self.truncate is None:
+            return value
+        kept, kept_error = self._kept
+        within = value - math.log(kept) + 2.0 * kept_error + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(math.log(kept)))
+        return min(rounded_up(within), super().log_tail_moment(tilt, loss, direction))
 
 
 def _enclosed_sum(x: float, y: float) -> tuple[float, float]:

@@ -1,9 +1,8 @@
-"""Masses of intervals under Laplace and Gaussian noise, accurate into the far tails and for the narrowest cells.
+"""Masses of intervals under Laplace and Gaussian noise, accurate into the far tails and for the narrowest bins.
 
-A difference of two distribution functions loses all digits where the interval is narrow; here a narrow interval is
-integrated from its own width, which is exact or one rounding away, so that the relative error stays at some units of
-2^-53 wherever the mass is a normal float64. numpy's ``exp``, ``expm1``, ``log`` and ``log1p`` are taken to be accurate
-to 8u (4 units in the last place, u = 2^-53).
+A narrow interval is integrated from its own width: the difference of two distribution functions would lose all digits.
+The relative error stays at some units of 2^-53 wherever the mass is a normal float64. numpy's ``exp``, ``expm1``,
+``log`` and ``log1p`` are taken to be accurate to 8u (4 units in the last place, u = 2^-53).
 """
 
 import math
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["gaussian_interval", "laplace_interval", "scaled_gaussian_interval", "scaled_laplace_interval"]
@@ -20,7 +19,7 @@ __all__ = ["gaussian_interval", "laplace_interval", "scaled_gaussian_interval", 
 _ROOT_TWO_PI = 2.5066282746310002
 _HALF_ROOT = 0.7071067811865476
 
-#: Terms of the series for a narrow interval, and the extent up to which what is left out stays below 2^-56.
+#: Terms of the series for a narrow interval, and the extent up to which the terms left out stay below 2^-56.
 _SERIES_TERMS = ((2, 1 / 256), (3, 1 / 32), (4, 1 / 12), (6, 1 / 4), (8, 0.6), (10, 1.0))
 _SERIES_FACTORS = tuple(1.0 / (math.factorial(2 * k) * 4**k * (2 * k + 1)) for k in range(_SERIES_TERMS[-1][0] + 1))
 
@@ -40,40 +39,30 @@ def _polynomial(terms: int) -> FloatArray:
 
 _SERIES_POLYNOMIALS = {terms: _polynomial(terms) for terms, _ in _SERIES_TERMS}
 
-#: Masses with a smaller exponential than e to this have it told apart from them, where that is asked for.
+#: Exponents below this are split off from their masses, on request.
 _DEEP = -600.0
 
-#: What rounding may leave of a mass so told apart; below, it counts as next to nothing.
+#: Masses split off with a larger relative error count as 0.
 _LARGEST_ERROR = 0.125
 
-#: Extent of most intervals, which the first terms are enough for.
+#: Extent of most intervals, for which the first terms are enough.
 _USUAL = _SERIES_TERMS[1][1]
 
-#: Fewer intervals than this are not looked at for equal widths, and all take the same number of terms.
+#: Fewer intervals than this are not checked for equal widths, and all take the same number of terms.
 _FEW = 32
 
-#: Intervals handled at a time, so that what is computed on the way stays in the cache.
+#: Intervals handled at a time, so that intermediate results stay in the cache.
 _BLOCK = 8192
 
 
 def laplace_interval(
     lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Laplace noise.
+    """Mass of [lower, upper] under Laplace noise, and a bound on its relative error.
 
-    Parameters
-    ----------
-    lower, upper : ndarray
-        End points, ``lower <= upper``; infinite ones allowed.
-    scale, mean : float or ndarray
-        Scale and mean of the noise; they broadcast against the end points.
-
-    Returns
-    -------
-    mass, relative_error : ndarray
-        Computed masses and a bound on their relative error. On one side of the mean the mass is
-        ½ e^(-d/scale) (1 - e^(-w/scale)) with d the distance to the mean and w the width: the two roundings of
-        d/scale move the exponential by 2u d/scale, those of w/scale the last factor by 2u, all else by less than 19u.
+    End points, scale and mean broadcast; ``lower <= upper``, infinite ones allowed. On one side of the mean the mass is
+    ½ e^(-d/scale) (1 - e^(-w/scale)) with d the distance to the mean and w the width: the two roundings of d/scale move
+    the exponential by 2u d/scale, those of w/scale the last factor by 2u, all else by less than 19u.
     """
     mass, error, _ = _laplace(lower, upper, scale, mean, scaled=False)
     return mass, error
@@ -82,18 +71,10 @@ def laplace_interval(
 def scaled_laplace_interval(
     lower: FloatArray, upper: FloatArray, scale: float, mean: float | FloatArray = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Laplace noise, however small.
+    """Mass of [lower, upper] under Laplace noise, however small: a mass, its relative error and the log of a factor.
 
-    Parameters
-    ----------
-    lower, upper, scale, mean
-        As for `laplace_interval`.
-
-    Returns
-    -------
-    mass, relative_error, log_scale : ndarray
-        The mass is ``mass * exp(log_scale)``, with log_scale = 0 where the exponential of the distance is above e^-600.
-        A mass so small that float64 does not resolve the exponent is given as 0.
+    The mass is ``mass * exp(log_scale)``; log_scale is 0 where the exponential of the distance is above e^-600. A mass
+    so small that float64 does not resolve the exponent is given as 0.
     """
     return _laplace(lower, upper, scale, mean, scaled=True)
 
@@ -106,7 +87,7 @@ def _laplace(
     distance = np.maximum(low, -high)
     np.maximum(distance, 0.0, out=distance)
     exponent = -distance
-    log_scale = _told_apart(exponent, scaled)
+    log_scale = _split_off(exponent, scaled)
     mass = np.exp(exponent)
     mass *= -0.5 * np.expm1(-width)
     straddles = (low < 0.0) & (high > 0.0)
@@ -121,8 +102,8 @@ def _laplace(
     return mass, distance, log_scale
 
 
-def _told_apart(exponent: FloatArray, wanted: bool) -> FloatArray:
-    """Take the exponents below -600 out of `exponent`, if wanted, and return them, 0 for the others."""
+def _split_off(exponent: FloatArray, wanted: bool) -> FloatArray:
+    """Take the exponents below -600 out of `exponent`, if wanted, and return them; 0 for the others."""
     log_scale = np.zeros(exponent.shape)
     if wanted:
         deep = exponent < _DEEP
@@ -133,7 +114,7 @@ def _told_apart(exponent: FloatArray, wanted: bool) -> FloatArray:
 
 
 def _drop_unresolved(mass: FloatArray, error: FloatArray, log_scale: FloatArray) -> None:
-    """Set masses to 0 of which an unknown exponent leaves nothing: they are below e to the -10^12."""
+    """Set masses to 0 whose exponent float64 does not resolve: they are below e to the -10^12."""
     unresolved = (error > _LARGEST_ERROR) & (log_scale < 0.0)
     if unresolved.any():
         mass[unresolved] = 0.0
@@ -144,43 +125,9 @@ def _drop_unresolved(mass: FloatArray, error: FloatArray, log_scale: FloatArray)
 def gaussian_interval(
     lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray = 0.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Gaussian noise.
+    """Mass of [lower, upper] under Gaussian noise, and a bound on its relative error: Theorem 6 of docs/theory.md.
 
-    Parameters
-    ----------
-    lower, upper : ndarray
-        End points, ``lower <= upper``; infinite ones allowed.
-    scale, mean : float or ndarray
-        Standard deviation and mean of the noise; they broadcast against the end points.
-
-    Returns
-    -------
-    mass, relative_error : ndarray
-        Computed masses and a bound on their relative error: (22 + 4z²) u for narrow intervals at z scales from the
-        mean, (64 + 16z²) u for wide ones.
-
-    Notes
-    -----
-    With z the centre and w the width in units of the scale, the mass is φ(z) w times the mean M of
-    exp(-zwv - w²v²/2) over v in [-½, ½]. With the Hermite polynomials (generating function) and
-    E v^2k = 1/(4^k (2k+1)),
-
-        M = Σ_k He_2k(z) w^2k / ((2k)! 4^k (2k+1)).
-
-    *Remainder.* |He_n(z)| w^n <= Σ_m n!/(m! (n-2m)! 2^m) |z|^(n-2m) w^n <= T_n W^n, where W = w (|z| + 1) is called the
-    extent and T_n counts the involutions of n things. Narrow means W <= 1; `_SERIES_TERMS` takes so many terms that
-    the sum of T_2k W^2k / ((2k)! 4^k (2k+1)) over the others is below 2^-56 (a test adds it up).
-
-    *Rounding, narrow.* The computed z is off by at most 3u|z| + 2uw, which with the rounding of z²/2 moves φ by
-    3.5u z² + 2u; exp 8u; √(2π), the division, w (two roundings) and two products 7u; M, which is 1 plus a correction
-    below 1/15, 4u, of which ½u pays for taking widths as equal whose squares differ by 8u, ∂M/∂(w²) being below 1/20.
-    Together (22 + 4z²) u.
-
-    *Wide intervals.* The two values of the survival function Q, on the side where they are small, differ by a factor
-    of at least 1.6. scipy's ``ndtr`` is taken to be accurate to (8 + z²) u, which the tests check against 50 digits,
-    and the two roundings of z move Q by 2u (z² + 1): the nearer value errs by (10 + 3n²) u for n > 0, the
-    further one f by (10 + 3f²) u Q(f)/Q(n) <= (11 + 1.9n²) u relative to the nearer, for
-    f² exp(-(f² - n²)/2) <= 0.625n² + 1.5 at that ratio. The difference is at least 0.375 of the nearer value.
+    End points, scale (the standard deviation) and mean broadcast; ``lower <= upper``, infinite ones allowed.
     """
     mass, error, _ = _gaussian(lower, upper, scale, mean, scaled=False)
     return mass, error
@@ -189,7 +136,7 @@ def gaussian_interval(
 def scaled_gaussian_interval(
     lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray = 0.0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mass of [lower, upper] under Gaussian noise, however small.
+    """Mass of [lower, upper] under Gaussian noise, however small: Theorem 6 of docs/theory.md.
 
     Parameters
     ----------
@@ -199,14 +146,8 @@ def scaled_gaussian_interval(
     Returns
     -------
     mass, relative_error, log_scale : ndarray
-        The mass is ``mass * exp(log_scale)``, with log_scale = -z²/2 where that is below -600, else 0; the errors are
-        those of `gaussian_interval`. A mass so small that float64 does not resolve the exponent is given as 0.
-
-    Notes
-    -----
-    Taking the exponential out only spares its own error. For a wide interval from n > 34 to f the mass is
-    ½ e^(-n²/2) (erfcx(n/√2) - erfcx(f/√2) e^((n-f)(n+f)/2)); scipy's ``erfcx`` is taken to be accurate to 32u, and with
-    the roundings of n²/2 and of the second exponent this is well below the (8 + z²) u of ``ndtr``.
+        The mass is ``mass * exp(log_scale)``, with log_scale = -z²/2 where that is below -600, else 0. A mass so small
+        that float64 does not resolve the exponent is given as 0.
     """
     return _gaussian(lower, upper, scale, mean, scaled=True)
 
@@ -227,7 +168,7 @@ def _gaussian(
 
 
 def _columns(parameter: float | FloatArray, block: Any) -> float | FloatArray:
-    """Return what belongs to some of the intervals of a parameter that may be the same for all."""
+    """Return a parameter's values for some of the intervals; it may be the same for all."""
     if not isinstance(parameter, np.ndarray) or parameter.ndim == 0 or parameter.shape[-1] == 1:
         return parameter
     columns: FloatArray = parameter[block]
@@ -237,7 +178,7 @@ def _columns(parameter: float | FloatArray, block: Any) -> float | FloatArray:
 def _gaussian_block(
     lower: FloatArray, upper: FloatArray, scale: float | FloatArray, mean: float | FloatArray, scaled: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    # What is computed for the wide intervals on the way, some of them infinite, is replaced below.
+    # Values computed here for wide intervals, some of them infinite, are replaced below.
     with np.errstate(invalid="ignore", over="ignore"):
         w = (upper - lower) / scale
         z = (lower - mean) / scale + 0.5 * w
@@ -253,7 +194,7 @@ def _gaussian_block(
         z *= -0.5
         error = z * (-8.0 * UNIT_ROUNDOFF)
         error += 22.0 * UNIT_ROUNDOFF
-        log_scale = _told_apart(z, scaled)
+        log_scale = _split_off(z, scaled)
         mass *= np.exp(z)
         mass *= w / _ROOT_TWO_PI
     if some_wide:
@@ -304,7 +245,7 @@ def _mean_of_narrow(z: FloatArray, w: FloatArray, extent: float) -> FloatArray:
 
 
 def _common_value(d: FloatArray) -> FloatArray | None:
-    """Value from which all squared widths in a row are 8u away at most, those of empty and endless intervals aside."""
+    """Return a value within 8u of all squared widths in a row, those of empty and endless intervals aside, or None."""
     middle = d.shape[-1] // 2
     common: FloatArray = d[..., middle : middle + 1]
     if d.shape[-1] < _FEW or not np.all(np.isfinite(common)):
@@ -327,7 +268,7 @@ def _mean_of_equally_wide(t: FloatArray, d: FloatArray, terms: int) -> FloatArra
 
 def _wide_intervals(low: FloatArray, high: FloatArray, scaled: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Mass, relative error and logarithm of the scale of wide intervals of the standard normal distribution."""
-    # Beyond 1e154 scales a square is no float; such a mass is none either, which its infinite error says.
+    # Beyond 1e154 scales a square overflows; the infinite error says that the mass is not resolved.
     with np.errstate(over="ignore", invalid="ignore"):
         return _of_wide(low, high, scaled)
 
@@ -339,7 +280,7 @@ def _of_wide(low: FloatArray, high: FloatArray, scaled: bool) -> tuple[FloatArra
     # Left of the mean the survival function is at least ½ and hardly moves with a rounding of z.
     steepness = np.where(np.isfinite(near) & (near > 0.0), near, 0.0)
     steepness *= steepness
-    log_scale = _told_apart(-0.5 * steepness, scaled)
+    log_scale = _split_off(-0.5 * steepness, scaled)
     deep = log_scale < 0.0
     if deep.any():
         n, f = near[deep], far[deep]

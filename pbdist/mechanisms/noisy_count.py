@@ -9,12 +9,10 @@ from scipy import special
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.additive import AdditiveNoise
-from pbdist.mechanisms.laplace import Laplace
-from pbdist.mechanisms.masses import LossMasses
-from pbdist.mechanisms.outcomes import masses_of_outcomes
+from pbdist.mechanisms.additive import AdditiveNoise, Laplace
+from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
+from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
 __all__ = ["READINGS", "NoisyCount"]
@@ -27,19 +25,15 @@ SHIFT_INSIDE = "shift-inside"
 READINGS = (CLAMP_AND_CEIL, REDRAW_AND_FLOOR, SHIFT_INSIDE)
 
 _NAME = "NoisyCount"
-_SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
 #: Gaussian noise further than this from its mean, in standard deviations, has a mass below `SMALLEST_MASS`.
 _GAUSSIAN_REACH = 38.0
 
-#: Up to this a float64 tells neighbouring counts well apart.
+#: Up to this, float64 resolves neighbouring counts well.
 _LARGEST_COUNT = 10**12
 
-#: From this standard deviation on, a sum over whole numbers of Gaussian tails is told by its integral.
+#: From this standard deviation on, a sum of Gaussian tails over whole numbers is computed from its integral.
 _SMOOTH_SCALE = 200.0
-
-#: Above this many counts of their own loss, the description is refused rather than the memory exhausted.
-_MOST_COUNTS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -104,9 +98,9 @@ class NoisyCount(ElementaryPair):
                 f" of {validation.SMALLEST_KEPT:g} or more, got {shown(self.mean)}"
             )
         first, last = self._own_loss_counts()
-        if last - first > _MOST_COUNTS:
+        if last - first > MOST_OUTCOMES:
             raise InvalidInputError(
-                f"{_NAME}.noise: expected a scale that leaves at most {_MOST_COUNTS} counts, got {self.noise.scale!r}"
+                f"{_NAME}.noise: expected a scale that leaves at most {MOST_OUTCOMES} counts, got {self.noise.scale!r}"
             )
 
     @property
@@ -117,7 +111,7 @@ class NoisyCount(ElementaryPair):
 
     @property
     def expected_count(self) -> float:
-        """E[N], in messages: what the noise costs a round on average; about 12 digits, not a certified bound.
+        """E[N], in messages: the average cost of the noise in a round; about 12 digits, not a certified bound.
 
         Σ over k >= 0 of P(N > k). That is Σ over k >= 0 of P(X > k) where X is clamped and rounded up (for
         ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it is redrawn and
@@ -127,7 +121,7 @@ class NoisyCount(ElementaryPair):
         return whole / self._kept() if self.reading == REDRAW_AND_FLOOR else whole + self._kept()
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom a count, but that the two stretches of constant loss (Laplace) are one atom each."""
+        """One atom a count; the two stretches of constant loss (Laplace) are one atom each."""
         first, last = self._own_loss_counts()
         draws = np.arange(first, last, dtype=np.float64) + self._first_draw()
         a_ends, b_ends = self._irregular_atom()
@@ -228,8 +222,8 @@ class NoisyCount(ElementaryPair):
     def _mass(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mass of draws in [lower, upper] and a bound on its relative error; for redrawing, given that X >= 0."""
         mass, error = self.noise.interval(lower, upper, self.mean)
-        # No interval of draws is empty: one whose mass underflows must not pass for an outcome that cannot occur.
-        mass = np.maximum(mass, _SMALLEST_FLOAT)
+        # No outcome is impossible: a mass that underflows must not become 0.
+        mass = np.maximum(mass, SMALLEST_FLOAT)
         if self.reading == REDRAW_AND_FLOOR:
             kept, kept_error = self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)
             mass, error = mass / kept, error + kept_error + 2.0 * UNIT_ROUNDOFF

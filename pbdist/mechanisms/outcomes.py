@@ -7,16 +7,15 @@ from typing import Protocol
 
 import numpy as np
 
-from pbdist.mechanisms.masses import LossMasses
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["MOST_OUTCOMES", "kept_masses", "masses_of_outcomes"]
 
-#: Above this many outcomes of their own loss, a description is refused rather than the memory exhausted.
+#: A description with more outcomes of their own loss is refused: they would not fit into memory.
 MOST_OUTCOMES = 20_000_000
 
-#: Masses of so many outcomes are kept from one call to the next: some 30 MB.
+#: Masses of up to so many outcomes are kept from one call to the next: some 30 MB.
 _MOST_KEPT = 500_000
 
 #: Below this a mass is too close to underflow for the logarithm of a ratio.
@@ -31,17 +30,17 @@ class PairOfOutcomes(Protocol):
 
     @property
     def outcomes(self) -> int:
-        """How many outcomes are looked at one by one."""
+        """How many outcomes are atoms of their own."""
 
     def atoms(self) -> LossMasses:
-        """Masses of the atoms and of the infinite losses, with a single empty cell."""
+        """Masses of the atoms and of the infinite losses, with a single empty bin."""
 
 
 def kept_masses(pair: PairOfOutcomes, edges: FloatArray) -> LossMasses:
-    """Return a pair's masses with empty cells between `edges`; those of the last pair asked for are not made again."""
+    """Return a pair's masses with empty bins between `edges`; those of the last pair are kept."""
     masses = _kept(pair) if pair.outcomes <= _MOST_KEPT else pair.atoms()
     empty = MassBounds.zeros(edges.size + 1)
-    return replace(masses, cells_a=empty, cells_b=empty)
+    return replace(masses, bins_a=empty, bins_b=empty)
 
 
 @lru_cache(maxsize=1)
@@ -65,28 +64,15 @@ def masses_of_outcomes(
 ) -> LossMasses:
     """Masses of a pair given by the masses of its outcomes: one atom for each outcome that both distributions have.
 
-    Parameters
-    ----------
-    edges : ndarray, shape (m,)
-        Loss edges, nats.
-    a, b : ndarray, shape (k,)
-        Computed masses of the outcomes, 0 exactly where the distribution lacks the outcome.
-    error_a, error_b : array_like
-        Bounds on the relative errors of the masses; both enter the error of the loss.
-    known_loss : ndarray, shape (k,), optional
-        Losses known better than from the masses; NaN where they are not.
-    known_error : ndarray, shape (k,), optional
-        Bounds on the errors of the known losses, nats; without it they are taken to be known to 3u relatively.
-    further_a, further_b : float, optional
-        Upper value of what the outcomes leave out of each distribution, counted as revealing in the upper values only.
+    `a` and `b` are the computed masses, 0 exactly where the distribution lacks the outcome, with their relative errors.
+    `known_loss` has losses known better than from the masses, NaN where they are not, and `known_error` their errors in
+    nats; without it they are taken to be known to 3u relatively. `further_a` and `further_b` are upper values of the
+    masses outside the outcomes, revealing in the upper values only.
 
-    Notes
-    -----
     An outcome whose mass in either distribution is below 1e-280 has no reliable loss, unless it is known. Its loss is
-    taken as plus or minus infinity, after the larger mass; the smaller mass counts as that distribution's own as well,
-    in its upper value, so that it is placed too low in neither direction. Where its loss is taken as -inf the smaller
-    mass has the lower value 0: what is credited to it of the other distribution, in proportion (the corner -n), then
-    is nothing, whatever its real loss.
+    taken as plus or minus infinity, by the larger mass; the smaller mass counts as that distribution's own as well, in
+    its upper value, so that neither direction takes its loss as too low. The smaller mass has the lower value 0: then
+    nothing of the other distribution is credited to it in proportion (the corner -n), whatever its real loss.
     """
     error_a = np.broadcast_to(np.asarray(error_a, dtype=np.float64), a.shape)
     error_b = np.broadcast_to(np.asarray(error_b, dtype=np.float64), b.shape)
@@ -122,8 +108,8 @@ def masses_of_outcomes(
         rounding = np.where(known, error, rounding)
     empty = MassBounds.zeros(edges.size + 1)
     return LossMasses(
-        cells_a=empty,
-        cells_b=empty,
+        bins_a=empty,
+        bins_b=empty,
         atom_loss=np.concatenate((loss, faint_loss)),
         atoms_a=MassBounds.around(a, error_a).joined(faint_a),
         atoms_b=MassBounds.around(b, error_b).joined(faint_b),

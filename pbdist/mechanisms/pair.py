@@ -1,18 +1,19 @@
-"""What a mechanism is to pbdist: a worst-case pair of distributions, and its exact masses on given loss cells."""
+"""What a mechanism is to pbdist: a worst-case pair of distributions and its masses on bins; products and reversals."""
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.types import Direction, FloatArray, JsonValue
 
-__all__ = ["ElementaryPair", "Pair"]
+__all__ = ["ElementaryPair", "Pair", "Product", "Reversed"]
 
 
 class Pair(ABC):
@@ -50,7 +51,7 @@ class Pair(ABC):
 
 
 class ElementaryPair(Pair):
-    """A pair whose masses on loss cells have a closed form."""
+    """A pair whose masses on bins have a closed form."""
 
     @property
     def factors(self) -> tuple["ElementaryPair", ...]:
@@ -59,7 +60,7 @@ class ElementaryPair(Pair):
 
     @property
     def identical(self) -> bool:
-        """False: noise tells neighbouring inputs apart, but for the mechanisms that say otherwise."""
+        """False, but for the mechanisms that override it."""
         return False
 
     @property
@@ -79,7 +80,7 @@ class ElementaryPair(Pair):
 
     @property
     def outcomes(self) -> int:
-        """How many outcomes are looked at one by one, whatever the loss cells; 0 where none are."""
+        """How many outcomes are atoms of their own, whatever the bins; 0 where none are."""
         return 0
 
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
@@ -94,13 +95,13 @@ class ElementaryPair(Pair):
         -------
         (ndarray, ndarray) or None
             Losses, increasing, nats, and natural logarithms of P_A's masses at them, up to a common summand; None where
-            there is nothing quicker than the masses of many cells.
+            the masses of many bins are as quick.
         """
         return None
 
     @abstractmethod
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of A and B on the loss cells between `edges`.
+        """Masses of A and B on the bins between `edges`.
 
         Parameters
         ----------
@@ -114,10 +115,10 @@ class ElementaryPair(Pair):
         """
 
     def keeps_order(self, edges: FloatArray) -> bool:  # noqa: ARG002
-        """Whether the masses of the cells between `edges` may be asked for part by part.
+        """Whether the masses of the bins between `edges` may be asked for part by part.
 
-        Then one part's last cell ends where the first cell of the next one begins, bit by bit, and no cell reaches into
-        another. Checked, not assumed, where a cell's end points are not plain sums and products of its edges.
+        If so, the last bin of a part ends exactly where the first bin of the next part begins, and no two bins overlap.
+        It is checked where a bin's end points are not plain sums and products of its edges.
         """
         return True
 
@@ -128,7 +129,7 @@ class ElementaryPair(Pair):
         return self.loss_masses(np.ascontiguousarray(-edges[::-1])).swapped()
 
     def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
-        """Masses for one direction, those below what float64 holds included where the mechanism knows them.
+        """Masses for one direction, also those too small for a float64 where the mechanism knows them.
 
         Parameters
         ----------
@@ -166,8 +167,134 @@ class ElementaryPair(Pair):
         return math.inf
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """Masses of (A, B) as `scaled_loss_masses` returns them; without factors where no mechanism knows better."""
+        """Masses of (A, B) as `scaled_loss_masses` returns them; without factors unless overridden."""
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
+
+
+@dataclass(frozen=True, init=False)
+class Product(Pair):
+    """Independent pairs observed together in every round, such as Vuvuzela's single and paired requests.
+
+    The neighbouring inputs differ in all of them at once: A = A1 × A2 × .., B = B1 × B2 × ... The losses add up, as
+    those of a sequence of rounds do (Meiser & Mohammadi 2018, Corollary 1).
+
+    Parameters
+    ----------
+    *pairs : Pair
+        At least one.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no pair or something else than a pair.
+    """
+
+    pairs: tuple[Pair, ...]
+
+    def __init__(self, *pairs: Pair) -> None:
+        if not pairs:
+            raise InvalidInputError("Product.pairs: expected at least one pair, got none")
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair, Pair):
+                raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
+        object.__setattr__(self, "pairs", pairs)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every factor is."""
+        return all(pair.symmetric for pair in self.pairs)
+
+    @property
+    def factors(self) -> tuple[ElementaryPair, ...]:
+        """The elementary pairs of all factors, in order."""
+        return tuple(factor for pair in self.pairs for factor in pair.factors)
+
+
+@dataclass(frozen=True)
+class Reversed(ElementaryPair):
+    """The pair (B, A) of a pair (A, B).
+
+    By itself it says nothing new: δ is that of the pair, its directions exchanged. In a `Product` it stands for a
+    factor that moves against the others: where one input raises the first count and lowers the second one,
+    A = A1 × B2 and B = B1 × A2, which is ``Product(first, Reversed(second))``. That product has in general another δ
+    than A1 × A2 against B1 × B2, unless a factor is symmetric.
+
+    Parameters
+    ----------
+    pair : ElementaryPair
+        Any mechanism but a `Product`, whose factors are reversed one by one.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is something else.
+    """
+
+    pair: ElementaryPair
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pair, ElementaryPair):
+            raise InvalidInputError(f"Reversed.pair: expected a mechanism that is no product, got {shown(self.pair)}")
+
+    @property
+    def symmetric(self) -> bool:
+        """That of the pair."""
+        return self.pair.symmetric
+
+    @property
+    def identical(self) -> bool:
+        """That of the pair."""
+        return self.pair.identical
+
+    @property
+    def neutral(self) -> bool:
+        """That of the pair."""
+        return self.pair.neutral
+
+    @property
+    def total_mass(self) -> tuple[float, float]:
+        """Totals of the pair, exchanged."""
+        mass_a, mass_b = self.pair.total_mass
+        return mass_b, mass_a
+
+    @property
+    def mass_excess(self) -> tuple[Fraction, Fraction]:
+        """Excesses of the pair, exchanged."""
+        excess_a, excess_b = self.pair.mass_excess
+        return excess_b, excess_a
+
+    @property
+    def outcomes(self) -> int:
+        """As many as the pair has."""
+        return self.pair.outcomes
+
+    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+        """That of the pair with its losses negated: P_B has e^-L times the mass of P_A at a loss of L."""
+        picture = self.pair.loss_picture(target)
+        if picture is None:
+            return None
+        loss, log_mass = picture
+        return np.ascontiguousarray(-loss[::-1]), np.ascontiguousarray((log_mass - loss)[::-1])
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of (B, A)."""
+        return self.pair.directed_loss_masses(edges, Direction.B_TO_A)
+
+    def directed_loss_masses(self, edges: FloatArray, direction: Direction) -> LossMasses:
+        """Masses of the pair in the other direction."""
+        return self.pair.directed_loss_masses(edges, direction.opposite)
+
+    def scaled_loss_masses(self, edges: FloatArray, direction: Direction = Direction.A_TO_B) -> ScaledLossMasses:
+        """Masses of the pair in the other direction."""
+        return self.pair.scaled_loss_masses(edges, direction.opposite)
+
+    def keeps_order(self, edges: FloatArray) -> bool:
+        """Whether the pair does for the negated edges."""
+        return self.pair.keeps_order(np.ascontiguousarray(-edges[::-1]))
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """That of the pair in the other direction."""
+        return self.pair.log_tail_moment(tilt, loss, direction.opposite)
 
 
 @cache

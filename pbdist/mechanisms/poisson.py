@@ -7,18 +7,16 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.masses import LossMasses
+from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
 __all__ = ["Poisson", "poisson_masses"]
 
 _NAME = "Poisson"
-_SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
-#: What is looked at leaves at most e^-670 < 1e-290 of the noise on either side.
+#: At most e^-670 < 1e-290 of the noise is left out on either side.
 _REACH = 670.0
 
 #: Up to this sensitivity the loss is a sum of as many logarithms, beyond it the logarithm of the ratio of the masses.
@@ -70,7 +68,7 @@ class Poisson(ElementaryPair):
 
     @property
     def outcomes(self) -> int:
-        """The counts that are looked at one by one."""
+        """How many counts are atoms of their own."""
         first, last = self._noise_range()
         return last - first + 1 + self.sensitivity
 
@@ -79,15 +77,15 @@ class Poisson(ElementaryPair):
         return kept_masses(self, edges)
 
     def atoms(self) -> LossMasses:
-        """The same, with a single empty cell."""
+        """The same, with a single empty bin."""
         s = self.sensitivity
         first, last = self._noise_range()
         # The noise under B is less by the sensitivity.
         lowest = max(first - s, 0)
         noise = np.arange(lowest, last + s + 1, dtype=np.float64)
         mass, error = poisson_masses(noise, self.mean)
-        # No count of noise is impossible: one whose mass underflows must not pass for such.
-        mass = np.maximum(mass, _SMALLEST_FLOAT)
+        # No count of noise is impossible: a mass that underflows must not become 0.
+        mass = np.maximum(mass, SMALLEST_FLOAT)
         count = noise[first - lowest :]
         impossible = max(s - first, 0)
         mass_b = np.concatenate((np.zeros(impossible), mass))[: count.size]
@@ -106,7 +104,7 @@ class Poisson(ElementaryPair):
         )
 
     def _noise_range(self) -> tuple[int, int]:
-        """Return the first and last N looked at; what lies on either side has a mass of at most e^-670.
+        """Return the first and last N that are atoms; the others have a mass of at most e^-670 on either side.
 
         By P(N <= mean - t) <= exp(-t² / (2 mean)) and P(N >= mean + t) <= exp(-t² / (2 mean + 2t/3)), Bernstein's
         inequality. One count more on either side pays for the roundings.
@@ -142,23 +140,11 @@ class Poisson(ElementaryPair):
 def poisson_masses(count: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
     """Masses of counts under Poisson noise, accurate for large means and far into the tails.
 
-    Parameters
-    ----------
-    count : ndarray
-        Whole numbers of at least 0, up to 2^53.
-    mean : float
-        Above 0.
+    Returns masses, which may underflow, and a bound on their relative error; counts are whole, from 0 to 2^53.
 
-    Returns
-    -------
-    mass, relative_error : ndarray
-        Computed masses, which may underflow, and a bound on their relative error.
-
-    Notes
-    -----
     The mass is exp(-D) k^k e^-k / k! with the deviance D = k ln(k / mean) - (k - mean) (Loader 2000, "Fast and Accurate
     Computation of Binomial Probabilities"). The last factor is exp(-S) / √(2πk) with Stirling's series
-    S = 1/(12k) - 1/(360k³) + 1/(1260k⁵) - 1/(1680k⁷) + 1/(1188k⁹) - .., which encloses: from k = 21 on what follows is
+    S = 1/(12k) - 1/(360k³) + 1/(1260k⁵) - 1/(1680k⁷) + 1/(1188k⁹) - .., which encloses: from k = 21 on the rest is
     below 1.92e-3 / 21¹¹ < 2^-57.
 
     Roundings: the exponential of D + S is off by the error of D, by u (D + 1) and by its own 8u, the root and the

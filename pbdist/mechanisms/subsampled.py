@@ -9,17 +9,16 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import log_moment_of_lines, picture_points, rounded_up, steepest_tilt
+from pbdist.mechanisms.tails import log_moment_of_lines, picture_values, steepest_tilt
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SubsampledGaussian"]
 
 #: Losses below this are reached only by rates above 0.39; e^loss - 1 then is no better known than e^loss.
 _FAR_BELOW = -0.5
-#: Logarithm of the weight that a picture may miss.
+#: Logarithm of the weight that a picture may leave out.
 _UNSEEN = -40.0
 
 
@@ -65,24 +64,24 @@ class SubsampledGaussian(ElementaryPair):
         ratio = self.sensitivity / self.scale
         variance = ratio * ratio
         low, high = self._gain(np.array([-target, target])).tolist()
-        points = picture_points(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio)
-        if points is None:
+        gains = picture_values(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio)
+        if gains is None:
             return None
-        loss = np.logaddexp(-self._deepest, math.log(self.rate) + points)
-        log_a = loss - (points + 0.5 * variance) ** 2 / (2.0 * variance)
+        loss = np.logaddexp(-self._deepest, math.log(self.rate) + gains)
+        log_a = loss - (gains + 0.5 * variance) ** 2 / (2.0 * variance)
         # The steepest tilts have a second mode, where V is about as large as they lift it.
         lifted = 1.0 + steepest_tilt(loss, log_a, target)
         mode = (lifted - 0.5) * variance
-        if mode > float(points[-1]) and lifted * (math.log(self.rate) + mode) - (lifted * ratio) ** 2 / 2.0 > _UNSEEN:
+        if mode > float(gains[-1]) and lifted * (math.log(self.rate) + mode) - (lifted * ratio) ** 2 / 2.0 > _UNSEEN:
             return None
         return loss, log_a
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """Masses of the loss cells, each an interval of x, along which the loss rises from ln(1 - q)."""
+        """Masses of the bins, each an interval of x, along which the loss rises from ln(1 - q)."""
         return self._masses(edges, gaussian_interval).masses
 
     def keeps_order(self, edges: FloatArray) -> bool:
-        """Whether the end points are in order, and the outermost ones those that their edges have by themselves."""
+        """Whether the end points are in order, and the outermost ones the same as if their edges were given alone."""
         ends = self._location(edges)
         alone = np.concatenate((self._location(edges[:1]), self._location(edges[-1:])))
         return bool(np.all(ends[1:] >= ends[:-1])) and np.array_equal(ends[[0, -1]], alone)
@@ -92,10 +91,10 @@ class SubsampledGaussian(ElementaryPair):
 
     def _masses(self, edges: FloatArray, interval: Callable[..., tuple[FloatArray, ...]]) -> ScaledLossMasses:
         ends = np.concatenate(([-np.inf], self._location(edges), [np.inf]))
-        # Rounding must not let neighbouring cells overlap.
+        # Rounding must not let neighbouring bins overlap.
         if np.any(ends[1:] < ends[:-1]):
             np.maximum.accumulate(ends, out=ends)
-        # Edges below every loss lie at -inf; the cells between them are empty.
+        # Edges below every loss lie at -inf; the bins between them are empty.
         first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
         parts = interval(lower, upper, self.scale, np.array([[0.0], [self.sensitivity]]))
@@ -103,8 +102,8 @@ class SubsampledGaussian(ElementaryPair):
         mixture, mixture_error, mixture_scale = self._mixture(parts[0], parts[1], log_scale)
         present = True if np.all(lower < upper) else lower < upper
         masses = LossMasses(
-            cells_a=MassBounds.around(mixture, mixture_error, occupied=present).preceded_by_empty(first),
-            cells_b=MassBounds.around(parts[0][0], parts[1][0], occupied=present).preceded_by_empty(first),
+            bins_a=MassBounds.around(mixture, mixture_error, occupied=present).preceded_by_empty(first),
+            bins_b=MassBounds.around(parts[0][0], parts[1][0], occupied=present).preceded_by_empty(first),
             atom_loss=np.zeros(0),
             atoms_a=MassBounds.zeros(0),
             atoms_b=MassBounds.zeros(0),
@@ -118,9 +117,9 @@ class SubsampledGaussian(ElementaryPair):
     def _mixture(
         self, masses: FloatArray, errors: FloatArray, log_scale: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Mass, relative error and log factor of A, from the rows of what the sample leaves out and holds.
+        """Mass, relative error and log factor of A, from the rows without and with the individual in the sample.
 
-        The factor is the larger of the two; what the other one underflows to is beyond notice.
+        The factor is the larger of the two; a row that underflows beside it is too small to count.
         """
         without, sampled = (1.0 - self.rate) * masses[0], self.rate * masses[1]
         common = log_scale[0]
@@ -139,21 +138,14 @@ class SubsampledGaussian(ElementaryPair):
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞], with A and L those of the direction.
 
-        Under N(0, scale²) the loss of the sampled Gaussian is V ~ N(-v/2, v), v = (sensitivity / scale)², and
-        L(V) = ln(1 - q + q e^V) is convex, rising, and steeper nowhere than 1.
-
-        - "A||B": E_A[e^(tilt L)] = E_B[e^((tilt + 1) L)]. On each of many pieces of the line L is at most its chord,
-          above the last at most a line of slope 1, below the first at most its value there.
-        - "B||A": -L is concave, hence at most its tangent, which is taken at the middle of each piece.
-
-        The moments of the lines have a closed form. Some pieces are enough for the chord to miss L by a tenth of
-        1 / tilt.
+        Theorem 7 of docs/theory.md: L lies below chords (A||B), or -L below tangents (B||A), on pieces short enough for
+        a chord to miss L by about a tenth of 1 / tilt.
         """
         if loss == math.inf or (direction is Direction.B_TO_A and loss >= rounded_up(self._deepest)):
             return -math.inf
         ratio = self.sensitivity / self.scale
         variance = ratio * ratio
-        # No finite end beyond this tells more than its infinite piece.
+        # A finite end beyond this would gain nothing over the infinite piece.
         reach = 9.0 * ratio + 0.5 * variance
         if direction is Direction.A_TO_B:
             power = tilt + 1.0
@@ -168,10 +160,10 @@ class SubsampledGaussian(ElementaryPair):
             last = min(start, reach)
             first = min(last, -0.5 * variance - power * variance) - 3.0 * ratio
         pieces = min(max(math.ceil((last - first) * math.sqrt(power / 3.2)), 8), 400)
-        points = np.linspace(first, last, pieces + 1)
+        knots = np.linspace(first, last, pieces + 1)
         if direction is Direction.A_TO_B:
-            return self._moment_below_chords(power, start, points)
-        return self._moment_below_tangents(power, start, points)
+            return self._moment_below_chords(power, start, knots)
+        return self._moment_below_tangents(power, start, knots)
 
     @property
     def _deepest(self) -> float:
@@ -193,14 +185,14 @@ class SubsampledGaussian(ElementaryPair):
         rest = self._deepest if self.rate < 1.0 else 0.0
         return loss, 32.0 * UNIT_ROUNDOFF * (1.0 + rest - log_rate + float(np.max(np.abs(gain))))
 
-    def _moment_below_chords(self, power: float, start: float, points: FloatArray) -> float:
-        loss, error = self._loss(points)
-        width = np.diff(points)
+    def _moment_below_chords(self, power: float, start: float, knots: FloatArray) -> float:
+        loss, error = self._loss(knots)
+        width = np.diff(knots)
         chords = np.divide(np.diff(loss), width, out=np.ones_like(width), where=width > 0.0)
-        ends, anchor, level = np.append(points, np.inf), points, loss
+        ends, anchor, level = np.append(knots, np.inf), knots, loss
         slope = np.append(chords, 1.0)
-        if start < points[0]:
-            ends, anchor = np.concatenate(([start], ends)), np.concatenate((points[:1], anchor))
+        if start < knots[0]:
+            ends, anchor = np.concatenate(([start], ends)), np.concatenate((knots[:1], anchor))
             level, slope = np.concatenate((loss[:1], level)), np.concatenate(([0.0], slope))
         ratio = self.sensitivity / self.scale
         return log_moment_of_lines(
@@ -212,17 +204,17 @@ class SubsampledGaussian(ElementaryPair):
             deviation=ratio,
         )
 
-    def _moment_below_tangents(self, power: float, start: float, points: FloatArray) -> float:
-        anchor = np.concatenate((points[:1], 0.5 * (points[:-1] + points[1:])))
-        ends = np.concatenate(([-np.inf], points))
+    def _moment_below_tangents(self, power: float, start: float, knots: FloatArray) -> float:
+        anchor = np.concatenate((knots[:1], 0.5 * (knots[:-1] + knots[1:])))
+        ends = np.concatenate(([-np.inf], knots))
         loss, error = self._loss(anchor)
         # q e^V / e^L, off by some errors relatively: the level pays on a piece, the endless one takes more slope.
         slope = np.exp(math.log(self.rate) + anchor - loss)
         slope[0] *= 1.0 + 8.0 * error
-        level = error * (2.0 + 8.0 * (points[1] - points[0])) - loss
-        if start > points[-1]:
+        level = error * (2.0 + 8.0 * (knots[1] - knots[0])) - loss
+        if start > knots[-1]:
             # -L falls.
-            anchor, ends = np.append(anchor, points[-1]), np.append(ends, start)
+            anchor, ends = np.append(anchor, knots[-1]), np.append(ends, start)
             level, slope = np.append(level, level[-1]), np.append(slope, 0.0)
         ratio = self.sensitivity / self.scale
         return log_moment_of_lines(
@@ -252,17 +244,7 @@ class SubsampledGaussian(ElementaryPair):
     def _edge_error(self, edges: FloatArray) -> float:
         """Bound the distance, in nats, between the edges asked for and the exact losses at the end points used.
 
-        With V = (s / scale²)(x - s/2) the loss is ln(1 - q + q e^V), whose slope ρ = q e^V / e^loss is at most 1 and
-        rises with V. For an edge e that losses reach, with V there called g:
-
-        - the computed e^e - (1 - q) is off by 10u e^e, and where e >= -½ by 8u |e^e - 1| + u ρ e^e; the loss at the x
-          found moves by that over e^e. The form for |e| < q/2 is as good. Below ln(1 - q) the same error may pass for
-          events, which are then off by twice that.
-        - the logarithms and their difference move g by (9|g| + 10|ln q|) u, the rest of the way to x by
-          (4|g| + ½ (s/scale)²) u, and the loss by ρ times that.
-
-        ρ |g| is at most ρ g at the highest edge where g > 0, and at most -e <= -ln(1 - q) where g < 0, for there
-        -e is the integral of the slope from g to 0. All is rounded up by a hundredth.
+        Theorem 7 of docs/theory.md.
         """
         if edges.size == 0:
             return 0.0

@@ -6,25 +6,20 @@ import numpy as np
 from scipy import special
 
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF
+from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up
 from pbdist.types import FloatArray
 
-__all__ = ["log_moment_of_lines", "log_moment_of_tail", "picture_points", "rounded_up", "steepest_tilt"]
+__all__ = ["log_moment_of_lines", "log_moment_of_tail", "picture_values", "steepest_tilt"]
 
-#: How many deviations a picture of a Gaussian variable reaches beyond its means, and points a deviation and at most.
-_BEYOND, _RESOLUTION, _MOST_POINTS = 12.0, 6.0, 2000
-
-
-def rounded_up(value: float) -> float:
-    """Return an upper bound of a number computed with a few roundings; an infinite one stays as it is."""
-    return value + 8.0 * UNIT_ROUNDOFF * abs(value) if math.isfinite(value) else value
+#: A picture of a Gaussian variable: deviations beyond its means, values a deviation, and values at most.
+_BEYOND, _RESOLUTION, _MOST_VALUES = 12.0, 6.0, 2000
 
 
-def picture_points(low: float, high: float, deviation: float) -> FloatArray | None:
-    """Points at which to look at a Gaussian variable of any mean from `low` to `high`; None if they were too many."""
+def picture_values(low: float, high: float, deviation: float) -> FloatArray | None:
+    """Equally spaced values of a Gaussian variable of any mean from `low` to `high`; None if they would be too many."""
     first, last = low - _BEYOND * deviation, high + _BEYOND * deviation
     count = (last - first) / deviation * _RESOLUTION
-    return np.linspace(first, last, math.ceil(count) + 1) if count < _MOST_POINTS else None
+    return np.linspace(first, last, math.ceil(count) + 1) if count < _MOST_VALUES else None
 
 
 def steepest_tilt(loss: FloatArray, log_mass: FloatArray, target: float) -> float:
@@ -46,8 +41,6 @@ def steepest_tilt(loss: FloatArray, log_mass: FloatArray, target: float) -> floa
 def log_moment_of_tail(tilt: float, mean: float, deviation: float, start: float) -> float:
     """Upper bound of ln E[e^(tilt V); V > start] for V ~ N(mean, deviation²).
 
-    Notes
-    -----
     Completing the square, the density becomes exp(tilt mean + tilt² deviation² / 2) times that of
     N(mean + tilt deviation², deviation²). Mean and deviation may be off by 4u relatively; all roundings of the exponent
     and of the tail's end are paid for by 16u of their terms, and scipy's ``log_ndtr`` is taken to be accurate to
@@ -71,17 +64,9 @@ def log_moment_of_lines(
 ) -> float:
     """Upper bound of ln Σ_j E[e^(level_j + slope_j (V - anchor_j)); ends_j < V < ends_(j+1)], V ~ N(mean, deviation²).
 
-    Parameters
-    ----------
-    ends : ndarray, shape (k + 1,)
-        Ends of the pieces, not falling; the outermost ones may be infinite.
-    anchor, level, slope : ndarray, shape (k,)
-        Finite; the level of each piece is an upper value.
-    mean, deviation : float
-        Of V, off by 4u relatively at most.
+    `ends`, shape (k + 1,), do not fall; the outermost ones may be infinite. The others, shape (k,), are finite;
+    each level is an upper value. Mean and deviation may be off by 4u relatively.
 
-    Notes
-    -----
     The square is completed as in `log_moment_of_tail`, piece by piece. The mean of each piece then errs by
     some u of its terms, and the deviation by 4u: with z the largest distance in question, in deviations, that is less
     than 32u (1 + z²) of a mass; the roundings of the exponent are paid for by 16u of their terms.
@@ -97,7 +82,7 @@ def log_moment_of_lines(
     present = ends[:-1] < ends[1:]
     if not present.any():
         return -math.inf
-    # Where float64 does not resolve a mass it is below any float64.
+    # A mass that float64 does not resolve is below any float64.
     upper = np.maximum(mass, SMALLEST_MASS) * (1.0 + 2.0 * error)
     logs = (np.log(upper) + log_scale + exponent + 64.0 * UNIT_ROUNDOFF * (1.0 + largest))[present]
     total = float(np.logaddexp.reduce(logs))

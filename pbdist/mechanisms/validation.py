@@ -6,8 +6,7 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 
-#: Noise is cut or redrawn only where this much of it is kept: the masses of what is kept are divided by it, and must
-#: not come out of underflow.
+#: Noise may be cut or redrawn only where at least this much of it is kept: masses are divided by it.
 SMALLEST_KEPT = 1e-10
 
 #: Scales, sensitivities and truncations beyond this, or below its inverse, are refused rather than left to overflow.
@@ -18,7 +17,7 @@ __all__ = ["SMALLEST_KEPT", "integer", "number", "probability", "size", "truncat
 
 def number(owner: str, field: str, value: Any) -> float:
     """Return `value` as a finite float, or raise `InvalidInputError`."""
-    # First the usual case: a study constructs a million of them, and asking an abstract base class takes long.
+    # The usual case first: a study makes a million of them, and a check against an abstract base class is slow.
     if type(value) is float and math.isfinite(value):
         return value + 0.0
     if isinstance(value, bool) or not isinstance(value, Real):

@@ -112,7 +112,7 @@ def log_least_known(counts: Mapping[ElementaryPair, int], rounds: IntArray, epsi
 def _log_revealed(pairs: _Masses, rounds: IntArray) -> FloatArray:
     log_total = rate = size = 0.0
     for masses, count in pairs:
-        parts = (masses.only_a.lower, masses.cells_a.lower, masses.atoms_a.lower)
+        parts = (masses.only_a.lower, masses.bins_a.lower, masses.atoms_a.lower)
         only, *others = (float(np.sum(part)) * (1.0 - (part.size + 4.0) * _U) for part in parts)
         total = (only + sum(others)) * (1.0 - 8.0 * _U)
         if only > 0.0:
@@ -139,7 +139,7 @@ def _nearly_all(pairs: _Masses, rounds: IntArray, epsilon: FloatArray) -> FloatA
         shared = np.min(r * log_sum + epsilon[:, None] * exponents + r * error, axis=-1)
         if not (shared < _NEARLY).any():
             return np.full(shared.shape, -np.inf)
-    parts = [(masses.only_a.lower, masses.cells_a.lower, masses.atoms_a.lower, count) for masses, count in pairs]
+    parts = [(masses.only_a.lower, masses.bins_a.lower, masses.atoms_a.lower, count) for masses, count in pairs]
     log_total = sum(
         count * math.log(max(sum(float(np.sum(part)) for part in masses), 1e-300)) for *masses, count in parts
     )
@@ -154,8 +154,8 @@ def _shared(pairs: _Masses, exponents: FloatArray) -> tuple[FloatArray, float]:
     """Return ln Σ a^{1-λ} b^λ of a round from upper values, and by how much it and ln T may be off."""
     result, error = np.zeros(exponents.size), 0.0
     for masses, count in pairs:
-        own = np.concatenate((masses.cells_a.upper, masses.atoms_a.upper))
-        other = np.concatenate((masses.cells_b.upper, masses.atoms_b.upper))
+        own = np.concatenate((masses.bins_a.upper, masses.atoms_a.upper))
+        other = np.concatenate((masses.bins_b.upper, masses.atoms_b.upper))
         both = (own > 0.0) & (other > 0.0)
         each = np.multiply.outer(1.0 - exponents, np.log(own[both])) + np.multiply.outer(exponents, np.log(other[both]))
         result += count * np.logaddexp.reduce(each, axis=1)

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ScaledLossMasses
-from pbdist.mechanisms.rounding import MassBounds
+from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, ScaledLossMasses
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.splitting import SMALLEST, Cells, known_enough, split_cells, tilted_cells
 from pbdist.pld.state import Masses, PairState
@@ -113,8 +112,8 @@ def _spread(masses: ScaledLossMasses, cells: slice, first: int, spacing: float) 
     scale_a, scale_b = masses.log_scale_a[cells] - 0.5 * middle, masses.log_scale_b[cells] + 0.5 * middle
     return tilted_cells(
         place,
-        (plain.cells_a.lower[cells], plain.cells_a.upper[cells], scale_a),
-        (plain.cells_b.lower[cells], plain.cells_b.upper[cells], scale_b),
+        (plain.bins_a.lower[cells], plain.bins_a.upper[cells], scale_a),
+        (plain.bins_b.lower[cells], plain.bins_b.upper[cells], scale_b),
     )
 
 
@@ -227,8 +226,8 @@ class _Ends:
 
     def __init__(self, masses: ScaledLossMasses, lattice: Lattice, atoms: _Atoms) -> None:
         plain = masses.masses
-        side_a = _Side(plain.cells_a, plain.atoms_a, masses.log_scale_a, masses.atoms_log_scale_a)
-        side_b = _Side(plain.cells_b, plain.atoms_b, masses.log_scale_b, masses.atoms_log_scale_b)
+        side_a = _Side(plain.bins_a, plain.atoms_a, masses.log_scale_a, masses.atoms_log_scale_a)
+        side_b = _Side(plain.bins_b, plain.atoms_b, masses.log_scale_b, masses.atoms_log_scale_b)
         a_above, b_above = (side.sum(-1, atoms.above) for side in (side_a, side_b))
         a_below, b_below = (side.sum(0, atoms.below) for side in (side_a, side_b))
         self.top, infinite_a = _beyond(a_above, b_above, lattice.spacing * lattice.high)

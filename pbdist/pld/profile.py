@@ -134,8 +134,8 @@ def loss_profile(pair: ElementaryPair, target: float, rare: float) -> LossProfil
 def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
     scaled = pair.scaled_loss_masses(edges)
     masses = scaled.masses
-    a, b = masses.cells_a.upper, masses.cells_b.upper
-    known = (masses.cells_a.lower > 0.0) & (masses.cells_b.lower > 0.0)
+    a, b = masses.bins_a.upper, masses.bins_b.upper
+    known = (masses.bins_a.lower > 0.0) & (masses.bins_b.lower > 0.0)
     log_a = np.log(a[known]) + scaled.log_scale_a[known]
     loss = log_a - np.log(b[known]) - scaled.log_scale_b[known]
     # The outermost cells have no outer end: what they hold lies about their point.
@@ -149,7 +149,7 @@ def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:
         loss, lower, upper = (np.concatenate((x, atoms)) for x in (loss, lower, upper))
         order = np.argsort(loss, kind="stable")
         loss, lower, upper, log_a = loss[order], lower[order], upper[order], log_a[order]
-    lattice = 0.0 if np.any(masses.cells_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
+    lattice = 0.0 if np.any(masses.bins_a.upper > 0.0) else _lattice(atoms, masses.loss_error)
     heaviest = _heaviest(atoms, masses.atoms_a.upper[finite])
     if loss.size > _MOST_CELLS:
         loss, lower, upper, log_a = _joined(loss, lower, upper, log_a)

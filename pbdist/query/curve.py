@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF
+from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Curve", "log_above", "log_below"]

@@ -10,8 +10,7 @@ from pbdist.arguments import checked_compositions
 from pbdist.buckets.state import BucketState
 from pbdist.curves.renyi import checked_orders, renyi_table
 from pbdist.curves.renyi_states import pair_state_renyi_bounds, state_renyi_bounds
-from pbdist.curves.tradeoff import SupportCurve, wholes_of
-from pbdist.curves.tradeoff_state import state_tradeoff
+from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError
 from pbdist.mechanisms import Pair

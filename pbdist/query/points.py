@@ -6,8 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.mechanisms import ElementaryPair, Histogram, Pair
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import ElementaryPair, Histogram, Pair, Reversed
 from pbdist.query.curve import Curve
 from pbdist.query.kept import StateAt, StateReader, with_state
 from pbdist.query.union import Union

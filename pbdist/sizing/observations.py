@@ -4,9 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Product
+from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Product, Reversed
 from pbdist.mechanisms.pair import ElementaryPair, Pair
-from pbdist.mechanisms.reversed import Reversed
 
 __all__ = [
     "CountNoise",

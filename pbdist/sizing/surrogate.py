@@ -10,9 +10,8 @@ from collections.abc import Callable
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Product
+from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Product, Reversed
 from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
-from pbdist.mechanisms.reversed import Reversed
 from pbdist.sizing.goal import Goal
 from pbdist.table import bounds_table
 from pbdist.types import Direction

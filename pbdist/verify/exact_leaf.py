@@ -83,7 +83,7 @@ def event_groups(pair: ElementaryPair, direction: Direction, loss_width: float, 
     scaled = pair.scaled_loss_masses(edges, direction)
     masses = scaled.masses
     atom_index, atom_on_edge, loss_error = _atom_indices(masses, loss_width, first)
-    cells = _columns(masses.cells_a, masses.cells_b, scaled.log_scale_a, scaled.log_scale_b)
+    cells = _columns(masses.bins_a, masses.bins_b, scaled.log_scale_a, scaled.log_scale_b)
     atoms = _columns(masses.atoms_a, masses.atoms_b, scaled.atoms_log_scale_a, scaled.atoms_log_scale_b)
     if np.any(cells[1] > 0.0):
         # The masses belong to the float edges, each one rounding away from i h.
@@ -206,7 +206,7 @@ def _window(pair: ElementaryPair, direction: Direction, loss_width: float, fixed
     # An atom on an edge, but for rounding, must not double the window.
     place = np.searchsorted(edges * (1.0 + 1e-12 * np.sign(edges)), masses.atom_loss[finite])
     with np.errstate(divide="ignore"):
-        cells = np.log(masses.cells_a.upper) + scaled.log_scale_a
+        cells = np.log(masses.bins_a.upper) + scaled.log_scale_a
         atoms = np.log(masses.atoms_a.upper[finite]) + scaled.atoms_log_scale_a[finite]
     np.logaddexp.at(cells, place, atoms)
     # above[k + 1] is P_A above edge k, below[k] is P_A up to edge k, as logarithms.

@@ -11,11 +11,18 @@ from hypothesis import strategies as st
 
 from pbdist.curves.renyi import renyi_table
 from pbdist.curves.renyi_states import pair_state_renyi_bounds
-from pbdist.curves.tradeoff import wholes_of
-from pbdist.curves.tradeoff_state import state_tradeoff
+from pbdist.curves.tradeoff import state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import tradeoff_table
-from pbdist.mechanisms import Gaussian, Histogram, Laplace, NoisyCount, Pair, RandomizedResponse, SubsampledGaussian
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import (
+    Gaussian,
+    Histogram,
+    Laplace,
+    NoisyCount,
+    Pair,
+    RandomizedResponse,
+    Reversed,
+    SubsampledGaussian,
+)
 from pbdist.pld import PairState, factor_counts, kept_states
 from pbdist.types import Direction, FloatArray
 from tests.curve_truth import (

@@ -24,9 +24,9 @@ from pbdist import (
     SubsampledGaussian,
 )
 from pbdist.curves.renyi import divergence_bounds, renyi_table
-from pbdist.curves.renyi_cells import LogMasses, Order, cell_terms_above, terms_below
+from pbdist.curves.renyi_bins import LogMasses, Order, bin_terms_above, terms_below
 from pbdist.curves.renyi_states import state_renyi_bounds
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import Reversed
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.curve_truth import divergence, finite_divergence
@@ -176,8 +176,8 @@ _WEIGHTS = st.lists(st.tuples(st.floats(-1.0, 1.0), st.floats(1e-6, 1.0)), min_s
 
 @given(_WEIGHTS, st.floats(-3.0, 3.0), st.floats(1e-9, 2.0), st.sampled_from(ORDERS))
 @examples(300)
-def test_a_cell_of_any_events(events: list, start: float, width: float, order: float) -> None:
-    """Events of losses within a cell, in mpmath: their contribution lies between the bounds from their masses."""
+def test_a_bin_of_any_events(events: list, start: float, width: float, order: float) -> None:
+    """Events of losses within a bin, in mpmath: their contribution lies between the bounds from their masses."""
     with mpmath.workdps(50):
         alpha, total, a_mass, b_mass = mpmath.mpf(order), mpmath.mpf(0), mpmath.mpf(0), mpmath.mpf(0)
         for place, weight in events:
@@ -193,7 +193,7 @@ def test_a_cell_of_any_events(events: list, start: float, width: float, order: f
     unit = mpmath.exp(size.log_unit)
     low, high = np.array([start - 1e-12]), np.array([start + width + 1e-12])
     assert float(terms_below(size, masses)[0]) * unit <= total
-    assert total <= mpmath.mpf(float(cell_terms_above(size, masses, low, high)[0])) * unit + mpmath.mpf("1e-280")
+    assert total <= mpmath.mpf(float(bin_terms_above(size, masses, low, high)[0])) * unit + mpmath.mpf("1e-280")
 
 
 @pytest.mark.parametrize("factor", [1.01, 1.2])

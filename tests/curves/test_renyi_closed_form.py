@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pbdist import DiscreteGaussian, Gaussian, Laplace, renyi_bounds
 from pbdist.curves.renyi import divergence_bounds
 from pbdist.curves.renyi_closed_form import closed_form_bounds
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import Reversed
 from pbdist.types import Direction
 from tests.curve_truth import divergence
 from tests.strategies import examples

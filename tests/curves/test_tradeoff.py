@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pbdist import ApproximateDP, Gaussian, Histogram, NoisyCount, PrecisionError, RandomizedResponse
 from pbdist.curves.tradeoff import SupportCurve, wholes_of
 from pbdist.curves.tradeoff_table import total_variation_table, tradeoff_table
-from pbdist.mechanisms import Laplace
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import Laplace, Reversed
 from pbdist.types import Direction
 from tests.curve_truth import composed, gaussian_type_two, response_outcomes, smallest_type_two, swapped
 from tests.oracles import exact_truth

@@ -1,4 +1,4 @@
-"""Masses on loss cells: every event counted, each cell enclosing the exact integral, in both directions."""
+"""Masses on bins: every event counted, each bin enclosing the exact integral, in both directions."""
 
 import math
 from fractions import Fraction
@@ -69,14 +69,14 @@ def test_every_event_is_counted(pair, reach, direction):
     edges = np.linspace(-reach, reach, 81)
     masses = pair.directed_loss_masses(edges, direction)
     for groups in (
-        (masses.cells_a, masses.atoms_a, masses.only_a),
-        (masses.cells_b, masses.atoms_b, masses.only_b),
+        (masses.bins_a, masses.atoms_a, masses.only_a),
+        (masses.bins_b, masses.atoms_b, masses.only_b),
     ):
         lower, upper = (math.fsum(part) for part in zip(*(_sums(group) for group in groups), strict=True))
         # Lower masses never exceed 1, upper masses never miss any of it, and both are close.
         assert lower <= 1.0 <= upper
         assert upper - lower < 3e-12
-    for group in (masses.cells_a, masses.cells_b, masses.atoms_a, masses.atoms_b, masses.only_a, masses.only_b):
+    for group in (masses.bins_a, masses.bins_b, masses.atoms_a, masses.atoms_b, masses.only_a, masses.only_b):
         assert np.all(group.lower <= group.upper)
         assert np.all(group.lower >= 0.0)
     assert 0.0 <= masses.loss_error < 1e-10
@@ -87,8 +87,8 @@ def test_directions_mirror_one_another(pair, reach):
     edges = np.linspace(-reach, 0.7 * reach, 57)
     forward = pair.directed_loss_masses(edges, Direction.A_TO_B)
     backward = pair.directed_loss_masses(-edges[::-1], Direction.B_TO_A)
-    np.testing.assert_array_equal(forward.cells_a.upper, backward.cells_b.upper[::-1])
-    np.testing.assert_array_equal(forward.cells_b.lower, backward.cells_a.lower[::-1])
+    np.testing.assert_array_equal(forward.bins_a.upper, backward.bins_b.upper[::-1])
+    np.testing.assert_array_equal(forward.bins_b.lower, backward.bins_a.lower[::-1])
     np.testing.assert_array_equal(forward.atom_loss, -backward.atom_loss)
     np.testing.assert_array_equal(forward.only_a.upper, backward.only_b.upper)
 
@@ -111,7 +111,7 @@ def _gaussian_mass(x0, x1, mean, scale):
         (SubsampledGaussian(0.05, 0.2), 760.0),
     ],
 )
-def test_subsampled_cells_enclose_the_exact_integrals(pair, reach):
+def test_subsampled_bins_enclose_the_exact_integrals(pair, reach):
     q, scale = mpmath.mpf(pair.rate), mpmath.mpf(pair.scale)
     edges = np.linspace(-reach, reach, 41)
     masses = pair.loss_masses(edges)
@@ -121,19 +121,19 @@ def test_subsampled_cells_enclose_the_exact_integrals(pair, reach):
         return scale**2 * mpmath.log(excess) + mpmath.mpf(1) / 2 if excess > 0 else mpmath.mpf("-inf")
 
     slack = mpmath.mpf(masses.loss_error)
-    for cell in range(1, edges.size):
+    for index in range(1, edges.size):
         for outwards, side in ((1, "lower"), (-1, "upper")):
-            x0, x1 = location(edges[cell - 1] - outwards * slack), location(edges[cell] + outwards * slack)
+            x0, x1 = location(edges[index - 1] - outwards * slack), location(edges[index] + outwards * slack)
             b = _gaussian_mass(x0, x1, 0, scale)
             a = (1 - q) * b + q * _gaussian_mass(x0, x1, 1, scale)
-            for exact, bounds in ((a, masses.cells_a), (b, masses.cells_b)):
-                value = mpmath.mpf(float(getattr(bounds, side)[cell]))
+            for exact, bounds in ((a, masses.bins_a), (b, masses.bins_b)):
+                value = mpmath.mpf(float(getattr(bounds, side)[index]))
                 assert value <= exact if side == "lower" else value >= exact
 
 
 @pytest.mark.parametrize("truncate", [None, (-2500.0, 2500.0), (-100.1, 300.7)])
 @pytest.mark.parametrize("kind", [Laplace, Gaussian])
-def test_additive_cells_enclose_the_exact_integrals(kind, truncate):
+def test_additive_bins_enclose_the_exact_integrals(kind, truncate):
     pair = kind(200.0, truncate=truncate)
     edges = np.linspace(-0.0049, 0.0049, 15)
     masses = pair.loss_masses(edges)
@@ -159,11 +159,11 @@ def test_additive_cells_enclose_the_exact_integrals(kind, truncate):
         return (distribution(x1, mean) - distribution(x0, mean)) / (distribution(high, 0) - distribution(low, 0))
 
     slack = mpmath.mpf(masses.loss_error)
-    for cell in range(1, edges.size):
+    for index in range(1, edges.size):
         for outwards, side in ((1, "lower"), (-1, "upper")):
-            x0, x1 = location(edges[cell] + outwards * slack), location(edges[cell - 1] - outwards * slack)
-            for mean, bounds in ((0, masses.cells_a), (1, masses.cells_b)):
-                value, exact = mpmath.mpf(float(getattr(bounds, side)[cell])), mass(x0, x1, mean)
+            x0, x1 = location(edges[index] + outwards * slack), location(edges[index - 1] - outwards * slack)
+            for mean, bounds in ((0, masses.bins_a), (1, masses.bins_b)):
+                value, exact = mpmath.mpf(float(getattr(bounds, side)[index])), mass(x0, x1, mean)
                 # Inwards the end points may be moved off the common support altogether.
                 assert value <= exact if side == "lower" else value >= exact
 
@@ -177,7 +177,7 @@ def test_truncation_tears_the_ends_apart():
     # Disjoint supports: everything reveals the input.
     apart = Laplace(1.0, sensitivity=5.0, truncate=(-1.0, 1.0)).loss_masses(np.array([0.0]))
     assert apart.only_a.lower[0] > 1.0 - 1e-14
-    assert apart.cells_a.upper.sum() == 0.0
+    assert apart.bins_a.upper.sum() == 0.0
     assert apart.atoms_a.upper.sum() == 0.0
 
 

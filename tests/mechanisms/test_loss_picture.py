@@ -167,7 +167,7 @@ def test_others_have_none_but_a_profile_all_the_same(pair: ElementaryPair) -> No
 
 
 def test_means_too_far_out_have_none() -> None:
-    """More than two thousand points would be needed: the masses of many cells are quicker."""
+    """More than two thousand points would be needed: the masses of many bins are quicker."""
     assert Gaussian(1.0).loss_picture(100.0) is not None
     assert Gaussian(1.0).loss_picture(1e3) is None
     assert Gaussian(1e4).loss_picture(1.0) is None

@@ -56,7 +56,7 @@ def test_exponents_that_float64_does_not_resolve_leave_nothing():
         assert error[0] == 0.0
         assert log_scale[0] == 0.0
     masses = Gaussian(1e-12).scaled_loss_masses(np.linspace(-1.0, 1.0, 5)).masses
-    assert np.all(masses.cells_a.upper[1:-1] < 1e-289)
+    assert np.all(masses.bins_a.upper[1:-1] < 1e-289)
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_exponents_that_float64_does_not_resolve_leave_nothing():
 def test_ordinary_masses_are_those_without_factors(pair, reach, direction):
     edges = np.linspace(-reach, 0.9 * reach, 91)
     plain, scaled = pair.directed_loss_masses(edges, direction), pair.scaled_loss_masses(edges, direction)
-    for name in ("cells_a", "cells_b", "atoms_a", "atoms_b", "only_a", "only_b"):
+    for name in ("bins_a", "bins_b", "atoms_a", "atoms_b", "only_a", "only_b"):
         for side in ("lower", "upper"):
             np.testing.assert_array_equal(
                 getattr(getattr(plain, name), side), getattr(getattr(scaled.masses, name), side)
             )
     for values in (scaled.log_scale_a, scaled.log_scale_b):
-        assert values.shape == plain.cells_a.lower.shape
+        assert values.shape == plain.bins_a.lower.shape
         assert not values.any()
     for values in (scaled.atoms_log_scale_a, scaled.atoms_log_scale_b):
         assert values.shape == plain.atom_loss.shape
@@ -95,7 +95,7 @@ def test_ordinary_masses_are_those_without_factors(pair, reach, direction):
 @pytest.mark.parametrize(
     ("pair", "reach"), [(Gaussian(0.02), 9e4), (Subsampled(0.02, 0.3), 9e4), (Laplace(0.001), 1200.0)], ids=str
 )
-def test_faint_cells_enclose_the_exact_integrals(pair, reach, direction):
+def test_faint_bins_enclose_the_exact_integrals(pair, reach, direction):
     edges = np.concatenate((np.linspace(-reach, -1.0, 31), np.linspace(1.0, reach, 31)))
     scaled = pair.scaled_loss_masses(edges, direction)
     masses, slack, scale = scaled.masses, mpmath.mpf(scaled.masses.loss_error), mpmath.mpf(pair.scale)
@@ -119,10 +119,10 @@ def test_faint_cells_enclose_the_exact_integrals(pair, reach, direction):
         return _gaussian_mass(z0, z1) if z0 * z1 > 0 else mpmath.ncdf(z1) - mpmath.ncdf(z0)
 
     faint = 0
-    for cell in range(1, edges.size):
+    for index in range(1, edges.size):
         for outwards, side in ((1, "lower"), (-1, "upper")):
-            ends = [mpmath.mpf(float(edges[cell - 1])) - outwards * slack]
-            ends.append(mpmath.mpf(float(edges[cell])) + outwards * slack)
+            ends = [mpmath.mpf(float(edges[index - 1])) - outwards * slack]
+            ends.append(mpmath.mpf(float(edges[index])) + outwards * slack)
             x0, x1 = sorted(location(-loss if backwards else loss) for loss in ends)
             first = mpmath.mpf(0) if x0 == x1 else mass(x0, x1, 0)
             second = mpmath.mpf(0) if x0 == x1 else mass(x0, x1, 1)
@@ -130,10 +130,10 @@ def test_faint_cells_enclose_the_exact_integrals(pair, reach, direction):
             if backwards:
                 a, b = b, a
             for exact, bounds, log_scale in (
-                (a, masses.cells_a, scaled.log_scale_a),
-                (b, masses.cells_b, scaled.log_scale_b),
+                (a, masses.bins_a, scaled.log_scale_a),
+                (b, masses.bins_b, scaled.log_scale_b),
             ):
-                value = _exact(getattr(bounds, side)[cell], log_scale[cell])
+                value = _exact(getattr(bounds, side)[index], log_scale[index])
                 assert value <= exact if side == "lower" else value >= exact
                 faint += bool(exact > 0 and exact < mpmath.mpf("1e-300") and value > 0)
     assert faint > 10

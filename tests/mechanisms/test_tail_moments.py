@@ -75,7 +75,7 @@ def test_subsampled_moments(pair, direction):
                 assert bound == -math.inf
                 continue
             exact = _exact_subsampled(pair, tilt, loss, direction)
-            # The grid misses the exact integral by up to the cell at its end.
+            # The grid misses the exact integral by up to the bin at its end.
             assert exact - 5e-3 <= bound <= exact + 0.3 + 1e-3 * abs(exact)
     whole = pair.log_tail_moment(0.0, -math.inf, direction)
     assert 0.0 <= whole < 0.1
@@ -125,9 +125,9 @@ def test_bounded_losses(pair, direction):
     masses = pair.directed_loss_masses(edges, direction)
     for tilt in (0.0, 1.0, 25.0):
         for loss in (-7.0, -1.0, 0.0, 0.3, 0.69, 1.0, 6.0, 9.0):
-            cells = masses.cells_a.lower[1:-1] * np.exp(tilt * edges[:-1]) * (edges[:-1] > loss)
+            bins = masses.bins_a.lower[1:-1] * np.exp(tilt * edges[:-1]) * (edges[:-1] > loss)
             atoms = masses.atoms_a.lower * np.exp(tilt * masses.atom_loss) * (masses.atom_loss > loss)
-            found = float(cells.sum() + atoms.sum())
+            found = float(bins.sum() + atoms.sum())
             bound = pair.log_tail_moment(tilt, loss, direction)
             if found == 0.0:
                 assert bound == -math.inf or loss > 0.0

@@ -15,9 +15,9 @@ from pbdist.mechanisms import (
     Poisson,
     Product,
     RandomizedResponse,
+    Reversed,
     SubsampledGaussian,
 )
-from pbdist.mechanisms.reversed import Reversed
 from pbdist.pld import KeptStates, PairState, factor_counts, kept_states, lower_deltas, tight_bounds, upper_deltas
 from pbdist.store.pair_states import state_from_record, state_record
 from pbdist.table import bounds_table

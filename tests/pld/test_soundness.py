@@ -18,9 +18,9 @@ from pbdist.mechanisms import (
     NoisyCount,
     Pair,
     RandomizedResponse,
+    Reversed,
     SubsampledGaussian,
 )
-from pbdist.mechanisms.reversed import Reversed
 from pbdist.pld import engine, epsilon_table, factor_counts, tight_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.table import LadderBounds, ladder_bounds

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pbdist import Gaussian, InvalidInputError, Laplace, NoisyCount, Product, StudyFileError, privacy_bounds
-from pbdist.mechanisms.reversed import Reversed
+from pbdist.mechanisms import Reversed
 from pbdist.sizing.observations import NoisyCounts
 from pbdist.sizing.systems import default_systems_path, find_system, load_systems
 from pbdist.study import load_study

@@ -50,10 +50,10 @@ def test_masses_are_those_of_the_other_direction(pair, direction) -> None:
     edges = np.linspace(-0.9, 1.3, 12)
     other = next(item for item in Direction if item is not direction)
     mine, its = Reversed(pair).directed_loss_masses(edges, direction), pair.directed_loss_masses(edges, other)
-    np.testing.assert_array_equal(mine.cells_a.upper, its.cells_a.upper)
-    np.testing.assert_array_equal(mine.cells_b.lower, its.cells_b.lower)
+    np.testing.assert_array_equal(mine.bins_a.upper, its.bins_a.upper)
+    np.testing.assert_array_equal(mine.bins_b.lower, its.bins_b.lower)
     twice = Reversed(Reversed(pair)).loss_masses(edges)
-    np.testing.assert_array_equal(twice.cells_a.lower, pair.loss_masses(edges).cells_a.lower)
+    np.testing.assert_array_equal(twice.bins_a.lower, pair.loss_masses(edges).bins_a.lower)
     assert Reversed(pair).total_mass == pair.total_mass[::-1]
     for tilt in (0.5, 2.0):
         assert Reversed(pair).log_tail_moment(tilt, 0.1, direction) == pair.log_tail_moment(tilt, 0.1, other)

@@ -80,8 +80,8 @@ def test_supports_that_only_touch_have_all_their_mass_alone(noise: AdditiveNoise
     masses = noise.loss_masses(np.array([0.0]))
     for bounds in (masses.only_a, masses.only_b):
         assert float(bounds.lower[0]) == float(bounds.upper[0]) == 1.0
-    assert not masses.cells_a.upper.any()
-    assert not masses.cells_b.upper.any()
+    assert not masses.bins_a.upper.any()
+    assert not masses.bins_b.upper.any()
 
 
 @pytest.mark.parametrize("arguments", [{}, {"method": "buckets", "buckets": 1000}, {"buckets": 100}], ids=repr)

@@ -7,20 +7,25 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import (
+    SMALLEST_FLOAT,
+    SMALLEST_MASS,
+    UNIT_ROUNDOFF,
+    LossMasses,
+    MassBounds,
+    ScaledLossMasses,
+    rounded_up,
+)
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import SMALLEST_MASS, UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import rounded_up
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["DiscreteGaussian", "DiscreteLaplace", "discrete_gaussian_total"]
 
-_SMALLEST_FLOAT = math.nextafter(0.0, 1.0)
 
-#: Exponents from here on are told apart from their masses, where that is asked for.
+#: Scaled masses with a larger exponent are given with a factor of their own.
 _DEEP = 600.0
-#: Losses beyond this, in nats, are refused: nothing is hidden.
+#: Larger losses, in nats, are refused: such noise hides nothing.
 _LARGEST_LOSS = 1e9
 
 #: Discrete Gaussian noise further than this from 0, in scales, has a mass below `SMALLEST_MASS`.
@@ -28,7 +33,7 @@ _GAUSSIAN_REACH = 38.0
 
 #: From this scale on the dual series of the discrete Gaussian's total is the shorter one.
 _LARGE_SCALE = 0.5
-#: Terms of either series, from which the rest is below 2^-60.
+#: Terms of either series; the rest is below 2^-60.
 _THETA_TERMS = 5
 
 
@@ -86,8 +91,8 @@ class DiscreteLaplace(ElementaryPair):
         log_scale = np.where(deep, -exponent, 0.0)
         with np.errstate(under="ignore"):
             masses = self._atoms(edges, np.exp(np.where(deep, 0.0, -exponent)), exponent)
-        cells = np.zeros(edges.size + 1)
-        return ScaledLossMasses(masses, cells, cells, log_scale, log_scale[::-1].copy())
+        bins = np.zeros(edges.size + 1)
+        return ScaledLossMasses(masses, bins, bins, log_scale, log_scale[::-1].copy())
 
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
@@ -108,13 +113,13 @@ class DiscreteLaplace(ElementaryPair):
         total = 1.0 + math.exp(inverse)
         a = power / total
         a[1:-1] *= -math.expm1(inverse)
-        a = np.maximum(a, _SMALLEST_FLOAT)
+        a = np.maximum(a, SMALLEST_FLOAT)
         atoms = MassBounds.around(a, (32.0 + 2.0 * exponent) * UNIT_ROUNDOFF)
         loss = (self.sensitivity - 2.0 * np.arange(self.sensitivity + 1, dtype=np.float64)) / self.scale
         empty = MassBounds.zeros(edges.size + 1)
         return LossMasses(
-            cells_a=empty,
-            cells_b=empty,
+            bins_a=empty,
+            bins_b=empty,
             atom_loss=loss,
             atoms_a=atoms,
             atoms_b=atoms.reversed(),
@@ -157,12 +162,12 @@ class DiscreteGaussian(ElementaryPair):
 
     @property
     def outcomes(self) -> int:
-        """The outcomes that are looked at one by one."""
+        """How many outcomes are atoms of their own."""
         return 2 * self._reach() + 1 + self.sensitivity
 
     @property
     def largest_loss(self) -> float:
-        """The largest loss of the outcomes that are looked at, in nats, but for some roundings."""
+        """The largest loss of these outcomes, in nats, but for some roundings."""
         s = self.sensitivity
         return 0.5 * s * (s + 2.0 * self._reach()) / (self.scale * self.scale)
 
@@ -171,7 +176,7 @@ class DiscreteGaussian(ElementaryPair):
         return kept_masses(self, edges)
 
     def atoms(self) -> LossMasses:
-        """The same, with a single empty cell."""
+        """The same, with a single empty bin."""
         s, reach = self.sensitivity, self._reach()
         k = np.arange(-reach - s, reach + s + 1, dtype=np.float64)
         square, variance = k * k, self.scale * self.scale
@@ -179,8 +184,8 @@ class DiscreteGaussian(ElementaryPair):
         exponent = 0.5 * square / variance
         total, total_error = discrete_gaussian_total(self.scale)
         with np.errstate(under="ignore"):
-            # No outcome is impossible: one whose mass underflows must not pass for such.
-            mass = np.maximum(np.exp(-exponent) / total, _SMALLEST_FLOAT)
+            # No outcome is impossible: a mass that underflows must not become 0.
+            mass = np.maximum(np.exp(-exponent) / total, SMALLEST_FLOAT)
         error = total_error + (12.0 + 4.0 * exponent) * UNIT_ROUNDOFF
         return masses_of_outcomes(
             np.zeros(0),
@@ -195,7 +200,7 @@ class DiscreteGaussian(ElementaryPair):
         )
 
     def _reach(self) -> int:
-        """Return K such that what is above K + 1, or below -(K + 1), has a mass of at most e^-722.
+        """Return K such that the outcomes above K + 1, or below -(K + 1), have a mass of at most e^-722.
 
         Σ_(j>=0) exp(-(x + j)² / 2 scale²) <= exp(-x² / 2 scale²) Σ_(j>=0) exp(-j² / 2 scale²) for x >= 0, and the last
         sum is less than the total.
@@ -206,8 +211,6 @@ class DiscreteGaussian(ElementaryPair):
 def discrete_gaussian_total(scale: float) -> tuple[float, float]:
     """Return Σ_k exp(-k² / (2 scale²)) over the integers and a bound on its relative error.
 
-    Notes
-    -----
     With a = 1 / (2 scale²), the sum of 1 + 2 Σ_(k>=1) e^(-a k²), or by Poisson's summation formula (Jacobi's theta
     function) √(π/a) (1 + 2 Σ_(k>=1) e^(-π² k² / a)). For scales up to 1/2, a >= 2; above, π²/a > 4.9: five
     terms leave out less than 3 e^-72 in either case. An exponential is off by 8u and by 4u of its exponent, hence by

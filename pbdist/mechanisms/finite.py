@@ -12,11 +12,9 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.masses import SMALLEST_FLOAT, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.rounding import UNIT_ROUNDOFF, MassBounds
-from pbdist.mechanisms.tails import rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
@@ -24,7 +22,7 @@ __all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
 #: How far from 1 the probabilities of a histogram may sum.
 _SUM_TOLERANCE = 1e-9
 
-#: Masses below this are given with a factor of their own where a mechanism is asked for such.
+#: Scaled masses below this are given with a factor of their own.
 _FAINT_MASS = 1e-260
 
 
@@ -55,7 +53,7 @@ class RandomizedResponse(ElementaryPair):
 
     @property
     def identical(self) -> bool:
-        """For p = 1/2 alone."""
+        """Only for p = 1/2."""
         return self.p == 0.5
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
@@ -78,8 +76,8 @@ class RandomizedResponse(ElementaryPair):
         empty = MassBounds.zeros(edges.size + 1)
         return ScaledLossMasses(
             masses=LossMasses(
-                cells_a=empty,
-                cells_b=empty,
+                bins_a=empty,
+                bins_b=empty,
                 atom_loss=np.array([log_p, -log_p]),
                 atoms_a=masses,
                 atoms_b=masses.reversed(),
@@ -138,7 +136,7 @@ class ApproximateDP(ElementaryPair):
 
     @property
     def identical(self) -> bool:
-        """For ε = 0 and δ = 0 alone."""
+        """Only for ε = 0 and δ = 0."""
         return self.epsilon == 0.0 and self.delta == 0.0
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
@@ -149,8 +147,8 @@ class ApproximateDP(ElementaryPair):
         """The same, with e^-ε as the factor of the fainter atoms where it is small."""
         if math.exp(-self.epsilon) >= _FAINT_MASS:
             return super()._scaled_masses(edges)
-        cells, log_scale = np.zeros(edges.size + 1), np.array([0.0, -self.epsilon])
-        return ScaledLossMasses(self._masses(edges, 1.0), cells, cells, log_scale, log_scale[::-1].copy())
+        bins, log_scale = np.zeros(edges.size + 1), np.array([0.0, -self.epsilon])
+        return ScaledLossMasses(self._masses(edges, 1.0), bins, bins, log_scale, log_scale[::-1].copy())
 
     def _masses(self, edges: FloatArray, numerator: float) -> LossMasses:
         """Masses with e^-ε in the numerator of the fainter atoms as given."""
@@ -163,8 +161,8 @@ class ApproximateDP(ElementaryPair):
         common = self.delta < 1.0
         empty = MassBounds.zeros(edges.size + 1)
         return LossMasses(
-            cells_a=empty,
-            cells_b=empty,
+            bins_a=empty,
+            bins_b=empty,
             atom_loss=np.array([self.epsilon, -self.epsilon]),
             atoms_a=MassBounds.around(masses, error, occupied=common),
             atoms_b=MassBounds.around(masses[::-1], error, occupied=common),
@@ -225,7 +223,7 @@ class Histogram(ElementaryPair):
 
     @property
     def total_mass(self) -> tuple[float, float]:
-        """Upper values of what the masses sum to."""
+        """Upper values of the sums of the masses."""
         excess_a, excess_b = self.mass_excess
         return _upper_total(excess_a), _upper_total(excess_b)
 
@@ -235,7 +233,7 @@ class Histogram(ElementaryPair):
         return _excess(self.p), _excess(self.q)
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom an outcome; correctly rounded masses, and losses also where one of them is faint."""
+        """One atom an outcome; correctly rounded masses, and losses also where a mass is faint."""
         a, b = _masses(self.p), _masses(self.q)
         faint = (a > 0.0) & (b > 0.0) & (np.minimum(a, b) < _FAINT_MASS)
         known_loss, known_error = np.full(a.size, np.nan), np.zeros(a.size)
@@ -255,18 +253,18 @@ class Histogram(ElementaryPair):
         )
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
-        """The same atoms; a faint mass is given as 1 with its logarithm as the factor's, which is off by 16u of it."""
+        """The same atoms; a faint mass is given as 1 with its logarithm as the factor's, off by 16u relatively."""
         masses = self.loss_masses(edges)
         a, b = _masses(self.p), _masses(self.q)
-        # The atoms are the outcomes that both have: none is left out, for every faint one has a known loss.
+        # The atoms are the outcomes that both have: every faint one has a known loss.
         both = (a > 0.0) & (b > 0.0)
-        atoms_a, log_a = _told_apart(masses.atoms_a, a[both], self.p, both)
-        atoms_b, log_b = _told_apart(masses.atoms_b, b[both], self.q, both)
-        cells = np.zeros(edges.size + 1)
-        return ScaledLossMasses(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), cells, cells, log_a, log_b)
+        atoms_a, log_a = _split_off(masses.atoms_a, a[both], self.p, both)
+        atoms_b, log_b = _split_off(masses.atoms_b, b[both], self.q, both)
+        bins = np.zeros(edges.size + 1)
+        return ScaledLossMasses(replace(masses, atoms_a=atoms_a, atoms_b=atoms_b), bins, bins, log_a, log_b)
 
 
-def _told_apart(
+def _split_off(
     masses: MassBounds, computed: FloatArray, values: tuple[int, ...] | tuple[float, ...], both: BoolArray
 ) -> tuple[MassBounds, FloatArray]:
     """Return the masses of outcomes, the faint ones as 1, and the logarithms of their factors."""
@@ -289,16 +287,16 @@ def _log_masses(values: tuple[int, ...] | tuple[float, ...], chosen: BoolArray |
     of its size, which is below 1.4, and the product with ln 2 by 2u of its own: a faint mass has a power below -800.
     """
     positions = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen
-    places = positions.tolist()
+    indices = positions.tolist()
     if _is_counts(values):
         total = int(sum(values))
-        shifts = [total.bit_length() - int(values[place]).bit_length() for place in places]
+        shifts = [total.bit_length() - int(values[index]).bit_length() for index in indices]
         fraction = np.array(
-            [(int(values[place]) << shift) / total for place, shift in zip(places, shifts, strict=True)]
+            [(int(values[index]) << shift) / total for index, shift in zip(indices, shifts, strict=True)]
         )
         exponent = -np.array(shifts, dtype=np.float64)
     else:
-        fraction, exponent = np.frexp(np.array([values[place] for place in places], dtype=np.float64))
+        fraction, exponent = np.frexp(np.array([values[index] for index in indices], dtype=np.float64))
     return np.asarray(np.log(fraction) + exponent * math.log(2.0))
 
 
@@ -348,13 +346,12 @@ def _masses(values: tuple[int, ...] | tuple[float, ...]) -> FloatArray:
     if not _is_counts(values):
         return np.array(values, dtype=np.float64)
     total = int(sum(values))
-    # Division of Python ints is correctly rounded however large they are; a mass that underflows is not none at all.
-    tiniest = math.nextafter(0.0, 1.0)
-    return np.array([max(count / total, tiniest) if count else 0.0 for count in values], dtype=np.float64)
+    # Division of Python ints is correctly rounded however large they are; a mass that underflows is not 0.
+    return np.array([max(count / total, SMALLEST_FLOAT) if count else 0.0 for count in values], dtype=np.float64)
 
 
 def _same_distribution(p: tuple[int, ...] | tuple[float, ...], q: tuple[int, ...] | tuple[float, ...]) -> bool:
-    """Whether two sequences, each of counts or of probabilities, stand for the same masses, exactly."""
+    """Whether two sequences, each of counts or of probabilities, stand for exactly the same masses."""
     if _is_counts(p) and _is_counts(q):
         total_p, total_q = int(sum(p)), int(sum(q))
         return all(int(x) * total_q == int(y) * total_p for x, y in zip(p, q, strict=True))

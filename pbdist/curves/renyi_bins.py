@@ -1,20 +1,7 @@
-r"""What loss cells say about a Rényi divergence: bounds on Σ P_B φ(P_A / P_B), cell by cell.
+"""Bounds on F = Σ P_B φ(P_A / P_B) of a Rényi divergence, bin by bin: Theorem 12 of docs/theory.md.
 
-For α > 1 let φ(x) = x^α - 1 - α (x - 1), for α = 1 (Kullback-Leibler) φ(x) = x ln x - x + 1: convex, at least 0, and 0
-at x = 1 only. A cell of P_A mass a and P_B mass b contributes f = Σ b φ(a / b) over its events, so that what cancels
-in Σ a^α b^(1-α) - 1 cancels exactly, and the contributions are sums of numbers that are not negative.
-
-*Below.* (a, b) -> b φ(a / b) is convex and homogeneous, so that the f of a cell is at least that of its masses (data
-processing). It rises with a and falls with b where a > b, and conversely where a < b.
-
-*Above.* With the losses of a cell in [l, m], x = e^L lies in [e^l, e^m], and over all P_B-distributions of x with the
-mean a / b the mean of φ is largest when x takes its two ends only. At the upper end the P_A mass is then
-A = (a - b e^l) / (1 - e^(l-m)) <= a, and f = a ψ(l) + A (ψ(m) - ψ(l)), ψ(L) = e^-L φ(e^L); at the lower end the P_B
-mass is B = (b - a e^-m) / (1 - e^(l-m)) <= b, and f = b φ(e^m) + B (φ(e^l) - φ(e^m)). The first form is used where
-losses are positive: it rises with a and falls with b where ψ(m) >= ψ(l), and is at most a ψ(l) elsewhere; the second
-one where losses are negative. A computed loss off by η moves l down and m up by η.
-
-Everything positive is kept as a multiple of e^κ, so that no moment overflows: ψ(L) = e^((α-1) L) χ(L), χ from 0 to 1.
+φ(x) = x^α - 1 - α (x - 1), for α = 1 (Kullback-Leibler) φ(x) = x ln x - x + 1; ψ(L) = e^-L φ(e^L). Terms are kept as
+multiples of e^κ, so that no moment overflows: ψ(L) = e^((α-1) L) χ(L), χ from 0 to 1.
 """
 
 import math
@@ -30,11 +17,13 @@ __all__ = [
     "Order",
     "a_term",
     "b_term",
-    "cell_terms_above",
+    "bin_terms_above",
+    "down",
+    "event_terms_above",
     "log_unit_of",
-    "point_terms_above",
     "share_at_end",
     "terms_below",
+    "up",
 ]
 
 _U = UNIT_ROUNDOFF
@@ -64,7 +53,7 @@ class Order:
 
     @property
     def at_nothing(self) -> float:
-        """φ(0): what an event that A lacks contributes for each unit of P_B mass, in the unit of the terms."""
+        """φ(0): the contribution of events that A lacks, for each unit of P_B mass, in the unit of the terms."""
         return (self.tilt if self.alpha > 1.0 else 1.0) * math.exp(-self.log_unit)
 
     def share(self, loss: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -115,12 +104,12 @@ class LogMasses:
     ) -> "LogMasses":
         """Take logarithms of (a_lower, a_upper, b_lower, b_upper), with those of the factors of a and of b."""
         logs = []
-        for position, values in enumerate(masses):
+        for index, values in enumerate(masses):
             with np.errstate(divide="ignore"):
                 log = np.log(values)
-            scale = log_scale[position // 2]
+            scale = log_scale[index // 2]
             slack = 4.0 * _U * (1.0 + np.where(values > 0.0, np.abs(log), 0.0) + np.abs(scale))
-            logs.append(log + scale + (slack if position % 2 else -slack))
+            logs.append(log + scale + (slack if index % 2 else -slack))
         return cls(*logs)
 
     def at(self, chosen: BoolArray | slice) -> "LogMasses":
@@ -141,7 +130,7 @@ def log_unit_of(alpha: float, *masses: LogMasses) -> float:
 
 
 def terms_below(order: Order, masses: LogMasses) -> FloatArray:
-    """Lower bounds on the contribution of each cell or event."""
+    """Lower bounds on the contribution of each bin or event."""
     terms = np.zeros(masses.a_lower.shape)
     above = (masses.a_lower > masses.b_upper) & (masses.b_upper > -math.inf)
     loss = masses.a_lower[above] - masses.b_upper[above]
@@ -159,8 +148,8 @@ def terms_below(order: Order, masses: LogMasses) -> FloatArray:
     return np.maximum(terms, 0.0)
 
 
-def cell_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Upper bounds on the contribution of cells whose losses lie in [low, high]; high finite, low perhaps not."""
+def bin_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Upper bounds on the contribution of bins whose losses lie in [low, high]; high finite, low perhaps not."""
     terms = np.empty(low.shape)
     positive = low + high > 0.0
     with np.errstate(over="ignore", under="ignore"):
@@ -169,11 +158,11 @@ def cell_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: Flo
     return terms
 
 
-def point_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_error: float) -> FloatArray:
+def event_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_error: float) -> FloatArray:
     """Upper bounds on the contribution of single events, of losses known to within `loss_error` or infinite.
 
-    By the loss, and by the masses alone: b φ(a / b) is convex, so that it is largest in a corner of what a and b may
-    be. Infinite where the loss is, and b may be 0.
+    The smaller of two bounds: by the loss, and by the masses alone (b φ(a / b) is convex, hence largest in a corner of
+    the ranges of a and b). Infinite where the loss is and b may be 0.
     """
     size = np.where(np.isfinite(loss), np.abs(loss), 0.0) + loss_error
     by_a, by_b = a_term(order, masses.a_upper, size), b_term(order, masses.b_upper, size)
@@ -204,7 +193,7 @@ def b_term(order: Order, log_mass: FloatArray, depth: FloatArray) -> FloatArray:
 
 
 def _by_a(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Use the form with ψ.
+    """The first form of Theorem 12.
 
     At a ``low`` just below 0, e^|l| α (α-1) and e^-|l| α (α-1) bound ψ'' on either side of 0, so that ψ(l) is at
     most e^(2|l|) ψ(|l|). f is a mean of ψ(l) and ψ(high), in which it is monotone.
@@ -222,7 +211,7 @@ def _by_a(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) ->
 
 
 def _by_b(order: Order, masses: LogMasses, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Use the form with φ; at a ``high`` just above 0, φ(e^h) is at most e^(2 α h) φ(e^-h), as in `_by_a`."""
+    """The second form of Theorem 12; at a ``high`` just above 0, φ(e^h) is at most e^(2 α h) φ(e^-h), as in `_by_a`."""
     small, small_error = order.below_one(np.abs(high))
     small = (small + small_error) * np.exp(2.0 * order.alpha * np.maximum(high, 0.0)) * (1.0 + 8.0 * _U)
     large, large_error = order.below_one(-low)
@@ -251,3 +240,13 @@ def _exp(logs: FloatArray, side: float) -> FloatArray:
     if side > 0.0:
         return np.where(logs > -math.inf, np.maximum(value, 1e-300), 0.0)
     return np.where(value > 2e-300, value, 0.0)
+
+
+def down(value: float) -> float:
+    """Return a lower bound of a number computed with a few roundings."""
+    return value - 16.0 * _U * abs(value)
+
+
+def up(value: float) -> float:
+    """Return an upper bound of a number computed with a few roundings."""
+    return value + 16.0 * _U * abs(value)
