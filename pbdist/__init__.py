@@ -1,7 +1,7 @@
 """Certified upper and lower bounds on r-fold approximate differential privacy.
 
-`privacy_bounds` answers at once for one mechanism; `open_study` opens the tables of a whole study that
-``pbdist run`` has computed. See the README for a first result in a minute.
+`privacy_bounds` and `epsilon_bounds` bound δ and ε of one mechanism, `size` finds the smallest noise that keeps a
+promise, and `open_study` opens the store that ``pbdist run`` has computed. The README begins with a first result.
 """
 
 TYPE_CHECKING = False  # As in `typing`: the command line has nothing imported before it watches its signals.
