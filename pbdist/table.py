@@ -1,7 +1,7 @@
-"""A table of δ bounds: one leaf and one ladder of compositions serve every r and ε of a noise setting."""
+"""Tables of bounds on δ and on ε for every r and ε, or r and δ, by either method."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +19,12 @@ from pbdist.arguments import (
     checked_floor,
     checked_precision,
 )
-from pbdist.buckets import SHARP_RULE, BoundsTable, SquaringRule, Work, bucket_table, reveals_nothing, without_loss
+from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Pair
-from pbdist.pld import PairState, epsilon_table, factor_counts, kept_states, tight_bounds
+from pbdist.mechanisms import Pair, factor_counts, reveals_nothing
+from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
-from pbdist.types import Direction, FloatArray, IntArray
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = [
     "DEFAULT_FLOOR",
@@ -37,6 +37,48 @@ __all__ = [
 
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsTable:
+    """Certified bounds on δ after r compositions at ε.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+    epsilon : ndarray, shape (E,)
+        Nats.
+    method : str
+        "tight" or "buckets".
+    loss_width : float
+        Loss width of one round, nats; with "tight" the smallest that was used.
+    half_width : int or None
+        n of the grid; None with "tight", whose grids evolve.
+    delta_lower, delta_upper, log_delta_lower, log_delta_upper : ndarray, shape (2, R, E)
+        First axis: A||B, B||A. The logarithms are natural, and -inf where δ is 0.
+    states : mapping of (Direction, int) to BucketState or PairState
+        State of each direction and r; empty unless `keep_states`. A `PairState` is that of both directions; so is the
+        bucket state of a symmetric pair. There is none of an r that no ladder serves.
+    within : ndarray of bool, shape (2, R, E), or None
+        Where the bounds meet within the tolerance, or no better can be had; None where no tolerance is aimed at.
+    """
+
+    compositions: IntArray
+    epsilon: FloatArray
+    method: str
+    loss_width: float
+    half_width: int | None
+    delta_lower: FloatArray
+    delta_upper: FloatArray
+    log_delta_lower: FloatArray
+    log_delta_upper: FloatArray
+    states: Mapping[tuple[Direction, int], BucketState | PairState]
+    within: BoolArray | None = None
+
+    @property
+    def factor(self) -> float:
+        """Factor f between the likelihood ratios of neighbouring buckets, rounded."""
+        return math.exp(self.loss_width) if self.loss_width < 700.0 else math.inf
 
 
 def bounds_table(
@@ -54,6 +96,7 @@ def bounds_table(
     floor: Any = None,
     excuses: bool = False,
     rule: SquaringRule = SHARP_RULE,
+    work: Work | None = None,
 ) -> BoundsTable:
     """Compute bounds for every r and ε asked for.
 
@@ -87,6 +130,9 @@ def bounds_table(
         With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
     rule : SquaringRule, optional
         With "buckets": when to square; ``SquaringRule()`` is the paper's.
+    work : Work, optional
+        With "buckets": how the states are held and computed; by default in the memory of this process. Kept states are
+        returned whole.
 
     Returns
     -------
@@ -124,7 +170,28 @@ def bounds_table(
         )
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
-    return bucket_table(parts, rounds, losses, Work(), buckets=buckets, width=width, keep_states=keep_states, rule=rule)
+    found = bucket_bounds(
+        parts,
+        rounds,
+        losses,
+        Work() if work is None else work,
+        buckets=buckets,
+        width=width,
+        keep_states=keep_states,
+        rule=rule,
+    )
+    return BoundsTable(
+        rounds,
+        losses,
+        "buckets",
+        found.grid.loss_width,
+        found.grid.half_width,
+        found.lower,
+        found.upper,
+        found.log_lower,
+        found.log_upper,
+        found.states,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +250,7 @@ def _tight_table(
 ) -> BoundsTable:
     if reveals_nothing(parts) and not keep_states:
         width = TRIVIAL_WIDTH if precision.width is None else precision.width
-        return without_loss(rounds, losses, method="tight", loss_width=width, half_width=None)
+        return _without_loss(rounds, losses, width, {})
     counts = factor_counts(parts)
     states: dict[tuple[Direction, int], PairState] = {}
     known: tuple[FloatArray, FloatArray] | None = None
@@ -206,7 +273,7 @@ def _tight_table(
         known=known,
     )
     if reveals_nothing(parts):
-        return without_loss(rounds, losses, method="tight", loss_width=found.width, half_width=None, states=states)
+        return _without_loss(rounds, losses, found.width, states)
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,
@@ -220,3 +287,12 @@ def _tight_table(
         states=states,
         within=found.within,
     )
+
+
+def _without_loss(
+    rounds: IntArray, losses: FloatArray, width: float, states: Mapping[tuple[Direction, int], PairState]
+) -> BoundsTable:
+    """Return the table of pairs that reveal nothing: δ = 0 from both sides."""
+    nothing = np.zeros((2, rounds.size, losses.size))
+    endless = np.full_like(nothing, -np.inf)
+    return BoundsTable(rounds, losses, "tight", width, None, nothing, nothing, endless, endless, states)

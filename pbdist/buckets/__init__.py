@@ -1,6 +1,6 @@
 """Privacy buckets (Meiser & Mohammadi 2018): states of masses on buckets, their composition, and bounds on δ."""
 
-from pbdist.buckets.bucket_table import BoundsTable, blocked_table, bucket_table, reveals_nothing, without_loss
+from pbdist.buckets.bucket_bounds import BucketBounds, bucket_bounds
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule
 from pbdist.buckets.state import BucketState
 from pbdist.buckets.vectors import Mapper, MemoryVectors, SerialMapper, VectorStore
@@ -8,7 +8,7 @@ from pbdist.buckets.work import Layout, Work, layout_within, projected_bytes
 
 __all__ = [
     "SHARP_RULE",
-    "BoundsTable",
+    "BucketBounds",
     "BucketState",
     "Layout",
     "Mapper",
@@ -17,10 +17,7 @@ __all__ = [
     "SquaringRule",
     "VectorStore",
     "Work",
-    "blocked_table",
-    "bucket_table",
+    "bucket_bounds",
     "layout_within",
     "projected_bytes",
-    "reveals_nothing",
-    "without_loss",
 ]

@@ -20,8 +20,8 @@ from pbdist.arguments import (
 )
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError
-from pbdist.mechanisms import ElementaryPair, Pair
-from pbdist.pld import LARGEST_EPSILON, factor_counts, kept_states
+from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
+from pbdist.pld import LARGEST_EPSILON, kept_states
 from pbdist.pld.closed_form import gaussian_ratio
 from pbdist.pld.profile import loss_profile
 from pbdist.table import bounds_table

@@ -10,7 +10,7 @@ from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
-from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed
+from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed, factor_counts, reveals_nothing
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.types import JsonValue
@@ -38,7 +38,9 @@ __all__ = [
     "Reversed",
     "ScaledLossMasses",
     "SubsampledGaussian",
+    "factor_counts",
     "pair_from_canonical",
+    "reveals_nothing",
     "scaled_gaussian_interval",
 ]
 

@@ -2,6 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
@@ -13,7 +14,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.types import Direction, FloatArray, JsonValue
 
-__all__ = ["ElementaryPair", "Pair", "Product", "Reversed"]
+__all__ = ["ElementaryPair", "Pair", "Product", "Reversed", "factor_counts", "reveals_nothing"]
 
 
 class Pair(ABC):
@@ -308,3 +309,21 @@ def _plain(value: Any) -> JsonValue:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
+
+
+def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
+    """Return the elementary pairs of a round, and how often each occurs in it.
+
+    Those that change nothing are left out, unless there are no others.
+    """
+    counts: dict[ElementaryPair, int] = {}
+    for pair, count in components:
+        for factor in pair.factors:
+            counts[factor] = counts.get(factor, 0) + count
+    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
+    return telling or counts
+
+
+def reveals_nothing(components: Sequence[tuple[Pair, int]]) -> bool:
+    """Whether A and B are the same distribution in every pair of a round, so that every δ is 0."""
+    return all(pair.identical for pair, _ in components)

@@ -3,7 +3,6 @@
 from pbdist.pld.engine import TightBounds, tight_bounds
 from pbdist.pld.inversion import EpsilonBounds, epsilon_table
 from pbdist.pld.kept import KeptStates, kept_states
-from pbdist.pld.question import factor_counts
 from pbdist.pld.state import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
 
 __all__ = [
@@ -13,7 +12,6 @@ __all__ = [
     "PairState",
     "TightBounds",
     "epsilon_table",
-    "factor_counts",
     "kept_states",
     "lower_deltas",
     "tight_bounds",

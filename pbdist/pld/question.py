@@ -1,15 +1,15 @@
 """The question that a table of bounds answers, with rough pictures of a round's losses. Nothing here is a bound."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.profile import Exponents, LossProfile, SaddlePoints, loss_profile
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["Question", "factor_counts"]
+__all__ = ["Question"]
 
 #: Part of the tolerance, at the floor, that windows may take.
 _OF_FLOOR = 0.1
@@ -113,16 +113,3 @@ class Question:
         if asked not in self._saddles:
             self._saddles[asked] = self.exponents(direction).saddle_points(rounds, self.epsilon)
         return self._saddles[asked]
-
-
-def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
-    """Return the elementary pairs of a round, and how often each occurs in it.
-
-    Those that change nothing are left out, unless there are no others.
-    """
-    counts: dict[ElementaryPair, int] = {}
-    for pair, count in components:
-        for factor in pair.factors:
-            counts[factor] = counts.get(factor, 0) + count
-    telling = {factor: count for factor, count in counts.items() if not factor.neutral}
-    return telling or counts

@@ -16,12 +16,10 @@ import numpy.typing as npt
 
 from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets import (
-    BoundsTable,
     Layout,
     Mapper,
     VectorStore,
     Work,
-    blocked_table,
     layout_within,
 )
 from pbdist.errors import BatchError, InvalidInputError, StoreUnreachableError
@@ -33,6 +31,7 @@ from pbdist.store import PATIENCE_SECONDS, BatchWriter, LocalPlace, ObjectPlace,
 from pbdist.store.files import PARTIAL
 from pbdist.store.folder import Folder
 from pbdist.study import Cell, StudySpec
+from pbdist.table import BoundsTable, bounds_table
 
 __all__ = [
     "BASE_BYTES",
@@ -200,7 +199,7 @@ def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
 
 
 def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, worker_bytes: int) -> BoundsTable:
-    """Compute a cell of privacy buckets in blocks; bit for bit the table of `pbdist.buckets.bounds_table`.
+    """Compute a cell of privacy buckets in blocks; bit for bit the table of `pbdist.table.bounds_table`.
 
     This process itself holds a few numbers for each block; with ``keep_states`` also 32 bytes for each bucket,
     direction and r. The scratch must be seen by every worker. It is emptied before and afterwards.
@@ -216,8 +215,9 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
     work = Work(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
     scratch.clear()
     try:
-        return blocked_table(
+        return bounds_table(
             [(cell.pair, 1)],
+            method="buckets",
             compositions=study.compositions,
             epsilon=study.epsilon,
             buckets=study.buckets,

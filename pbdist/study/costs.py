@@ -21,8 +21,8 @@ from pbdist.mechanisms import (
     Product,
     RandomizedResponse,
     Reversed,
+    factor_counts,
 )
-from pbdist.pld import factor_counts
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
 from pbdist.study.spec import Cell, StudySpec

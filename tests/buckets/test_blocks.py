@@ -11,7 +11,6 @@ from pbdist.buckets import (
     MemoryVectors,
     SquaringRule,
     Work,
-    blocked_table,
     layout_within,
     projected_bytes,
 )
@@ -88,7 +87,7 @@ def short_leaf_blocks(monkeypatch):
 
 def _assert_same_tables(pair, work, **arguments):
     whole = bounds_table([(pair, 1)], method="buckets", **arguments)
-    parts = blocked_table([(pair, 1)], work=work, **arguments)
+    parts = bounds_table([(pair, 1)], method="buckets", work=work, **arguments)
     for name in ("compositions", "epsilon", "delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
         assert_same_bits(getattr(whole, name), getattr(parts, name))
     assert (whole.loss_width, whole.half_width) == (parts.loss_width, parts.half_width)
@@ -121,7 +120,7 @@ def test_squarings_products_and_repeats_are_the_same_bits():
     _assert_same_tables(Gaussian(3.0), work, compositions=[3, 6], rule=often, **arguments)
     parts = [(Laplace(3.0), 3), (Gaussian(5.0), 1), (RandomizedResponse(0.6), 2)]
     whole = bounds_table(parts, method="buckets", compositions=[1, 2], factor=1.0005, **arguments)
-    blocks = blocked_table(parts, work=work, compositions=[1, 2], factor=1.0005, **arguments)
+    blocks = bounds_table(parts, method="buckets", work=work, compositions=[1, 2], factor=1.0005, **arguments)
     assert_same_bits(whole.delta_upper, blocks.delta_upper)
     assert_same_bits(whole.delta_lower, blocks.delta_lower)
 
@@ -261,7 +260,7 @@ def test_a_task_takes_no_more_memory_than_projected(pair, tmp_path):
     layout = Layout(block=1 << 18, task=1 << 18, spectra=1 << 20)
     mapper = _Measuring()
     work = Work(FolderScratch(str(tmp_path)), mapper, layout)
-    blocked_table([(pair, 1)], compositions=[2], epsilon=[0.1, 1.0], buckets=buckets, work=work)
+    bounds_table([(pair, 1)], method="buckets", compositions=[2], epsilon=[0.1, 1.0], buckets=buckets, work=work)
     assert max(mapper.peaks.values()) <= projected_bytes(buckets, layout), mapper.peaks
     assert projected_bytes(buckets, layout) <= 8 * max(mapper.peaks.values()), mapper.peaks
 

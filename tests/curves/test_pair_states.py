@@ -22,8 +22,9 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     Reversed,
     SubsampledGaussian,
+    factor_counts,
 )
-from pbdist.pld import PairState, factor_counts, kept_states
+from pbdist.pld import PairState, kept_states
 from pbdist.types import Direction, FloatArray
 from tests.curve_truth import (
     composed,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pbdist.mechanisms import Gaussian, Laplace, Pair, Product, RandomizedResponse, SubsampledGaussian
-from pbdist.pld import engine, factor_counts, tight_bounds
+from pbdist.mechanisms import Gaussian, Laplace, Pair, Product, RandomizedResponse, SubsampledGaussian, factor_counts
+from pbdist.pld import engine, tight_bounds
 from pbdist.pld.cost import chosen_rows, frequency_cost, ladder_cost, table_cost
 from pbdist.pld.question import Question
 

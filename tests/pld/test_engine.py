@@ -23,11 +23,11 @@ from pbdist.mechanisms import (
     Product,
     RandomizedResponse,
     SubsampledGaussian,
+    factor_counts,
 )
 from pbdist.pld import question
 from pbdist.pld.engine import TightBounds, tight_bounds
 from pbdist.pld.profile import LossProfile, loss_profile
-from pbdist.pld.question import factor_counts
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 

@@ -17,8 +17,9 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     Reversed,
     SubsampledGaussian,
+    factor_counts,
 )
-from pbdist.pld import KeptStates, PairState, factor_counts, kept_states, lower_deltas, tight_bounds, upper_deltas
+from pbdist.pld import KeptStates, PairState, kept_states, lower_deltas, tight_bounds, upper_deltas
 from pbdist.store.states import state_from_record, state_record
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray

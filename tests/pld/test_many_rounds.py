@@ -17,8 +17,9 @@ from pbdist.mechanisms import (
     Pair,
     Product,
     SubsampledGaussian,
+    factor_counts,
 )
-from pbdist.pld import TightBounds, engine, factor_counts, tight_bounds
+from pbdist.pld import TightBounds, engine, tight_bounds
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.many_rounds import Tilt, _known, _read, chernoff_bound, many_round_bounds
 from pbdist.pld.question import Question

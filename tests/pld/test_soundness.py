@@ -20,8 +20,9 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     Reversed,
     SubsampledGaussian,
+    factor_counts,
 )
-from pbdist.pld import engine, epsilon_table, factor_counts, tight_bounds
+from pbdist.pld import engine, epsilon_table, tight_bounds
 from pbdist.pld.ladder import LadderBounds, ladder_bounds
 from pbdist.pld.question import Question
 from tests.truth import bracketed_exp
