@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 import pbdist
 from pbdist.cli import main, query, size, store, study
@@ -128,6 +129,20 @@ def test_links_lead_somewhere(page: Path) -> None:
         if not path.exists() or (anchor and anchor not in anchors(path)):
             wrong.append(link)
     assert wrong == []
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_no_sentence_is_taken_for_a_list_or_for_emphasis(page: Path) -> None:
+    """A line that begins with a number and a dot is an item of a list, and emphasis has asterisks, not underscores."""
+    numbered = re.compile(r" *\d+[.)] ")
+    prose = re.sub(r"^```.*?^```", "", text_of(page), flags=re.DOTALL | re.MULTILINE)
+    paragraphs = [paragraph.splitlines() for paragraph in re.split(r"\n\s*\n", prose.strip())]
+    assert [
+        line for first, *rest in paragraphs if not numbered.match(first) for line in rest if numbered.match(line)
+    ] == []
+    inline = [token for token in MarkdownIt("commonmark").enable("table").parse(prose) if token.type == "inline"]
+    emphasis = [token for part in inline for token in part.children or [] if token.type in {"em_open", "strong_open"}]
+    assert [token.markup for token in emphasis if "_" in token.markup] == []
 
 
 @pytest.mark.parametrize("page", [README, ROOT / "CONTRIBUTING.md", *PAGES], ids=lambda page: page.name)
