@@ -188,7 +188,7 @@ def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path, ca
     assert again.returncode == 0, again.stderr
     verified = called("verify", "other.zarr", "--sample", "5", cwd=tmp_path)
     assert verified.returncode == 0, verified.stderr
-    assert "5 of 120 stored points recomputed (seed 0), on grids of at most 100,000 cells:" in verified.stdout
+    assert "5 of 120 stored points recomputed (seed 0), on grids of at most 100,000 bins:" in verified.stdout
 
 
 #: At an ε of 1e-13 float64 does not tell δ of so much noise; at 1 δ is below the floor.
