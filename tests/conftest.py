@@ -1,11 +1,15 @@
-"""What holds for all tests."""
+"""Fixtures of all tests: signals, finished stores; and which tests are marked slow."""
 
+import hashlib
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.slow_tests import LIST
+from tests.studies import TINY, Finished, compute_store, files_of
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,6 +25,36 @@ def signals_as_in_a_terminal() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture(scope="session")
+def finished_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Finished]:
+    """The finished store of any study, computed once a session and process; beside it lies its ``study.yaml``."""
+    stores: dict[str, Path] = {}
+    files: dict[Path, dict[str, str]] = {}
+
+    def finished(text: str) -> Path:
+        if text not in stores:
+            name = hashlib.sha256(text.encode()).hexdigest()[:12]
+            store = stores[text] = compute_store(tmp_path_factory.mktemp(name, numbered=False), text)
+            files[store.parent] = files_of(store.parent)
+        return stores[text]
+
+    yield finished
+    changed = [text for text, store in stores.items() if files_of(store.parent) != files[store.parent]]
+    assert changed == [], "a test has written into a store that others read: use store_copy"
+
+
+@pytest.fixture(scope="session")
+def tiny_store(finished_store: Finished) -> Path:
+    """The finished store of `TINY`, for reading only."""
+    return finished_store(TINY)
+
+
+@pytest.fixture
+def store_copy(finished_store: Finished, tmp_path: Path) -> Finished:
+    """A copy of the finished store of any study, ``s.zarr`` in the test's own folder, to write to."""
+    return lambda text: Path(shutil.copytree(finished_store(text), tmp_path / "s.zarr"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
