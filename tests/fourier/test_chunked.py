@@ -112,7 +112,9 @@ def towers_of(chunks):
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, 32])
-@pytest.mark.parametrize("size", [100, 431, 900])
+@pytest.mark.parametrize(
+    "size", [pytest.param(100, marks=pytest.mark.slow), 431, pytest.param(900, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", ROUGH_AND_SMOOTH)
 def test_every_cut_is_within_its_bound(name, size, chunks):
     random = np.random.default_rng(size + chunks)

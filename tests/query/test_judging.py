@@ -2,7 +2,6 @@
 
 import json
 import math
-import time
 import warnings
 from pathlib import Path
 
@@ -235,17 +234,6 @@ def test_a_factor_of_its_own_takes_the_place_of_the_tolerance(finished_store: Fi
         study.delta("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.45)
     with pytest.warns(PrecisionWarning):
         study.delta("SubsampledGaussian", factor="auto", compositions=16, epsilon=0.45)
-
-
-def test_ten_thousand_answers_take_no_longer_than_two_seconds(path: Path) -> None:
-    study = open_study(path)
-    epsilon = np.linspace(0.0, 1.0, 10_000)
-    scales = np.linspace(20.0, 29.0, 10_000)
-    for noise, compositions in ((20.0, 16), (scales, np.arange(1, 10_001) % 16 + 1)):
-        began = time.process_time()
-        with pytest.warns(PrecisionWarning, match="of 10,000 answers"):
-            study.delta("Gaussian", scale=noise, compositions=compositions, epsilon=epsilon)
-        assert time.process_time() - began < 2.0
 
 
 def test_sizing_from_a_store_says_nothing_of_what_it_looked_at(study: Study) -> None:
