@@ -45,7 +45,7 @@ def compare_part(part: int, cases: int, note: Callable[[str, object], None]) -> 
 
 
 def test_a_few_hostile_settings_are_bracketed(record_property: Callable[[str, object], None]) -> None:
-    compare_part(2000, 25, record_property)
+    compare_part(2000, 15, record_property)
 
 
 @pytest.mark.parametrize("part", PARTS)
