@@ -1,11 +1,27 @@
-"""What holds for all tests."""
+"""Fixtures of all tests: signals, finished stores; and which tests are marked slow."""
 
+import hashlib
+import os
+import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.slow_tests import LIST
+
+if TYPE_CHECKING:
+    from tests.studies import Finished
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep the files of quick tests in memory if there is room: stores are many small files, each of them synced."""
+    memory = Path("/dev/shm")  # noqa: S108 -- the root of pytest's own folders
+    usable = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30
+    if usable and "not cluster" in config.option.markexpr:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,6 +37,41 @@ def signals_as_in_a_terminal() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture(scope="session")
+def finished_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Finished"]:
+    """The finished store of any study, computed once a session and process; beside it lies its ``study.yaml``."""
+    # Imported here: the process that hands out the tests to others needs none of it.
+    from tests.studies import compute_store, files_of
+
+    stores: dict[str, Path] = {}
+    files: dict[Path, dict[str, str]] = {}
+
+    def finished(text: str) -> Path:
+        if text not in stores:
+            name = hashlib.sha256(text.encode()).hexdigest()[:12]
+            store = stores[text] = compute_store(tmp_path_factory.mktemp(name, numbered=False), text)
+            files[store.parent] = files_of(store.parent)
+        return stores[text]
+
+    yield finished
+    changed = [text for text, store in stores.items() if files_of(store.parent) != files[store.parent]]
+    assert changed == [], "a test has written into a store that others read: use store_copy"
+
+
+@pytest.fixture(scope="session")
+def tiny_store(finished_store: "Finished") -> Path:
+    """The finished store of `TINY`, for reading only."""
+    from tests.studies import TINY
+
+    return finished_store(TINY)
+
+
+@pytest.fixture
+def store_copy(finished_store: "Finished", tmp_path: Path) -> "Finished":
+    """A copy of the finished store of any study, ``s.zarr`` in the test's own folder, to write to."""
+    return lambda text: Path(shutil.copytree(finished_store(text), tmp_path / "s.zarr"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

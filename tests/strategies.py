@@ -4,17 +4,21 @@ Every size is bounded so that the exact truth of what is drawn stays cheap: at m
 outcomes after composition.
 """
 
-import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import comb, lcm
+from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 
 from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Poisson
+from tests.effort import SEED, times
 from tests.oracles import exact, exact_truth
+
+Property = TypeVar("Property", bound=Callable[..., Any])
 
 MOST_OUTCOMES = 300
 MOST_LEAVES = 64
@@ -22,17 +26,18 @@ MOST_LEAVES = 64
 LARGEST_COUNT = 2**63 - 1
 
 
-def examples(number: int) -> settings:
-    """Settings of a property: the same examples in every run, part of `number`; new ones with PBDIST_RANDOM_TESTS."""
-    scale = float(os.environ.get("PBDIST_RANDOM_TESTS", "0.35"))
-    return settings(
-        max_examples=max(1, int(number * scale)),
-        derandomize="PBDIST_RANDOM_TESTS" not in os.environ,
+def examples(number: int) -> Callable[[Property], Property]:
+    """Let a property look at a third of `number` examples times the effort: the same in every run with one seed."""
+    chosen = settings(
+        max_examples=times(number // 3),
+        derandomize=True,
         database=None,
         deadline=None,
         # Exact arithmetic is slow by design, and a tree is a large thing to draw.
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
+    # Without a seed, what is drawn follows from the property.
+    return lambda function: chosen(seed(SEED)(function) if SEED else function)
 
 
 @dataclass(frozen=True)

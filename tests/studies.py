@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
+from pbdist.run import SerialExecutor, run_study
 from pbdist.store import StoredStudy, commit_record, failed_cells
 from pbdist.store.commit import record_document, record_file
+from pbdist.study import load_study
 
 TINY = """\
 format: 1
@@ -31,10 +34,20 @@ targets:
 TIGHT = TINY.replace("method: buckets\nbuckets: 400\n", "tolerance: 0.01\n").replace("name: tiny", "name: tight")
 
 
+#: Returns a finished store of the study with this text: the fixtures ``finished_store`` and ``store_copy``.
+Finished = Callable[[str], Path]
+
+
 def write_study(folder: Path, text: str = TINY, name: str = "study.yaml") -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def compute_store(folder: Path, text: str = TINY) -> Path:
+    """Run a study in this process; its store is ``s.zarr`` in the folder, beside ``study.yaml``."""
+    run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return folder / "s.zarr"
 
 
 def results_of(store: Path) -> dict[str, str]:

@@ -14,10 +14,8 @@ from pbdist.mechanisms import Histogram, RandomizedResponse
 from pbdist.types import Direction
 from tests import strategies
 from tests.oracles import exact_truth
+from tests.oracles.truth import assert_bracketed, at_most_one, enclosed_truth, histogram
 from tests.strategies import CountedPair
-from tests.truth import assert_bracketed, at_most_one, enclosed_truth, histogram
-
-pytestmark = pytest.mark.slow
 
 
 @st.composite

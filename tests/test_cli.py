@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,13 +47,11 @@ def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a study and its finished store."""
     folder = tmp_path_factory.mktemp("cli")
+    shutil.copytree(tiny_store, folder / "data/tiny.zarr")
     write_study(folder)
-    done = pbdist("run", "study.yaml", "--serial", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "store: data/tiny.zarr" in done.stdout
     return folder
 
 
@@ -90,6 +89,15 @@ def test_plan_tells_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureF
     for words in ("tiny", "cells (noise settings)", "batches", "peak memory of a worker", "size of the store", "time"):
         assert words in out
     assert files_of(tmp_path).keys() == {"study.yaml"}
+
+
+@pytest.mark.slow
+def test_a_run_as_a_process(tiny_store: Path, tmp_path: Path) -> None:
+    write_study(tmp_path)
+    done = pbdist("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "store: data/tiny.zarr" in done.stdout
+    assert results_of(tmp_path / "data/tiny.zarr") == results_of(tiny_store)
 
 
 def test_run_ends_with_the_targets(folder: Path, called: Called) -> None:
@@ -232,7 +240,7 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
 
 
-def test_strict_is_refused_where_no_tolerance_is_aimed_at(tmp_path: Path, called: Called) -> None:
+def test_strict_is_refused_where_no_tolerance_is_aimed_at(tmp_path: Path, folder: Path, called: Called) -> None:
     write_study(tmp_path, TINY)
     done = called("run", "study.yaml", "--serial", "--strict", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (
@@ -240,10 +248,11 @@ def test_strict_is_refused_where_no_tolerance_is_aimed_at(tmp_path: Path, called
         "pbdist: error: --strict: expected a study with a tolerance, got one without\n",
     )
     assert not (tmp_path / "data").exists()
-    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
+    done = called("run", "study.yaml", "--serial", cwd=folder)
+    assert "store: data/tiny.zarr" in done.stdout
     assert "upper / lower" not in done.stdout
-    assert json.loads(called("status", "data/tiny.zarr", "--json", cwd=tmp_path).stdout)["precision"] is None
-    assert "tolerance" not in called("status", "data/tiny.zarr", cwd=tmp_path).stdout
+    assert json.loads(called("status", "data/tiny.zarr", "--json", cwd=folder).stdout)["precision"] is None
+    assert "tolerance" not in called("status", "data/tiny.zarr", cwd=folder).stdout
 
 
 CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
@@ -396,9 +405,9 @@ def test_another_study_is_refused_and_the_store_stays(folder: Path, tmp_path: Pa
     assert files_of(folder) == before
 
 
-def test_failed_batches_are_exit_code_1(tmp_path: Path, called: Called) -> None:
+def test_failed_batches_are_exit_code_1(tiny_store: Path, tmp_path: Path, called: Called) -> None:
     write_study(tmp_path)
-    assert called("run", "study.yaml", "--serial", cwd=tmp_path).returncode == 0
+    shutil.copytree(tiny_store, tmp_path / "data/tiny.zarr")
     chunk = tmp_path / "data/tiny.zarr/delta_lower/c/0/0/0/0"
     chunk.unlink()
     # An empty folder would be replaced.

@@ -90,21 +90,29 @@ def test_markers_and_folders_of_pytest_exist() -> None:
     assert all((ROOT / word).exists() for line in calls for word in line if word.startswith("tests/"))
 
 
-def test_variables_are_read_with_these_defaults_by_the_tests_that_are_named() -> None:
-    listed = set()
-    for name, _, file, default, _ in rows("Tests", "variable"):
-        variable, path = name.strip("`"), file.strip("`")
-        assert f'environ.get("{variable}", "{default}")' in (ROOT / path).read_text(encoding="utf-8")
-        listed.add((variable, path))
-    reading = re.compile(r'environ(?:\.get\(|\[)"(PBDIST_\w+)"')
-    read = {
-        (variable, path.relative_to(ROOT).as_posix())
-        for path in (ROOT / "tests").rglob("*.py")
-        if path != Path(__file__)
-        for variable in reading.findall(path.read_text(encoding="utf-8"))
-    }
-    assert listed == read
-    assert set(re.findall(r"(PBDIST_\w+)=", TEXT)) <= {variable for variable, _ in listed}
+def test_variables_are_read_in_one_place_with_these_defaults() -> None:
+    listed = {name.strip("`"): default for name, _, default in rows("Tests", "variable")}
+    text = (ROOT / "tests/effort.py").read_text(encoding="utf-8")
+    assert dict(re.findall(r'environ\.get\("(PBDIST_\w+)", "(\w+)"\)', text)) == listed
+    others = [path for path in (ROOT / "tests").rglob("*.py") if path.name not in {"effort.py", Path(__file__).name}]
+    reading = [
+        path.name for path in others if re.search(r'environ(?:\.get\(|\[)"PBDIST_', path.read_text(encoding="utf-8"))
+    ]
+    assert reading == []
+    assert set(re.findall(r"PBDIST_\w+", TEXT)) == set(listed)
+
+
+def test_tests_that_take_the_effort_are_listed_with_their_numbers() -> None:
+    taking = {}
+    for path in (ROOT / "tests").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if re.search(r"^from tests\.effort import .*\btimes$", text, re.MULTILINE):
+            taking[f"`{path.relative_to(ROOT).as_posix()}`"] = re.findall(r"\btimes\((\w+)", text)
+    listed = dict(rows("Tests", "tests"))
+    assert set(listed) == set(taking)
+    for file, text in listed.items():
+        number = text.partition(" ")[0]
+        assert number in taking[file] or not number.isdigit()
 
 
 def test_rooms_are_the_layers_of_the_imports() -> None:

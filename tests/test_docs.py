@@ -8,6 +8,7 @@ import inspect
 import re
 import shlex
 import typing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
 def parser() -> argparse.ArgumentParser:
     built = argparse.ArgumentParser(exit_on_error=False)
     added = built.add_subparsers(required=True)
@@ -188,9 +190,14 @@ def test_the_examples_of_docstrings_come_out_as_they_say(module: str) -> None:
     assert result.failed == 0
 
 
+@cache
+def shipped_systems() -> set[str]:
+    return {system.name for system in load_systems()}
+
+
 @pytest.mark.parametrize("page", ALL, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_parse_and_their_files_and_systems_exist(page: Path) -> None:
-    systems = {system.name for system in load_systems()}
+    systems = shipped_systems()
     wrong = []
     for line in commands(page):
         try:

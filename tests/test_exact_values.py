@@ -16,8 +16,6 @@ import xarray as xr
 import pbdist
 from pbdist.mechanisms import Gaussian, Histogram, Pair, RandomizedResponse, SubsampledGaussian
 
-pytestmark = pytest.mark.slow
-
 CASES: dict[str, dict[str, Any]] = {
     case["name"]: case
     for case in json.loads((Path(__file__).parent / "exact_values.json").read_text(encoding="utf-8"))["cases"]
@@ -66,7 +64,9 @@ def assert_within(cell: xr.Dataset, truth: mpmath.mpf, what: str, allowance: mpm
         assert mpmath.log(truth - allowance) <= log_upper, (what, truth, log_upper)
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(
+    "name", [name if name == "randomized_response" else pytest.param(name, marks=pytest.mark.slow) for name in PAIRS]
+)
 def test_exact_values_lie_within_the_bounds(name: str) -> None:
     bounds = bounds_for(name).squeeze("compositions")
     for direction in directions(name):
@@ -75,6 +75,7 @@ def test_exact_values_lie_within_the_bounds(name: str) -> None:
             assert_within(cell, delta, f"{name} {direction} ε = {epsilon}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["dpsgd_remove", "dpsgd_add"])
 def test_exact_epsilon_of_a_given_delta(name: str) -> None:
     (direction,) = directions(name)
@@ -84,6 +85,7 @@ def test_exact_epsilon_of_a_given_delta(name: str) -> None:
     assert_within(cell, mpmath.mpf(1e-5), f"{name} {direction} ε = {epsilon}", allowance=1e-20)
 
 
+@pytest.mark.slow
 def test_bracket_of_the_gaussian_is_tight() -> None:
     bounds = bounds_for("gaussian").squeeze("compositions").sel(epsilon=slice(None, 0.3))
     assert bounds.sizes["epsilon"] == 7
@@ -91,6 +93,7 @@ def test_bracket_of_the_gaussian_is_tight() -> None:
     assert float(relative.max()) <= 5e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_log_variables_agree_with_the_plain_ones(name: str) -> None:
     bounds = bounds_for(name)
@@ -130,7 +133,9 @@ def distance(masses: list[mpmath.mpf], taken: list[Fraction]) -> mpmath.mpf:
     )
 
 
-@pytest.mark.parametrize(("outermost", "as_counts"), [(0, True), (0, False), (4000, False)])
+@pytest.mark.parametrize(
+    ("outermost", "as_counts"), [(0, True), (0, False), pytest.param(4000, False, marks=pytest.mark.slow)]
+)
 def test_laplace_in_unit_bins(outermost: int, as_counts: bool) -> None:
     """The masses given are rounded; r-fold, that moves δ by no more than r (Σ|ΔP_A| + e^ε Σ|ΔP_B|).
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,6 +59,22 @@ def stored(tmp_path: Path, study: StudySpec) -> StoredStudy:
     return create_or_open(tmp_path / "tiny.zarr", plan_study(study, 2))
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of `stored` with all batches."""
+    folder = tmp_path_factory.mktemp("status")
+    made = create_or_open(folder / "tiny.zarr", plan_study(load_study(write_study(folder)), 2))
+    compute(made, batches={0, 1, 2})
+    return made.path
+
+
+@pytest.fixture
+def complete(whole: Path, tmp_path: Path) -> StoredStudy:
+    """A store of three batches of two cells, all of them computed."""
+    write_study(tmp_path)
+    return open_parts(shutil.copytree(whole, tmp_path / "tiny.zarr"))[0]
+
+
 @pytest.fixture
 def asked(capsys: pytest.CaptureFixture[str]) -> Asked:
     """Calls ``pbdist status`` and returns its exit code and what it prints; it never writes."""
@@ -78,21 +95,20 @@ def as_json(asked: Asked, stored: StoredStudy, *options: str) -> tuple[int, dict
     return code, json.loads(out)
 
 
-def test_a_complete_store(stored: StoredStudy, asked: Asked) -> None:
-    compute(stored, batches={0, 1, 2})
-    code, out = asked(stored)
+def test_a_complete_store(complete: StoredStudy, asked: Asked) -> None:
+    code, out = asked(complete)
     assert code == 0
     assert "cells: 6 of 6 committed, 0 missing, 0 failed\nbatches: 3 of 3 committed\ndriver: none at work\n" in out
-    assert f"study: tiny, digest {stored.study.digest[:16]}\n" in out
+    assert f"study: tiny, digest {complete.study.digest[:16]}\n" in out
     assert "checked" not in out
-    code, out = asked(stored, "--check")
+    code, out = asked(complete, "--check")
     assert code == 0
     assert out.endswith("checked: every file that was written is what it was then\n")
-    code, found = as_json(asked, stored, "--check")
+    code, found = as_json(asked, complete, "--check")
     assert code == 0
     assert (found["complete"], found["healthy"], found["driver"]) == (True, True, None)
-    assert found["bytes"] == sum(path.stat().st_size for path in stored.path.rglob("*") if path.is_file())
-    assert found["files"] == len(files_of(stored.path))
+    assert found["bytes"] == sum(path.stat().st_size for path in complete.path.rglob("*") if path.is_file())
+    assert found["files"] == len(files_of(complete.path))
     assert found["failed"] == found["missing"] == found["damaged"] == found["strays"] == []
 
 
@@ -131,15 +147,14 @@ def test_cells_that_failed_alone_are_not_a_complete_store(stored: StoredStudy, a
     ],
 )
 def test_check_names_what_is_damaged(
-    stored: StoredStudy, asked: Asked, damage: Callable[[Path], None], file: str
+    complete: StoredStudy, asked: Asked, damage: Callable[[Path], None], file: str
 ) -> None:
-    compute(stored, batches={0, 1, 2})
-    damage(stored.path / file)
-    code, out = asked(stored, "--check")
+    damage(complete.path / file)
+    code, out = asked(complete, "--check")
     assert code == 1
     assert f"damaged: {file}: " in out
     assert "checked: 1 files are damaged: run the study again" in out
-    code, found = as_json(asked, stored, "--check")
+    code, found = as_json(asked, complete, "--check")
     assert code == 1
     assert (found["healthy"], [item["file"] for item in found["damaged"]]) == (False, [file])
 
@@ -151,10 +166,9 @@ def test_the_settings_of_a_store_whose_cells_cannot_be_read(stored: StoredStudy,
     assert "missing: batch 0, a noise setting that cannot be read" in out
 
 
-def test_strays_are_told_and_do_no_harm(stored: StoredStudy, asked: Asked) -> None:
-    compute(stored, batches={0, 1, 2})
-    (stored.path / "delta_lower/c/0/0/0/0.1234.partial").touch()
-    code, out = asked(stored, "--check")
+def test_strays_are_told_and_do_no_harm(complete: StoredStudy, asked: Asked) -> None:
+    (complete.path / "delta_lower/c/0/0/0/0.1234.partial").touch()
+    code, out = asked(complete, "--check")
     assert code == 0
     assert "stray, no harm: delta_lower/c/0/0/0/0.1234.partial\n" in out
 
@@ -169,8 +183,7 @@ def test_long_lists_are_cut_with_a_count_and_json_has_all(tmp_path: Path, asked:
     assert len(as_json(asked, stored)[1]["missing"]) == 32
 
 
-def test_the_parts_of_an_extended_store(tmp_path: Path, stored: StoredStudy, asked: Asked) -> None:
-    compute(stored, batches={0, 1, 2})
+def test_the_parts_of_an_extended_store(tmp_path: Path, complete: StoredStudy, asked: Asked) -> None:
     more = load_study(
         write_study(
             tmp_path,
@@ -178,15 +191,15 @@ def test_the_parts_of_an_extended_store(tmp_path: Path, stored: StoredStudy, ask
             "more.yaml",
         )
     )
-    extend([stored], [plan_study(more, 2)])
-    code, out = asked(stored)
+    extend([complete], [plan_study(more, 2)])
+    code, out = asked(complete)
     assert code == 1
     assert "parts: 2, the first one and what extended it\n  first: 6 cells, 4 r, 3 ε, 0 missing\n" in out
     assert "  extensions/001: 6 cells, 2 r, 3 ε, 6 missing\n" in out
     assert "cells: 6 of 12 committed" in out
     assert "missing: batch 0 (extensions/001), Laplace(scale=2, sensitivity=1) to Laplace" in out
-    compute(open_parts(stored.where)[1], batches={0, 1, 2}, failing={0})
-    code, found = as_json(asked, stored, "--check")
+    compute(open_parts(complete.where)[1], batches={0, 1, 2}, failing={0})
+    code, found = as_json(asked, complete, "--check")
     assert code == 1
     assert [part["part"] for part in found["parts"]] == ["", "extensions/001"]
     assert [(item["part"], item["cell"]) for item in found["failed"]] == [("extensions/001", 0)]

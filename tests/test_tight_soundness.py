@@ -1,7 +1,6 @@
 """The tight engine against the exact truth: tens of thousands of random cases, compared in rational arithmetic."""
 
 import math
-import os
 import random
 import warnings
 from collections.abc import Callable, Iterable
@@ -16,16 +15,11 @@ import pbdist
 from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, NoisyCount, Pair, Product, RandomizedResponse
 from pbdist.types import Direction
-from tests.truth import ProductTruth, assert_bracketed, at_most_one, brackets_log
+from tests.effort import EFFORT, SEED, times
+from tests.oracles.truth import ProductTruth, assert_bracketed, at_most_one, brackets_log
 
-pytestmark = pytest.mark.slow
-
-#: Other cases are drawn with another seed, and more of them where PBDIST_RANDOM_TESTS is above 1.
-SEED = int(os.environ.get("PBDIST_SEED", "0"))
-SCALE = float(os.environ.get("PBDIST_RANDOM_TESTS", "1"))
 #: What takes seconds is left to the longer runs.
-FINEST = (1e-3, 1e-4, 1e-5, 1e-6) if SCALE > 1.0 else ()
-NARROWEST = (1.0001,) if SCALE > 1.0 else ()
+FINEST = (1e-3, 1e-4, 1e-5, 1e-6) if EFFORT > 1.0 else ()
 #: Irrational masses are taken as whole units of this.
 UNIT = 1 << 900
 
@@ -277,19 +271,30 @@ def check(draw: random.Random) -> tuple[int, list[str]]:
     return 2 * len(rounds) * len(epsilon), wrong
 
 
-@pytest.mark.parametrize(
-    "part", [pytest.param(part, marks=[pytest.mark.cluster, pytest.mark.timeout(1800)]) for part in range(4)]
-)
-def test_random_compositions_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
-    draw = random.Random(f"{SEED} {part}")  # noqa: S311
+def compare(
+    one: Callable[[random.Random], tuple[int, list[str]]], name: str, cases: int, note: Callable[[str, object], None]
+) -> None:
+    """Draw settings until so many bounds are compared; none of them may be wrong."""
+    draw = random.Random(f"{SEED} {name}")  # noqa: S311
     compared = 0
     wrong: list[str] = []
-    while compared < 5500 * SCALE:
-        number, found = check(draw)
+    while compared < cases:
+        number, found = one(draw)
         compared += number
         wrong += found
-    record_property("cases", compared)
+    note("cases", compared)
     assert not wrong, f"{len(wrong)} of {compared}:\n" + "\n".join(wrong[:5])
+
+
+def test_a_few_random_compositions_are_bracketed(record_property: Callable[[str, object], None]) -> None:
+    compare(check, "few", 300, record_property)
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(4))
+def test_random_compositions_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
+    compare(check, str(part), times(5500), record_property)
 
 
 # -- Gaussian noise, whose δ is known in closed form however often it is composed ----------------------------------
@@ -329,13 +334,9 @@ def check_gaussians(draw: random.Random) -> tuple[int, list[str]]:
     return len(rounds) * len(epsilon), wrong
 
 
+def test_a_few_random_gaussians_are_bracketed(record_property: Callable[[str, object], None]) -> None:
+    compare(check_gaussians, "few gaussians", 40, record_property)
+
+
 def test_random_gaussians_are_bracketed(record_property: Callable[[str, object], None]) -> None:
-    draw = random.Random(f"{SEED} gaussians")  # noqa: S311
-    compared = 0
-    wrong: list[str] = []
-    while compared < 400 * SCALE:
-        number, found = check_gaussians(draw)
-        compared += number
-        wrong += found
-    record_property("cases", compared)
-    assert not wrong, f"{len(wrong)} of {compared}:\n" + "\n".join(wrong[:5])
+    compare(check_gaussians, "gaussians", times(400), record_property)

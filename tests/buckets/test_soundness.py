@@ -14,8 +14,8 @@ from pbdist.types import Direction
 from tests import strategies
 from tests.oracles import exact, exact_delta
 from tests.oracles.bucket_trees import Composed, Leaf, Squared, delta_lower, delta_upper, evaluate
+from tests.oracles.truth import assert_bracketed, bracketed_exp, enclosed_truth, histogram
 from tests.strategies import Case, CountedPair
-from tests.truth import assert_bracketed, bracketed_exp, enclosed_truth, histogram
 
 pytestmark = pytest.mark.slow
 

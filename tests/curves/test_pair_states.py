@@ -26,7 +26,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.pld import PairState, kept_states
 from pbdist.types import Direction, FloatArray
-from tests.curve_truth import (
+from tests.oracles.curve_truth import (
     composed,
     finite_divergence,
     gaussian_type_two,
@@ -34,8 +34,8 @@ from tests.curve_truth import (
     smallest_type_two,
     swapped,
 )
+from tests.oracles.truth import histogram
 from tests.strategies import CountedPair, counted_pairs, examples
-from tests.truth import histogram
 
 ERRORS = np.array([0.0, 1e-12, 1e-4, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.999, 1.0 - 1e-12, 1.0])
 ORDERS = np.array([1.0, 1.000001, 1.1, 2.0, 8.0, 64.0, 1000.0])

@@ -29,9 +29,9 @@ from pbdist.curves.renyi_states import state_renyi_bounds
 from pbdist.mechanisms import Reversed
 from pbdist.table import bounds_table
 from pbdist.types import Direction
-from tests.curve_truth import divergence, finite_divergence
+from tests.oracles.curve_truth import divergence, finite_divergence
+from tests.oracles.truth import histogram
 from tests.strategies import CountedPair, counted_pairs, examples
-from tests.truth import histogram
 
 ORDERS = (1.0, 1.000001, 1.01, 1.5, 2.0, 3.0, 8.0, 32.0, 256.0)
 

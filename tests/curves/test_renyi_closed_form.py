@@ -12,7 +12,7 @@ from pbdist.curves.renyi import divergence_bounds
 from pbdist.curves.renyi_closed_form import closed_form_bounds
 from pbdist.mechanisms import Reversed
 from pbdist.types import Direction
-from tests.curve_truth import divergence
+from tests.oracles.curve_truth import divergence
 from tests.strategies import examples
 
 

@@ -13,10 +13,10 @@ from pbdist.curves.tradeoff import SupportCurve, wholes_of
 from pbdist.curves.tradeoff_table import total_variation_table, tradeoff_table
 from pbdist.mechanisms import Laplace, Reversed
 from pbdist.types import Direction
-from tests.curve_truth import composed, gaussian_type_two, response_outcomes, smallest_type_two, swapped
 from tests.oracles import exact_truth
+from tests.oracles.curve_truth import composed, gaussian_type_two, response_outcomes, smallest_type_two, swapped
+from tests.oracles.truth import bracketed_exp, histogram
 from tests.strategies import CountedPair, counted_pairs, examples
-from tests.truth import bracketed_exp, histogram
 
 ERRORS = (0.0, 1e-12, 1e-4, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.999, 1.0)
 

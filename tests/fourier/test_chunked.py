@@ -111,8 +111,12 @@ def towers_of(chunks):
     return towers_among([tower_candidates(chunks, 0)])
 
 
-@pytest.mark.parametrize("chunks", [1, 2, 5, 32])
-@pytest.mark.parametrize("size", [100, 431, 900])
+@pytest.mark.parametrize(
+    "chunks", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow), 32]
+)
+@pytest.mark.parametrize(
+    "size", [pytest.param(100, marks=pytest.mark.slow), 431, pytest.param(900, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", ROUGH_AND_SMOOTH)
 def test_every_cut_is_within_its_bound(name, size, chunks):
     random = np.random.default_rng(size + chunks)

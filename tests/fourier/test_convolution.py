@@ -33,7 +33,7 @@ def test_the_error_never_exceeds_the_stated_bound(name, size):
             assert below << UNIT_BITS <= exact <= above << UNIT_BITS
 
 
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", [SMOOTH[0], *(pytest.param(name, marks=pytest.mark.slow) for name in SMOOTH[1:])])
 def test_smooth_vectors_keep_their_relative_accuracy(name):
     x = shape(name, 8192, None)
     values, bound = convolve(x, x)

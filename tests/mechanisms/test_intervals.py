@@ -6,10 +6,11 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist.mechanisms.intervals import _BLOCK, _SERIES_TERMS, gaussian_interval, laplace_interval
+from tests.strategies import examples
 
 mpmath.mp.dps = 60
 
@@ -44,7 +45,7 @@ def _exact_gaussian(lower, upper, scale, mean):
     scale=st.floats(-3.0, 5.0),
     mean=st.sampled_from([0.0, 1.0, 0.3, 8000.0, -17.25]),
 )
-@settings(max_examples=400, deadline=None)
+@examples(1200)
 def test_stated_error_holds(computed, exact, reach, start, width, scale, mean):
     size = 10.0**scale
     lower = mean + start * reach * size

@@ -4,7 +4,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from pbdist import (
     ApproximateDP,
@@ -149,6 +148,8 @@ def test_discrete_laplace_is_a_sum_with_more_of_it(p, q):
 
 @pytest.mark.parametrize("mean", [0.3, 2.5, 40.0])
 def test_poisson_is_a_convolution_with_a_poisson(mean):
+    from scipy import stats
+
     noise = np.array([stats.poisson.pmf(k, mean) for k in range(200)])
     added = np.array([stats.poisson.pmf(k, 1.5) for k in range(200)])
     more = np.array([stats.poisson.pmf(k, mean + 1.5) for k in range(200)])

@@ -12,7 +12,7 @@ from pbdist import InvalidInputError, Poisson, privacy_bounds
 from pbdist.mechanisms import SMALLEST_MASS
 from pbdist.mechanisms.poisson import poisson_masses
 from pbdist.types import Direction
-from tests.truth import ProductTruth
+from tests.oracles.truth import ProductTruth
 
 mpmath.mp.dps = 50
 

@@ -17,7 +17,7 @@ from pbdist.pld.ladder import powers
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.state import lower_deltas, upper_deltas
 from pbdist.types import Direction
-from tests.truth import ProductTruth
+from tests.oracles.truth import ProductTruth
 
 ROUNDS = (1, 2, 9)
 #: Of the masses of noise.

@@ -23,8 +23,8 @@ from pbdist.pld import KeptStates, PairState, kept_states, lower_deltas, tight_b
 from pbdist.store.states import state_from_record, state_record
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
-from tests.curve_truth import composed, swapped
-from tests.truth import bracketed_exp
+from tests.oracles.curve_truth import composed, swapped
+from tests.oracles.truth import bracketed_exp
 
 FLOOR = 1e-40
 

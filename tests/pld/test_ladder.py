@@ -9,8 +9,8 @@ import pytest
 from pbdist.pld.choice import Limits
 from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import Lattice
+from tests.oracles.truth import ProductTruth
 from tests.pld.test_leaf import WIDEST, assert_brackets, leaf_of, random_histogram, random_lattice
-from tests.truth import ProductTruth
 
 
 def random_limits(draw: random.Random, spacing: float) -> Limits:

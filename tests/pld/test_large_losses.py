@@ -194,7 +194,14 @@ def test_a_reversed_pair_is_cut_in_its_other_direction() -> None:
     assert told[1][1][1, 0] - told[1][0][1, 0] <= math.log1p(1e-3)
 
 
-@pytest.mark.parametrize(("rounds", "delta"), [(1000, 1e-10), (10_000, 1e-10), (1000, 1e-13)])
+@pytest.mark.parametrize(
+    ("rounds", "delta"),
+    [
+        (1000, 1e-10),
+        pytest.param(10_000, 1e-10, marks=pytest.mark.slow),
+        pytest.param(1000, 1e-13, marks=pytest.mark.slow),
+    ],
+)
 def test_epsilon_by_parts_is_what_a_ladder_has(rounds: int, delta: float) -> None:
     """δ at the lower ε is not below δ, and at the upper one not above."""
     pair = SubsampledGaussian(1.0, 1e-4)

@@ -12,7 +12,7 @@ from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.state import PairState, lower_deltas, upper_deltas
 from pbdist.types import Direction
 from pbdist.verify.exact import exact_bounds
-from tests.truth import ProductTruth
+from tests.oracles.truth import ProductTruth
 
 #: No spacing is wider, and no lattice reaches farther, nats.
 WIDEST, FARTHEST = 50.0, 640.0

@@ -25,7 +25,7 @@ from pbdist.mechanisms import (
 from pbdist.pld import engine, epsilon_table, tight_bounds
 from pbdist.pld.ladder import LadderBounds, ladder_bounds
 from pbdist.pld.question import Question
-from tests.truth import bracketed_exp
+from tests.oracles.truth import bracketed_exp
 
 SEED = 20_261_122
 #: Cases of one part, and the parts of the default run.

@@ -1,7 +1,6 @@
 """Which stored points an answer is made of: what is not there is skipped, what is not proved is refused."""
 
 import math
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -14,22 +13,15 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.store import create_or_open
 from pbdist.store.layout import chunk_file
 from pbdist.study import load_study, plan_study
-from tests.studies import TINY, write_study
+from tests.studies import TINY, Finished, write_study
 from tests.test_status import compute
 
 LAPLACE = "Laplace"
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("answers")
-    run_study(load_study(write_study(folder)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return folder / "s.zarr"
-
-
-@pytest.fixture(scope="module")
-def study(finished: Path) -> Study:
-    return open_study(finished)
+def study(tiny_store: Path) -> Study:
+    return open_study(tiny_store)
 
 
 def test_all_arguments_broadcast(study: Study) -> None:
@@ -88,11 +80,11 @@ def test_what_is_not_there_is_skipped(tmp_path: Path) -> None:
         open_study(tmp_path / "s.zarr").delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0)
 
 
-def test_extended_studies_are_asked_as_one(finished: Path, tmp_path: Path) -> None:
-    store = Path(shutil.copytree(finished, tmp_path / "s.zarr"))
+def test_extended_studies_are_asked_as_one(tiny_store: Path, store_copy: Finished, tmp_path: Path) -> None:
+    store = store_copy(TINY)
     larger = TINY.replace("[1, 2, 4, 7]", "[1, 2, 4, 7, 9]").replace("[2, 3, 5]", "[2, 3, 4, 5]")
     run_study(load_study(write_study(tmp_path, larger)), store, SerialExecutor(), lambda _: None)
-    study, before = open_study(store), open_study(finished)
+    study, before = open_study(store), open_study(tiny_store)
     for asked in ({"scale": 4.0, "compositions": 4}, {"scale": 3.0, "compositions": 8}):
         found = study.delta(LAPLACE, epsilon=[0.0, 0.1], **asked)
         assert (found.lower > 0).all()

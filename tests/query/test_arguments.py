@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,11 @@ import pytest
 import pbdist
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
-from pbdist.run import SerialExecutor, run_study
-from pbdist.study import load_study
-from tests.studies import write_study
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    folder = tmp_path_factory.mktemp("arguments")
-    run_study(load_study(write_study(folder)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return open_study(folder / "s.zarr")
+def study(tiny_store: Path) -> Study:
+    return open_study(tiny_store)
 
 
 @pytest.mark.parametrize(

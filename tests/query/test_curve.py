@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pbdist.query.curve import Curve, log_above, log_below
 from tests import strategies
-from tests.truth import bracketed_exp, brackets_log
+from tests.oracles.truth import bracketed_exp, brackets_log
 
 GRID = np.array([0.0, 0.1, 0.3, 0.35, 1.0, 2.5])
 

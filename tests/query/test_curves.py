@@ -1,7 +1,6 @@
 """Trade-off curves, total variation and Rényi divergences of a store."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +8,7 @@ import pytest
 from pbdist import Gaussian, RandomizedResponse, renyi_bounds, total_variation_bounds, tradeoff_bounds
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
-from pbdist.run import SerialExecutor, run_study
-from pbdist.study import load_study
-from tests.studies import TINY, write_study
+from tests.studies import TINY, Finished
 
 STUDY = """\
 format: 1
@@ -28,19 +25,14 @@ epsilon: [0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.3, 1.6, 2, 3, 4]
 ERRORS = np.array([0.0, 0.01, 0.1, 0.3, 0.5, 0.8, 0.95, 1.0])
 
 
-def opened(folder: Path, text: str) -> Study:
-    run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return open_study(folder / "s.zarr")
+@pytest.fixture(scope="module")
+def study(finished_store: Finished) -> Study:
+    return open_study(finished_store(STUDY))
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return opened(tmp_path_factory.mktemp("curves"), STUDY)
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return opened(tmp_path_factory.mktemp("kept"), TINY.replace("name: tiny", "name: kept\nkeep_states: true"))
+def kept(finished_store: Finished) -> Study:
+    return open_study(finished_store(TINY.replace("name: tiny", "name: kept\nkeep_states: true")))
 
 
 @pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")

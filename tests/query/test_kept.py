@@ -14,16 +14,14 @@ from pbdist.errors import OffGridError, StoreDamagedError
 from pbdist.mechanisms import Gaussian, Laplace, Pair, RandomizedResponse, SubsampledGaussian
 from pbdist.query import Study, open_study
 from pbdist.query import kept as kept_module
-from pbdist.run import SerialExecutor, run_study
 from pbdist.store import read_state
 from pbdist.store.arrays import FilesStore
 from pbdist.store.commit import record_document, record_file
 from pbdist.store.documents import digest_of
 from pbdist.store.layout import cell_group
 from pbdist.store.states import _write_group
-from pbdist.study import load_study
 from pbdist.types import Direction
-from tests.studies import write_study
+from tests.studies import Finished
 
 STUDY = """\
 format: 1
@@ -50,19 +48,14 @@ ROUNDS = (1, 16, 256)
 TOLERANCE, FLOOR = 1e-3, 1e-40
 
 
-def computed(folder: Path, text: str) -> Path:
-    run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return folder / "s.zarr"
+@pytest.fixture(scope="module")
+def path(finished_store: Finished) -> Path:
+    return finished_store(STUDY)
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return computed(tmp_path_factory.mktemp("kept"), STUDY)
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    return open_study(computed(tmp_path_factory.mktemp("plain"), STUDY.replace("keep_states: true", "")))
+def plain(finished_store: Finished) -> Study:
+    return open_study(finished_store(STUDY.replace("keep_states: true", "")))
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from pbdist.study import load_study
 from pbdist.table import bounds_table
 from pbdist.verify.store import Verdict, verify_store
 from tests.store.s3_server import s3_server
-from tests.studies import TIGHT, TINY, files_of, write_study
+from tests.studies import TIGHT, TINY, Finished, files_of, write_study
 
 #: Adds points one by one until it is killed, or as many as it is told.
 ADDS = """
@@ -37,16 +37,9 @@ for number in range(int(sys.argv[2]), int(sys.argv[3])):
 """
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("refine")
-    run_study(load_study(write_study(folder)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return folder
-
-
 @pytest.fixture
-def store(finished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished / "s.zarr", tmp_path / "s.zarr"))
+def store(store_copy: Finished) -> Path:
+    return store_copy(TINY)
 
 
 def adding(store: Path | str, first: int, stop: int) -> "subprocess.Popen[str]":
@@ -54,7 +47,7 @@ def adding(store: Path | str, first: int, stop: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_missing_points_are_computed_once_and_found_by_all(finished: Path, store: Path) -> None:
+def test_missing_points_are_computed_once_and_found_by_all(tiny_store: Path, store: Path) -> None:
     before = files_of(store)
     study = open_study(store)
     asked = {"compositions": [[3], [4], [9]], "epsilon": [0.0, 0.3]}
@@ -84,7 +77,7 @@ def test_missing_points_are_computed_once_and_found_by_all(finished: Path, store
     assert open_study(store).complete
     assert check_store(store).healthy
     assert check_store(store).strays == ()
-    run_study(load_study(finished / "study.yaml"), store, SerialExecutor(), lambda _: None)
+    run_study(load_study(tiny_store.with_name("study.yaml")), store, SerialExecutor(), lambda _: None)
     after = files_of(store)
     assert {name: after[name] for name in before} == before
     assert all(name.startswith("refinements/") for name in set(after) - set(before))
@@ -134,7 +127,7 @@ def test_added_points_are_checked_and_verified(store: Path, capsys: pytest.Captu
     assert "Laplace(scale=4, sensitivity=1)" in added[0].describe()
 
 
-def test_damage_is_found_skipped_and_given_up(finished: Path, store: Path, tmp_path: Path) -> None:
+def test_damage_is_found_skipped_and_given_up(tiny_store: Path, store: Path, tmp_path: Path) -> None:
     study = open_study(store)
     for scale in (4.0, 6.0, 8.0):
         study.delta("Laplace", scale=scale, compositions=3, epsilon=0.1, refine=True)
@@ -167,7 +160,7 @@ def test_damage_is_found_skipped_and_given_up(finished: Path, store: Path, tmp_p
     assert open_study(store).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1).lower < known
     assert not verify_store(store, sample=0).passed
     with pytest.warns(UserWarning, match="computed again when they are asked for"):
-        run_study(load_study(finished / "study.yaml"), store, SerialExecutor(), lambda _: None)
+        run_study(load_study(tiny_store.with_name("study.yaml")), store, SerialExecutor(), lambda _: None)
     assert damaged() == set()
     assert len(read_refinements(open_parts(store)[0])) == 2
     again = open_study(store).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
@@ -209,7 +202,7 @@ def test_many_at_once_do_no_damage(store: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_the_store_is_sound(finished: Path, store: Path) -> None:
+def test_killed_at_any_moment_the_store_is_sound(tiny_store: Path, store: Path) -> None:
     rng = random.Random(11)  # noqa: S311 -- no secret
     known: set[tuple[float, int]] = set()
     for attempt in range(3):
@@ -236,7 +229,7 @@ def test_killed_at_any_moment_the_store_is_sound(finished: Path, store: Path) ->
     # The next one goes on, and the next run sweeps up.
     with adding(store, 9000, 9001) as process:
         assert process.wait(timeout=240) == 0
-    run_study(load_study(finished / "study.yaml"), store, SerialExecutor(), lambda _: None)
+    run_study(load_study(tiny_store.with_name("study.yaml")), store, SerialExecutor(), lambda _: None)
     assert check_store(store).strays == ()
     assert len(read_refinements(open_parts(store)[0])) == len(known) + 1
 

@@ -9,9 +9,7 @@ import pytest
 
 from pbdist.mechanisms import Gaussian, RandomizedResponse
 from pbdist.query import Study, open_study
-from pbdist.run import SerialExecutor, run_study
-from pbdist.study import load_study
-from tests.studies import write_study
+from tests.studies import Finished
 
 STUDY = """\
 format: 1
@@ -32,10 +30,8 @@ Truth = Callable[[float, int, float], mpmath.mpf]
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
-    folder = tmp_path_factory.mktemp("truth")
-    run_study(load_study(write_study(folder, STUDY)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return open_study(folder / "s.zarr")
+def study(finished_store: Finished) -> Study:
+    return open_study(finished_store(STUDY))
 
 
 def gaussian(scale: float, compositions: int, epsilon: float) -> mpmath.mpf:

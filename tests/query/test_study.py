@@ -16,22 +16,20 @@ import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
 from pbdist.query import Precision, Study, Verdict, judge_target, open_study, reached_precision
 from pbdist.query.tables import bounds_as_json, bounds_table, rounded_down, rounded_up
-from pbdist.run import SerialExecutor, run_study
 from pbdist.study import Target, load_study
-from tests.studies import TIGHT, TINY, write_study
+from tests.studies import TIGHT, TINY, Finished, write_study
 
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("query")
-    text = TINY.replace("buckets: 400", "buckets: 400\nfactors: [auto, 1.05]")
-    run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return folder / "s.zarr"
+TWO_FACTORS = TINY.replace("buckets: 400", "buckets: 400\nfactors: [auto, 1.05]")
 
 
 @pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished, tmp_path / "s.zarr"))
+def finished(finished_store: Finished) -> Path:
+    return finished_store(TWO_FACTORS)
+
+
+@pytest.fixture
+def copy(store_copy: Finished) -> Path:
+    return store_copy(TWO_FACTORS)
 
 
 def test_bounds_are_selected_by_any_parameter(finished: Path) -> None:
@@ -298,9 +296,9 @@ def test_printed_infinities() -> None:
     assert rounded_up(math.nan) == "nan"
 
 
-def test_the_precision_of_a_tight_study_is_counted(tmp_path: Path) -> None:
-    run_study(load_study(write_study(tmp_path, TIGHT)), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    study = open_study(tmp_path / "s.zarr")
+def test_the_precision_of_a_tight_study_is_counted(finished_store: Finished, store_copy: Finished) -> None:
+    store = store_copy(TIGHT)
+    study = open_study(store)
     found = reached_precision(study)
     # All are met, or no better is to be had, as at the largest loss.
     asked = study.bounds.delta_upper.max("direction").values > 1e-40
@@ -309,11 +307,10 @@ def test_the_precision_of_a_tight_study_is_counted(tmp_path: Path) -> None:
     assert study.bounds.within_tolerance.values.all()
     assert found == Precision(int(asked.sum()), 0, None)
     # What is not there is not counted, and what has a factor of its own asks for no tolerance.
-    (tmp_path / "s.zarr/delta_upper/c/0/0/0/0").unlink()
-    assert reached_precision(open_study(tmp_path / "s.zarr")).points == int(asked[1:].sum())
-    given = write_study(tmp_path, TIGHT + "factors: [1.01]\n")
-    run_study(load_study(given), tmp_path / "f.zarr", SerialExecutor(), lambda _: None)
-    assert reached_precision(open_study(tmp_path / "f.zarr")) == Precision(0, 0, None)
+    (store / "delta_upper/c/0/0/0/0").unlink()
+    assert reached_precision(open_study(store)).points == int(asked[1:].sum())
+    given = finished_store(TIGHT + "factors: [1.01]\n")
+    assert reached_precision(open_study(given)) == Precision(0, 0, None)
 
 
 #: At an ε of 1e-13 float64 does not tell δ of so much noise, and of this sample the smaller direction is not looked at.
@@ -329,10 +326,11 @@ epsilon: [0, 1e-13, 0.1, 0.5]
 
 
 @pytest.mark.parametrize("direction", ["both", "each"])
-def test_only_what_was_asked_for_and_missed_is_counted(tmp_path: Path, direction: str) -> None:
+def test_only_what_was_asked_for_and_missed_is_counted(
+    finished_store: Finished, tmp_path: Path, direction: str
+) -> None:
     text = f"{MISSED}direction: {direction}\n"
-    run_study(load_study(write_study(tmp_path, text)), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    study = open_study(tmp_path / "s.zarr")
+    study = open_study(finished_store(text))
     bounds, found = study.bounds, reached_precision(study)
     asked = (bounds.delta_upper > 1e-40).any("direction").values
     assert 0 < asked.sum() < asked.size

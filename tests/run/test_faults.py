@@ -24,7 +24,7 @@ from pbdist.run.giant import scratch_of
 from pbdist.run.profile import LocalProfile
 from pbdist.store import failed_cells, hold, open_parts, open_store
 from pbdist.study import load_study
-from tests.studies import TINY, files_of, results_of, write_study
+from tests.studies import TINY, Finished, files_of, results_of, write_study
 
 #: Thirty-two cells in sixteen batches.
 EVEN = TINY.replace("scale: [2, 3, 5]", "scale: {linspace: [2, 33, 29]}")
@@ -130,9 +130,9 @@ def test_a_full_disk_ends_the_run_with_one_line_and_it_goes_on_later(tmp_path: P
         ("[1, 2, 4, 7]\nexp_epsilon: [1, 1.5, 2]", "[1, 2, 4, 7, 9]\nexp_epsilon: [1, 1.25, 1.5, 2]"),
     ],
 )
-def test_a_larger_study_computes_what_is_new_alone(tmp_path: Path, old: str, new: str) -> None:
+def test_a_larger_study_computes_what_is_new_alone(tmp_path: Path, store_copy: Finished, old: str, new: str) -> None:
     small, large = (load_study(write_study(tmp_path, text)) for text in (TINY, TINY.replace(old, new)))
-    run_study(small, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    store_copy(TINY)
     before = files_of(tmp_path / "s.zarr")
     events: list[Event] = []
     run_study(large, tmp_path / "s.zarr", SerialExecutor(), events.append)
@@ -157,22 +157,21 @@ def test_a_larger_study_computes_what_is_new_alone(tmp_path: Path, old: str, new
     assert np.all(theirs["delta_lower"].values <= ours["delta_upper"].values[order])
 
 
-def test_a_study_of_another_precision_is_refused(tmp_path: Path) -> None:
-    run_study(load_study(write_study(tmp_path)), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    before = files_of(tmp_path / "s.zarr")
+def test_a_study_of_another_precision_is_refused(tmp_path: Path, store_copy: Finished) -> None:
+    store = store_copy(TINY)
+    before = files_of(store)
     other = load_study(write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 800")))
     with pytest.raises(StoreMismatchError, match="buckets: expected 400 as in the store, got 800"):
-        run_study(other, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert files_of(tmp_path / "s.zarr") == before
+        run_study(other, store, SerialExecutor(), lambda _: None)
+    assert files_of(store) == before
 
 
-def test_the_second_driver_is_told_who_is_at_work(tmp_path: Path) -> None:
-    study = load_study(write_study(tmp_path))
-    run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    before = results_of(tmp_path / "s.zarr")
-    with hold(tmp_path / "s.zarr"), pytest.raises(InvalidInputError, match=rf"process {os.getpid()} on .* since 20"):
-        run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert results_of(tmp_path / "s.zarr") == before
+def test_the_second_driver_is_told_who_is_at_work(tmp_path: Path, store_copy: Finished) -> None:
+    study, store = load_study(write_study(tmp_path)), store_copy(TINY)
+    before = results_of(store)
+    with hold(store), pytest.raises(InvalidInputError, match=rf"process {os.getpid()} on .* since 20"):
+        run_study(study, store, SerialExecutor(), lambda _: None)
+    assert results_of(store) == before
 
 
 def test_what_somebody_else_keeps_beside_a_store_stays(tmp_path: Path) -> None:

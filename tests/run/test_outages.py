@@ -191,7 +191,7 @@ def test_a_bucket_that_is_gone_ends_the_run_at_once(
     study = load_study(write_study(tmp_path, LIGHT))
 
     def empty() -> None:
-        with urlopen(Request(f"{proxy.address}/moto-api/reset", method="POST"), timeout=20):  # noqa: S310 -- the server
+        with urlopen(Request(f"{proxy.address}/moto-api/reset", method="POST"), timeout=240):  # noqa: S310 -- the server
             pass
 
     seen = Cutting(1, empty)

@@ -23,6 +23,7 @@ import pytest
 
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import load_study
+from tests.effort import times
 from tests.studies import results_of, write_study
 
 pytestmark = pytest.mark.timeout(1200)
@@ -263,8 +264,8 @@ def to_all(run: Run) -> None:
 
 
 IMPATIENT = "Ctrl-C again and again"
-#: Of each phase and sender: 20 take more than an hour in all, and are asked for by PBDIST_MOMENTS=20.
-MOMENTS = int(os.environ.get("PBDIST_MOMENTS", "3"))
+#: Of each phase and sender: 20 take more than an hour in all.
+MOMENTS = times(3)
 
 SENDERS = {
     "Ctrl-C": (to_the_group, signal.SIGINT),
@@ -280,10 +281,12 @@ def check_goes_on(folder: Path, expected: dict[str, str], why: str) -> None:
     assert results_of(folder / "s.zarr") == expected, why
 
 
-def interrupt_often(folder: Path, name: str, sender: str, times: int, seconds: float, expected: dict[str, str]) -> None:
+def interrupt_often(
+    folder: Path, name: str, sender: str, moments: int, seconds: float, expected: dict[str, str]
+) -> None:
     seed = random.SystemRandom().getrandbits(32)
     draw = random.Random(seed)  # noqa: S311 -- no secret
-    for position in range(times):
+    for position in range(moments):
         why = f"seed {seed}, moment {position}"
         try:
             interrupt_somewhere(folder / str(position), name, sender, draw, seconds)

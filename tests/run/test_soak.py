@@ -1,6 +1,5 @@
 """A study under random kills of workers and drivers, many times: minutes of real runs, apart from the default run."""
 
-import os
 import random
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.effort import times
 from tests.studies import results_of, write_study
 
 #: A dozen batches of half a second, of two kinds of states.
@@ -27,8 +27,8 @@ keep_states: true
 compositions: [1, 3, 64]
 epsilon: {linspace: [0, 1, 5]}
 """
-#: Runs of the whole test: 60 take half an hour, and are asked for by PBDIST_SOAK_RUNS=60.
-_RUNS, _RUNS_PER_TEST = int(os.environ.get("PBDIST_SOAK_RUNS", "10")), 10
+#: Runs of the whole test, of which sixty take half an hour, and of one of its parts.
+_RUNS, _RUNS_PER_TEST = times(10), 10
 
 
 def _command(store: Path, *options: str) -> list[str]:
@@ -50,7 +50,8 @@ def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
     first: int, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
     killed = {"workers": 0, "drivers": 0}
-    for seed in range(first, first + _RUNS_PER_TEST):
+    seeds = range(first, min(first + _RUNS_PER_TEST, _RUNS))
+    for seed in seeds:
         store = tmp_path / f"{seed}.zarr"
         _disturb(store, random.Random(seed), killed)  # noqa: S311 -- reproducible moments, no secret
         last = subprocess.run(_command(store), capture_output=True, text=True, timeout=300, check=False)
@@ -59,8 +60,9 @@ def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
         left = sorted(path.name for path in tmp_path.iterdir() if ".partial" in path.name)
         assert not left, seed
     # Kills that never happen would show nothing.
-    assert killed["workers"] > 0
-    assert killed["drivers"] > 0
+    if len(seeds) == _RUNS_PER_TEST:
+        assert killed["workers"] > 0
+        assert killed["drivers"] > 0
 
 
 def _disturb(store: Path, chance: random.Random, killed: dict[str, int]) -> None:

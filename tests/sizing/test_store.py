@@ -12,21 +12,17 @@ from hypothesis import strategies as st
 from pbdist.errors import NotAStoreError
 from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, SubsampledGaussian
 from pbdist.query import open_study
-from pbdist.run import SerialExecutor, run_study
 from pbdist.sizing.api import size
 from pbdist.store import check_store
-from pbdist.study import load_study
 from tests.sizing.test_api import check_certificate, gaussian_delta
 from tests.store.test_within import FORMAT_3
 from tests.strategies import examples
-from tests.studies import files_of, write_study
+from tests.studies import Finished, files_of
 
 STUDY = """\
 format: 1
 name: sizes
 mechanisms:
-  - kind: Gaussian
-    scale: {geomspace: [1, 64, 901]}
   - kind: Laplace
     scale: [20, 25, 30]
   - kind: NoisyCount
@@ -36,24 +32,23 @@ mechanisms:
 compositions: [1, 16]
 epsilon: [0.5, 1]
 """
+TABLE = STUDY.replace("mechanisms:\n", "mechanisms:\n  - {kind: Gaussian, scale: {geomspace: [1, 64, 901]}}\n")
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sizes")
-    run_study(load_study(write_study(folder, STUDY)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return folder / "s.zarr"
+def table(finished_store: Finished) -> Path:
+    return finished_store(TABLE)
 
 
 @pytest.fixture
-def store(finished: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(finished, tmp_path / "s.zarr"))
+def store(store_copy: Finished) -> Path:
+    return store_copy(STUDY)
 
 
 @given(st.sampled_from([1, 16]), st.sampled_from([0.5, 1.0]), st.floats(-25.0, -3.0).map(math.exp))
 @examples(25)
-def test_table_answers_alone(finished: Path, compositions: int, epsilon: float, delta: float) -> None:
-    sized = size(Gaussian, compositions=compositions, epsilon=epsilon, delta=delta, store=open_study(finished))
+def test_table_answers_alone(table: Path, compositions: int, epsilon: float, delta: float) -> None:
+    sized = size(Gaussian, compositions=compositions, epsilon=epsilon, delta=delta, store=open_study(table))
     assert sized.evaluations == 0
     check_certificate(sized)
     assert sized.ordered

@@ -45,6 +45,7 @@ def table(systems) -> tuple[list[str], list[str]]:
     return list(sizing_table(systems, tolerance=0.1, progress=told.append)), told
 
 
+@pytest.mark.slow
 def test_the_table(table) -> None:
     lines, told = table
     rows = {
@@ -63,6 +64,7 @@ def test_the_table(table) -> None:
     assert any("smallest Laplace, redraw-and-floor" in text for text in told)
 
 
+@pytest.mark.slow
 def test_what_is_printed_meets_the_target(systems, table) -> None:
     counts = systems[0]
     assert isinstance(counts.observation, NoisyCounts)

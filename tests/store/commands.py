@@ -17,6 +17,7 @@ mechanisms:
   - {label: Laplace, kind: Laplace, scale: [2, 3]}
 method: buckets
 buckets: 40
+factors: 1.5
 keep_states: true
 compositions: [1]
 epsilon: [0, 0.5]

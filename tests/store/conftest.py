@@ -10,7 +10,7 @@ from tests.store.commands import LARGER, REFINED, STUDY
 from tests.studies import write_study
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete store with kept states, a part that extends it, and a point that a query has added."""
     folder = tmp_path_factory.mktemp("made")

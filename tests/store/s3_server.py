@@ -54,7 +54,7 @@ def make_bucket(address: str, bucket: str) -> None:
     deadline = time.monotonic() + 240
     while True:
         try:
-            with urlopen(Request(f"{address}/{bucket}", method="PUT"), timeout=20):  # noqa: S310 -- the server above
+            with urlopen(Request(f"{address}/{bucket}", method="PUT"), timeout=240):  # noqa: S310 -- the server above
                 return
         except URLError:
             assert time.monotonic() < deadline

@@ -24,6 +24,7 @@ mechanisms:
   - {label: ApproximateDP, kind: ApproximateDP, epsilon: 0.1, delta: 1e-6}
 method: buckets
 buckets: 40
+factors: 1.5
 keep_states: true
 compositions: [1]
 epsilon: [0, 0.5]

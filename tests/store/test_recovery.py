@@ -23,6 +23,7 @@ mechanisms:
   - {kind: Laplace, scale: [2, 3]}
 method: buckets
 buckets: 20
+factors: 1.5
 compositions: [1, 2]
 epsilon: [0, 0.5]
 """

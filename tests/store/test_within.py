@@ -16,7 +16,7 @@ from pbdist.store import check_store, commit_record, is_committed, open_parts, o
 from pbdist.store.layout import WITHIN
 from pbdist.study import StudySpec, load_study
 from pbdist.table import bounds_table
-from tests.studies import files_of, results_of, write_study
+from tests.studies import Finished, files_of, results_of, write_study
 
 FORMAT_3 = Path(__file__).parent / "format-3"
 #: At an ε of 1e-13 float64 does not resolve δ of so much noise; at 0.5 losses of 1/2 end, and δ is 0 after one round.
@@ -32,7 +32,7 @@ epsilon: [0, 1e-13, 0.5]
 """
 
 
-def run(tmp_path: Path, text: str = TEXT) -> tuple[StudySpec, Path]:
+def run(tmp_path: Path, text: str) -> tuple[StudySpec, Path]:
     study = load_study(write_study(tmp_path, text))
     run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
     return study, tmp_path / "s.zarr"
@@ -64,8 +64,8 @@ def test_it_is_stored_as_it_was_computed(tmp_path: Path, direction: str) -> None
     assert np.array_equal(read_within(open_store(path), slice(None)), plain.within_tolerance.values)
 
 
-def test_it_is_checksummed_and_put_back(tmp_path: Path) -> None:
-    study, path = run(tmp_path)
+def test_it_is_checksummed_and_put_back(tmp_path: Path, store_copy: Finished) -> None:
+    study, path = load_study(write_study(tmp_path, TEXT)), store_copy(TEXT)
     before = results_of(path)
     stored = open_store(path)
     record = commit_record(stored, 0)
@@ -163,12 +163,14 @@ def test_a_store_of_format_3_opens_and_goes_on_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_heads_that_are_damaged_in_both_places_are_put_back_in_their_format(tmp_path: Path, old: bool) -> None:
+def test_heads_that_are_damaged_in_both_places_are_put_back_in_their_format(
+    tmp_path: Path, store_copy: Finished, old: bool
+) -> None:
     if old:
         path, study = tmp_path / "s.zarr", load_study(FORMAT_3 / "study.yaml")
         shutil.copytree(FORMAT_3 / "old.zarr", path)
     else:
-        study, path = run(tmp_path)
+        study, path = load_study(write_study(tmp_path, TEXT)), store_copy(TEXT)
     before = results_of(path)
     for name in ("zarr.json", "commits/zarr.json"):
         (path / name).write_text("{")

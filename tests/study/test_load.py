@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist.errors import StudyFileError
@@ -22,6 +22,7 @@ from pbdist.mechanisms import (
     Reversed,
 )
 from pbdist.study import StudySpec, load_study
+from tests.strategies import examples
 from tests.studies import TINY, write_study
 
 HEAD = "format: 1\nname: s\n"
@@ -372,7 +373,7 @@ _values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(900)
 @given(
     field=st.sampled_from(
         [

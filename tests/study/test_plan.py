@@ -3,17 +3,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist.mechanisms import Histogram, Laplace
 from pbdist.study import Cell, Planner, StudySpec, load_study, plan_study
 from pbdist.study.plan import Batch, Batches, batch_length
 from pbdist.table import METHODS
+from tests.strategies import examples
 from tests.studies import TIGHT, write_study
 
 
-@settings(max_examples=100, deadline=None)
+@examples(300)
 @given(
     cells=st.integers(1, 300),
     buckets=st.integers(1, 10**6).map(lambda x: 2 * x),
@@ -87,7 +88,7 @@ def test_a_finer_tight_study_is_projected_to_take_more(tmp_path: Path) -> None:
     assert kept.worker_bytes >= plan.worker_bytes
 
 
-@settings(max_examples=100, deadline=None)
+@examples(300)
 @given(seconds=st.lists(st.floats(1e-4, 100.0), min_size=1, max_size=200), length=st.integers(1, 64))
 def test_batches_are_a_sequence_of_all_cells(seconds: list[float], length: int) -> None:
     batches = Batches(length, np.array(seconds))

@@ -34,7 +34,7 @@ from pbdist.verify.exact import ExactBounds, enclosed_log, exact_bounds
 from pbdist.verify.exact_power import DominatingMasses, FixedPoint, SubsetMasses
 from tests import strategies
 from tests.oracles import exact_truth
-from tests.truth import enclosed_truth, histogram
+from tests.oracles.truth import enclosed_truth, histogram
 
 VALUES: dict[str, dict[str, Any]] = {
     case["name"]: case

@@ -19,7 +19,7 @@ from pbdist.store import open_store
 from pbdist.study import load_study
 from pbdist.types import FloatArray
 from pbdist.verify.store import Verdict, verify_store
-from tests.studies import commit_again, write_study
+from tests.studies import Finished, commit_again, write_study
 
 SMALL = """\
 format: 1
@@ -37,21 +37,17 @@ POINTS = 2 * 2 * 2 * 2
 INDEX, TOLD = (1, 1, 1, 1), "NoisyCount(noise=Gaussian(scale=3, sensitivity=1), mean=9, shift=1, "
 
 
-def computed(folder: Path, precision: str) -> Path:
-    path = write_study(folder, SMALL.replace("PRECISION", precision))
-    run_study(load_study(path), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return folder / "s.zarr"
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return computed(tmp_path_factory.mktemp("verify"), "tolerance: 0.01\ndirection: each")
+EACH = SMALL.replace("PRECISION", "tolerance: 0.01\ndirection: each")
 
 
 @pytest.fixture
-def copy(finished: Path, tmp_path: Path) -> Path:
-    shutil.copytree(finished, tmp_path / "s.zarr")
-    return tmp_path / "s.zarr"
+def finished(finished_store: Finished) -> Path:
+    return finished_store(EACH)
+
+
+@pytest.fixture
+def copy(store_copy: Finished) -> Path:
+    return store_copy(EACH)
 
 
 def alter(store: Path, name: str, change: Callable[[FloatArray], object]) -> None:
@@ -78,8 +74,8 @@ def shifted(by: float) -> Callable[[FloatArray], object]:
 
 
 @pytest.mark.parametrize("precision", ["tolerance: 0.01", "method: buckets\nbuckets: 400", "factors: 1.01"])
-def test_a_sound_store_passes(tmp_path: Path, precision: str) -> None:
-    found = verify_store(computed(tmp_path, precision), sample=POINTS)
+def test_a_sound_store_passes(finished_store: Finished, precision: str) -> None:
+    found = verify_store(finished_store(SMALL.replace("PRECISION", precision)), sample=POINTS)
     assert found.passed
     assert found.points == len(found.samples) == POINTS
     assert len(found.of(Verdict.CONFIRMED)) == POINTS

@@ -172,7 +172,7 @@ def test_jobs_that_give_no_worker(slurm: Slurm, tmp_path: Path, more: str, words
     profile = write_study(tmp_path, f"kind: slurm\nworkers: 1\nmemory: 500MiB\n{more}", "cluster.yaml")
     command = [*pbdist_run(write_study(tmp_path, STUDY), tmp_path / "s.zarr"), "--cluster", str(profile)]
     done = subprocess.run(
-        command, cwd=tmp_path, env=slurm.environment, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=tmp_path, env=slurm.environment, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 2, done.stderr
     assert "pbdist: error: cluster: expected a worker from 1 SLURM job" in done.stderr
@@ -185,7 +185,7 @@ def test_jobs_that_give_no_worker(slurm: Slurm, tmp_path: Path, more: str, words
 def test_slurm_is_not_to_be_found(tmp_path: Path) -> None:
     command = [*pbdist_run(write_study(tmp_path, STUDY), tmp_path / "s.zarr"), "--cluster", str(CLUSTER / "slurm.yaml")]
     done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"PATH": ""}, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=tmp_path, env=os.environ | {"PATH": ""}, capture_output=True, text=True, timeout=240, check=False
     )
     assert done.returncode == 2, done.stderr
     assert "got none: FileNotFoundError: [Errno 2] No such file or directory: 'sbatch'" in done.stderr

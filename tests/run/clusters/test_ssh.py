@@ -68,7 +68,7 @@ def is_nanny(process: psutil.Process, name: str) -> bool:
 def test_hosts_that_give_no_worker(server: SshServer, tmp_path: Path, changes: dict[str, object], words: str) -> None:
     path = profile(tmp_path, server, hosts=["localhost"], **changes)
     command = [*pbdist_run(write_study(tmp_path, STUDY), tmp_path / "s.zarr"), "--cluster", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 2, done.stderr
     assert "pbdist: error: cluster: expected a worker from 1 host by SSH, got none: " in done.stderr
     assert words in done.stderr

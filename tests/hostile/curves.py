@@ -11,11 +11,11 @@ from flint import arb, ctx
 import pbdist
 from pbdist.errors import PbdistError, PrecisionError
 from pbdist.types import Direction
-from tests.hostile_cases import Case, Draw, corner_case, finite_case, noise_case, sampled_case
-from tests.hostile_checks import CAUGHT, INTERNAL, Finding, Report, exception_of
-from tests.hostile_draw import written
-from tests.hostile_noise_truth import Noise, NoiseTruth
-from tests.hostile_truth import FEWEST_BITS, FiniteTruth, Outcome, judged
+from tests.hostile.cases import Case, Draw, corner_case, finite_case, noise_case, sampled_case
+from tests.hostile.checks import CAUGHT, INTERNAL, Finding, Report, exception_of
+from tests.hostile.draw import written
+from tests.hostile.noise_truth import Noise, NoiseTruth
+from tests.hostile.truth import FEWEST_BITS, FiniteTruth, Outcome, judged
 
 #: Outcomes of a curve at most.
 _MOST_OUTCOMES = 150

@@ -1,9 +1,9 @@
 """Hostile settings of all kinds."""
 
-from tests.hostile_counts import counts_case
-from tests.hostile_draw import Case, Draw
-from tests.hostile_finite import corner_case, finite_case, many_rounds_case
-from tests.hostile_noise import noise_case, sampled_case
+from tests.hostile.counts import counts_case
+from tests.hostile.draw import Case, Draw
+from tests.hostile.finite import corner_case, finite_case, many_rounds_case
+from tests.hostile.noise import noise_case, sampled_case
 
 __all__ = [
     "Case",

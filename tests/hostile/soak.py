@@ -1,4 +1,4 @@
-"""Look for hostile cases as long as one likes: ``python -m tests.hostile_soak --seed N --seconds S``.
+"""Look for hostile cases as long as one likes: ``python -m tests.hostile.soak --seed N --seconds S``.
 
 Each thing that is wrong is printed with the call that shows it; the last line counts them by kind.
 """
@@ -9,9 +9,9 @@ import time
 from collections import Counter
 from types import FrameType
 
-from tests.hostile_cases import Draw
-from tests.hostile_checks import WRONG, Finding, Report, check
-from tests.hostile_curves import check_epsilon, check_tradeoff
+from tests.hostile.cases import Draw
+from tests.hostile.checks import WRONG, Finding, Report, check
+from tests.hostile.curves import check_epsilon, check_tradeoff
 
 #: Seconds after which a case is given up.
 _LONGEST = 60

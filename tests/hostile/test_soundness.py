@@ -1,10 +1,9 @@
-"""Twenty thousand hostile cases: no bound on the wrong side, and no exception but the documented ones.
+"""Thousands of hostile cases: no bound on the wrong side, and no exception but the documented ones.
 
-The same cases in every run; `python -m tests.hostile_soak` draws others.
+The same cases in every run with one PBDIST_SEED; `python -m tests.hostile.soak` draws others.
 """
 
 import math
-import os
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -13,20 +12,19 @@ import pytest
 
 import pbdist
 from pbdist import Gaussian, Histogram, InvalidInputError, Poisson
-from tests.hostile_cases import Case, Draw
-from tests.hostile_checks import Report, check, look
-from tests.hostile_curves import check_epsilon, check_tradeoff
-from tests.hostile_truth import Finite, FiniteTruth
-
-pytestmark = pytest.mark.slow
+from tests import effort
+from tests.effort import times
+from tests.hostile.cases import Case, Draw
+from tests.hostile.checks import Report, check, look
+from tests.hostile.curves import check_epsilon, check_tradeoff
+from tests.hostile.truth import Finite, FiniteTruth
 
 #: What is drawn differs from part to part, and not from run to run.
-SEED = 20_260_101
+SEED = 20_260_101 + effort.SEED
 #: Comparisons of one part, and the parts of the default run: quick ones.
 CASES, PARTS = 1000, (3, 8)
-#: How many parts there are in all: 20 take a quarter of an hour, and are asked for by PBDIST_HOSTILE_PARTS=20.
-ALL = int(os.environ.get("PBDIST_HOSTILE_PARTS", "4"))
-FURTHER = sorted(set(range(ALL)) - set(PARTS))
+#: Twenty parts take a quarter of an hour.
+FURTHER = sorted(set(range(times(4))) - set(PARTS))
 
 
 def assert_good(report: Report) -> None:
@@ -34,9 +32,9 @@ def assert_good(report: Report) -> None:
     assert not report.wrong, f"{len(report.wrong)} wrong in {report.cases} cases:\n{wrong}"
 
 
-def compare_part(part: int, note: Callable[[str, object], None]) -> None:
+def compare_part(part: int, cases: int, note: Callable[[str, object], None]) -> None:
     report, number = Report(), 0
-    while report.cases < CASES:
+    while report.cases < cases:
         check(Draw([SEED, part, number]), report, asked=10)
         number += 1
     note("cases", report.cases)
@@ -46,16 +44,20 @@ def compare_part(part: int, note: Callable[[str, object], None]) -> None:
     assert_good(report)
 
 
+def test_a_few_hostile_settings_are_bracketed(record_property: Callable[[str, object], None]) -> None:
+    compare_part(2000, 15, record_property)
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
-    compare_part(part, record_property)
+    compare_part(part, CASES, record_property)
 
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", FURTHER)
 def test_further_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
-    compare_part(part, record_property)
+    compare_part(part, CASES, record_property)
 
 
 def ask(question: Callable[[Draw, Report], None], part: int, cases: int, note: Callable[[str, object], None]) -> None:
@@ -67,7 +69,9 @@ def ask(question: Callable[[Draw, Report], None], part: int, cases: int, note: C
     assert_good(report)
 
 
-@pytest.mark.parametrize(("question", "cases"), [(check_epsilon, 6), (check_tradeoff, 20)])
+@pytest.mark.parametrize(
+    ("question", "cases"), [(check_epsilon, 6), pytest.param(check_tradeoff, 20, marks=pytest.mark.slow)]
+)
 def test_hostile_questions_for_epsilon_and_for_curves(
     question: Callable[[Draw, Report], None], cases: int, record_property: Callable[[str, object], None]
 ) -> None:
@@ -76,15 +80,14 @@ def test_hostile_questions_for_epsilon_and_for_curves(
 
 @pytest.mark.cluster
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("part", range(1001, 1003 if ALL >= 20 else 1002))
-@pytest.mark.parametrize(("question", "cases"), [(check_epsilon, 24 if ALL >= 20 else 6), (check_tradeoff, 80)])
+@pytest.mark.parametrize(("question", "cases"), [(check_epsilon, times(6)), (check_tradeoff, times(80))])
 def test_further_hostile_questions(
-    question: Callable[[Draw, Report], None], cases: int, part: int, record_property: Callable[[str, object], None]
+    question: Callable[[Draw, Report], None], cases: int, record_property: Callable[[str, object], None]
 ) -> None:
-    ask(question, part, cases, record_property)
+    ask(question, 1001, cases, record_property)
 
 
-@pytest.mark.parametrize("digits", [3000, 100_000])
+@pytest.mark.parametrize("digits", [3000, pytest.param(100_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("share", [3, 7, 12_345])
 @pytest.mark.parametrize("arguments", [{"factor": 1.5}, {"method": "buckets", "buckets": 64, "factor": math.e}])
 def test_losses_of_counts_of_very_many_digits(digits: int, share: int, arguments: dict[str, Any]) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 from flint import arb
 
 from pbdist.mechanisms import ApproximateDP, DiscreteLaplace, Histogram, Pair, Product, RandomizedResponse, Reversed
-from tests.hostile_draw import Case, Draw, arguments, epsilons, losses_of
-from tests.hostile_noise import noise
-from tests.hostile_truth import Finite, FiniteTruth, Outcome, Truth, TwoOutcomesTruth, ball
+from tests.hostile.draw import Case, Draw, arguments, epsilons, losses_of
+from tests.hostile.noise import noise
+from tests.hostile.truth import Finite, FiniteTruth, Outcome, Truth, TwoOutcomesTruth, ball
 
 #: Ways in which outcomes may occur, at most.
 MOST_WAYS = 400

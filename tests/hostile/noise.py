@@ -6,9 +6,9 @@ from fractions import Fraction
 from flint import arb
 
 from pbdist.mechanisms import Gaussian, Laplace, Pair, Reversed, SubsampledGaussian
-from tests.hostile_draw import Case, Draw, arguments, epsilons
-from tests.hostile_noise_truth import GaussianTruth, Noise, NoiseTruth, RareOverlapTruth, SampledTruth
-from tests.hostile_truth import Truth
+from tests.hostile.draw import Case, Draw, arguments, epsilons
+from tests.hostile.noise_truth import GaussianTruth, Noise, NoiseTruth, RareOverlapTruth, SampledTruth
+from tests.hostile.truth import Truth
 
 
 def size_of(draw: Draw) -> float:

@@ -15,8 +15,8 @@ from flint import ctx
 import pbdist
 from pbdist.errors import InvalidInputError, PbdistError, PrecisionError, PrecisionWarning
 from pbdist.types import Direction
-from tests.hostile_cases import Case, Draw, case
-from tests.hostile_truth import FEWEST_BITS, is_log_lower, is_log_upper, is_lower, is_upper, judged
+from tests.hostile.cases import Case, Draw, case
+from tests.hostile.truth import FEWEST_BITS, is_log_lower, is_log_upper, is_lower, is_upper, judged
 
 #: Words that tell a user nothing.
 INTERNAL = re.compile(r"convolve|vector|array|shape|ndarray|\bnan\b|index \d|cannot convert|grid edges", re.IGNORECASE)

@@ -8,9 +8,9 @@ from flint import arb
 
 from pbdist.mechanisms import DiscreteGaussian, Gaussian, Laplace, NoisyCount, Pair, Poisson
 from pbdist.mechanisms.noisy_count import READINGS
-from tests.hostile_draw import Case, Draw, arguments, epsilons, losses_of
-from tests.hostile_noise_truth import Noise
-from tests.hostile_truth import Finite, FiniteTruth, Outcome, ball
+from tests.hostile.draw import Case, Draw, arguments, epsilons, losses_of
+from tests.hostile.noise_truth import Noise
+from tests.hostile.truth import Finite, FiniteTruth, Outcome, ball
 
 
 def counts_case(draw: Draw, asked: int) -> Case | None:

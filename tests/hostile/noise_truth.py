@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from flint import arb
 
-from tests.hostile_truth import Finite, Outcome, Truth, at_least_zero, ball
+from tests.hostile.truth import Finite, Outcome, Truth, at_least_zero, ball
 
 
 @dataclass(frozen=True)

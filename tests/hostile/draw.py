@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.hostile_truth import FiniteTruth, Truth
+from tests.hostile.truth import FiniteTruth, Truth
 
 #: Masses next to what the code tells apart, and next to what floats do.
 LANDMARKS = (
