@@ -29,7 +29,7 @@ from pbdist import (
     tradeoff_bounds,
 )
 from pbdist.mechanisms import Pair
-from pbdist.query.curve import Curve
+from pbdist.query.convex_delta import Curve
 from pbdist.table import bounds_table
 
 FAINT = Histogram([0.65, 0.04, 1e-18, 0.31], [1e-60, 0.64, 0.05, 0.31])

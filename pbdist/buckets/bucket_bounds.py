@@ -9,9 +9,9 @@ from pbdist.arguments import DEFAULT_BUCKETS, half_width_of
 from pbdist.buckets.delta import delta_lower, delta_upper, log_lower, log_upper
 from pbdist.buckets.grid_choice import choose_loss_width
 from pbdist.buckets.ladder import SHARP_RULE, SquaringRule, composed_by_rule, powers_by_rule
+from pbdist.buckets.layout import Work
 from pbdist.buckets.leaf import leaf
 from pbdist.buckets.state import BlockedState, BucketState, Grid
-from pbdist.buckets.work import Work
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Pair, factor_counts, reveals_nothing
 from pbdist.types import Direction, FloatArray, IntArray

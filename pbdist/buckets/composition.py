@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.buckets.convolution import Convolution, convolution_of
+from pbdist.buckets.blocked_convolution import Convolution, convolution_of
+from pbdist.buckets.blocked_vectors import PIECE, BlockedVector, Summary, piece_sums, summation_error, total
+from pbdist.buckets.layout import Work
 from pbdist.buckets.leaf import corner_mass
 from pbdist.buckets.state import VECTORS, BlockedState, Grid, StateHead, check_masses
-from pbdist.buckets.vectors import PIECE, BlockedVector, Summary, piece_sums, summation_error, total
-from pbdist.buckets.work import Work
 from pbdist.errors import InvalidInputError
 from pbdist.fourier import Rounding
 from pbdist.fourier.vectors import Vector, ranges

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pbdist.buckets.blocked_vectors import PIECE, BlockedVector, Mapper, summation_error, total
 from pbdist.buckets.state import BlockedState, StateHead, head_of
-from pbdist.buckets.vectors import PIECE, BlockedVector, Mapper, summation_error, total
 from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pbdist.buckets.composition import compose, overflow, square
+from pbdist.buckets.layout import Work
 from pbdist.buckets.state import BlockedState
-from pbdist.buckets.work import Work
 from pbdist.errors import InvalidInputError
 from pbdist.progress import report
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from pbdist.buckets.blocked_vectors import BlockedVector, SerialMapper, Summary, total
+from pbdist.buckets.layout import LEAF_BLOCK, Work
 from pbdist.buckets.state import VECTORS, BlockedState, Grid, check_masses
-from pbdist.buckets.vectors import BlockedVector, SerialMapper, Summary, total
-from pbdist.buckets.work import LEAF_BLOCK, Work
 from pbdist.errors import InvalidInputError, shown
 from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, MassBounds

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.buckets.vectors import VectorStore
-from pbdist.buckets.work import Work
-from pbdist.fourier.blocks import Windows, block_sums, chunk_spectra, reach, run_windows, widths
+from pbdist.buckets.blocked_vectors import VectorStore
+from pbdist.buckets.layout import Work
 from pbdist.fourier.chunk_plan import Run
+from pbdist.fourier.chunked_convolution import Windows, block_sums, chunk_spectra, reach, run_windows, widths
 from pbdist.fourier.vectors import Chunks
 from pbdist.types import ComplexArray, FloatArray
 

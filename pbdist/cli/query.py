@@ -106,7 +106,7 @@ def _answer(options: argparse.Namespace) -> int:
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
     from pbdist.query.arguments import check_strict
-    from pbdist.query.tables import answers_as_json, answers_table
+    from pbdist.query.printing import answers_as_json, printed_answers
 
     gc.freeze()
     gc.enable()
@@ -144,7 +144,7 @@ def _answer(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(answers_as_json(label, columns, found), indent=2, allow_nan=False))
     else:
-        page().print(answers_table(label, columns, found))
+        page().print(printed_answers(label, columns, found))
     return 0
 
 
@@ -183,9 +183,9 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
 
 
 def _show_point(bounds: "Bounds", options: argparse.Namespace) -> None:
-    from pbdist.query.tables import bounds_as_json, bounds_table
+    from pbdist.query.printing import bounds_as_json, printed_bounds
 
     if options.json:
         print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
     else:
-        page().print(bounds_table(bounds))
+        page().print(printed_bounds(bounds))

@@ -79,7 +79,7 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
     if found.refinements:
         yield f"added by queries: {found.refined_points:,} points in {found.refinements:,} refinements"
     if found.precision is not None and first.study.sought is not None:
-        from pbdist.query.tables import precision_line
+        from pbdist.query.printing import precision_line
 
         yield f"tolerance: {precision_line(first.study.sought, found.precision)}"
         if found.precision.unreadable:

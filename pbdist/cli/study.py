@@ -167,7 +167,7 @@ def _executor(options: argparse.Namespace) -> "Executor":
         from pbdist.run import SerialExecutor
 
         return SerialExecutor()
-    from pbdist.run.profile import LocalProfile, load_profile
+    from pbdist.run.cluster_profile import LocalProfile, load_profile
 
     profile = LocalProfile() if options.cluster is None else load_profile(options.cluster)
     if options.workers is not None:
@@ -183,11 +183,11 @@ def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> No
     if not study.targets:
         return
     from pbdist.query import judge_target, open_study
-    from pbdist.query.tables import targets_table
+    from pbdist.query.printing import printed_targets
 
     opened = open_study(store)
     for target in study.targets:
-        console.print(targets_table(study, target, judge_target(opened, target)))
+        console.print(printed_targets(study, target, judge_target(opened, target)))
 
 
 def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> int:
@@ -195,7 +195,7 @@ def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> 
     if study.sought is None or not any(map(study.seeks_tolerance, study.cells)):
         return 0
     from pbdist.query import open_study, reached_precision
-    from pbdist.query.tables import precision_line
+    from pbdist.query.printing import precision_line
 
     found = reached_precision(open_study(store), study)
     console.print(precision_line(study.sought, found), markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Bounds on a pair's Rényi divergence from one grid of losses, where they are apart, and the next grid."""
+"""Bounds on a pair's Rényi divergence from one grid of losses, and how to refine the grid."""
 
 import math
 from dataclasses import dataclass

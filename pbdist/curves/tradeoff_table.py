@@ -23,7 +23,7 @@ from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Pair, factor_counts
 from pbdist.pld import LARGEST_EPSILON, kept_states
 from pbdist.pld.closed_form import gaussian_ratio
-from pbdist.pld.profile import loss_profile
+from pbdist.pld.loss_profile import loss_profile
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray
 

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.fourier.blocks import convolve_blocks
-from pbdist.fourier.cuts import ConvolutionPlan, Level, plan_chunks
+from pbdist.fourier.chunk_sizes import ConvolutionPlan, Level, plan_chunks
+from pbdist.fourier.chunked_convolution import convolve_blocks
 from pbdist.fourier.vectors import Vector, scale
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray, IntArray

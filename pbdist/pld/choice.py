@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.pld.leaf import Lattice
-from pbdist.pld.profile import LossProfile
+from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.types import Direction, FloatArray, IntArray

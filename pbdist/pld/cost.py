@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.mechanisms import SubsampledGaussian
-from pbdist.pld.characteristic import MOST_FREQUENCIES as MOST_LOW_FREQUENCIES
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.closed_form import gaussian_ratio, log_revealed_mass
-from pbdist.pld.given_width import positions_needed
+from pbdist.pld.few_frequencies import MOST_FREQUENCIES as MOST_LOW_FREQUENCIES
+from pbdist.pld.fixed_spacing import positions_needed
 from pbdist.pld.ladder import serves
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question

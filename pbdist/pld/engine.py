@@ -10,7 +10,7 @@ from pbdist.errors import PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
-from pbdist.pld.given_width import given_width_bounds
+from pbdist.pld.fixed_spacing import given_width_bounds
 from pbdist.pld.ladder import ladder_bounds
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question

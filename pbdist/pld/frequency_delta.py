@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld.characteristic import Frequencies, unit_roots
+from pbdist.pld.few_frequencies import Frequencies, unit_roots
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
 __all__ = ["largest_factor", "log_finite_lower", "log_finite_upper"]

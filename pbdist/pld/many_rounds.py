@@ -11,11 +11,11 @@ from functools import partial
 import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld.characteristic import Frequencies, few_frequencies
 from pbdist.pld.choice import Chosen, chosen_lattices
+from pbdist.pld.few_frequencies import Frequencies, few_frequencies
 from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
 from pbdist.pld.leaf import leaf_state
-from pbdist.pld.profile import SaddlePoints
+from pbdist.pld.loss_profile import SaddlePoints
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_SHIFT, PairState
 from pbdist.pld.tilted import tilted_leaf

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pbdist.mechanisms import ElementaryPair
-from pbdist.pld.profile import Exponents, LossProfile, SaddlePoints, loss_profile
+from pbdist.pld.loss_profile import Exponents, LossProfile, SaddlePoints, loss_profile
 from pbdist.types import Direction, FloatArray, IntArray
 
 __all__ = ["Question"]

@@ -1,4 +1,4 @@
-r"""Bounds on δ by Fourier inversion of exact transforms, with one more mechanism that reveals next to nothing.
+r"""Bounds on δ by Fourier inversion of exact transforms, made smooth by one faint Gaussian mechanism.
 
 A Gaussian mechanism of ratio s (sensitivity / scale) is composed with the rounds: that makes δ larger, and its
 transform fall so fast that few frequencies suffice. Two such mechanisms, of ratios s and c s, bound δ from below by

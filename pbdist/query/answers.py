@@ -1,8 +1,8 @@
 """Bound δ, ε and r by stored points, also between them.
 
-A stored point is answered as it is stored. Between stored ε the rules of `pbdist.query.curve` hold. Between stored r
-the next larger one gives the upper bound and the next smaller one the lower bound, as δ does not fall with r. Between
-settings the rules of `pbdist.query.settings` hold. Of several bounds the best counts.
+A stored point is answered as it is stored. Between stored ε the rules of `pbdist.query.convex_delta` hold. Between
+stored r the next larger one gives the upper bound and the next smaller one the lower bound, as δ does not fall with r.
+Between settings the rules of `pbdist.query.settings` hold. Of several bounds the best counts.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.pld.engine import delta_above, delta_below
-from pbdist.query.curve import Curve, log_above, log_below
+from pbdist.query.convex_delta import Curve, log_above, log_below
 from pbdist.query.points import PairPoints
 from pbdist.query.settings import Setting
 from pbdist.store.layout import BOUNDS

@@ -6,7 +6,7 @@ import numpy as np
 
 from pbdist.errors import StoreFormatError
 from pbdist.pld import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
-from pbdist.query.curve import Curve, log_above, log_below
+from pbdist.query.convex_delta import Curve, log_above, log_below
 from pbdist.store import StoredStudy, read_state
 from pbdist.types import Direction, FloatArray
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from pbdist.mechanisms import ElementaryPair, Histogram, Pair, Reversed
-from pbdist.query.curve import Curve
+from pbdist.query.convex_delta import Curve
 from pbdist.query.kept import StateAt, StateReader, with_state
 from pbdist.query.stored import Union
 from pbdist.store import Refinement, StoredStudy, read_values, read_within

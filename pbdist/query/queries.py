@@ -1,4 +1,4 @@
-"""Answer questions to a store: scalars or arrays that broadcast; each answered, or refused by the argument's name."""
+"""The questions of an opened study: arguments broadcast, answers judged by width, wrong arguments refused by name."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence

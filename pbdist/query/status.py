@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
 from pbdist.query.judging import Precision, precision_of, total_precision
-from pbdist.query.tables import precision_as_json
+from pbdist.query.printing import precision_as_json
 from pbdist.store import (
     Holder,
     StoreCheck,

@@ -11,7 +11,6 @@ import numpy as np
 from pbdist.errors import StoreDamagedError, StoreUnreachableError
 from pbdist.mechanisms import Pair
 from pbdist.query.arguments import check_strict
-from pbdist.query.curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.query.judging import tell
 from pbdist.query.kept import StateAt
 from pbdist.query.points import PointReader
@@ -20,6 +19,7 @@ from pbdist.query.refine import Point
 from pbdist.query.refine import refine as refine_points
 from pbdist.query.settings import Settings
 from pbdist.query.stored import StoredPoints
+from pbdist.query.stored_curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.results import CompositionBounds, CurveBounds, DeltaBounds, EpsilonBounds
 from pbdist.store import (
     Place,

@@ -2,6 +2,6 @@
 
 from pbdist.run.driver import run_study
 from pbdist.run.executor import Executor, SerialExecutor
-from pbdist.run.outage import OUTAGE_SECONDS
+from pbdist.run.store_outage import OUTAGE_SECONDS
 
 __all__ = ["OUTAGE_SECONDS", "Executor", "SerialExecutor", "run_study"]

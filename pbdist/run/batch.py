@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.at_work import CellWatch, worker_name
+from pbdist.run.cell_progress import CellWatch, worker_name
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.store import BatchWriter, PartHead, trouble_of
 from pbdist.study import Batch, Cell, StudySpec

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.at_work import CellsAtWork, Report, pause_between_reports, regularly, reported_by
 from pbdist.run.batch import Receipt, Task, run_task
+from pbdist.run.cell_progress import CellsAtWork, Report, pause_between_reports, regularly, reported_by
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
@@ -19,8 +19,8 @@ from pbdist.run.events import (
 )
 from pbdist.run.executor import Done, Executor, Failure, attempt
 from pbdist.run.giant import run_giant_batch
-from pbdist.run.outage import Outage
 from pbdist.run.schedule import Schedule, measured_speed
+from pbdist.run.store_outage import Outage
 from pbdist.store import StoredStudy, Trouble
 from pbdist.study import Batch
 

@@ -12,11 +12,11 @@ from typing import Any, Self, TypeVar
 from distributed import Client, performance_report
 
 from pbdist.errors import InvalidInputError, WorkersLostError
-from pbdist.run.at_work import Report
+from pbdist.run.cell_progress import Report
+from pbdist.run.cluster_profile import LocalProfile, Profile
 from pbdist.run.clusters.start import ClusterHandle, start_cluster, workers_of
 from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun
 from pbdist.run.executor import Done, one_line
-from pbdist.run.profile import LocalProfile, Profile
 from pbdist.run.versions import Gate
 
 __all__ = ["DaskExecutor"]

@@ -11,7 +11,7 @@ from distributed import get_worker
 from distributed.scheduler import KilledWorker
 
 from pbdist.errors import WorkersLostError
-from pbdist.run.at_work import Report, Send, reported_by
+from pbdist.run.cell_progress import Report, Send, reported_by
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.run.versions import Versions, difference, own_versions
 

@@ -12,12 +12,12 @@ from types import TracebackType
 
 from pbdist.errors import InvalidInputError, PbdistError
 from pbdist.run import giant
-from pbdist.run.at_work import TOLD_EVERY, regularly
+from pbdist.run.cell_progress import TOLD_EVERY, regularly
 from pbdist.run.computing import Computing, Left
 from pbdist.run.events import CleanUpFailed, Event, Listener, WorkersAwaited
 from pbdist.run.executor import Executor, one_line
 from pbdist.run.giant import refuse_linked_scratch, scratch_of
-from pbdist.run.outage import OUTAGE_SECONDS, REQUEST_SECONDS, Outage
+from pbdist.run.store_outage import OUTAGE_SECONDS, REQUEST_SECONDS, Outage
 from pbdist.store import (
     PATIENCE_SECONDS,
     Held,

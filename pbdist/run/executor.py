@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from pbdist.run.at_work import Report, reported_by
+from pbdist.run.cell_progress import Report, reported_by
 from pbdist.store import Trouble, trouble_of
 
 __all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line"]

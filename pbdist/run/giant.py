@@ -24,8 +24,8 @@ from pbdist.buckets import (
 )
 from pbdist.errors import BatchError, InvalidInputError, StoreUnreachableError
 from pbdist.progress import Hearer
-from pbdist.run.at_work import CellWatch, worker_name
 from pbdist.run.batch import Receipt, Task, fill
+from pbdist.run.cell_progress import CellWatch, worker_name
 from pbdist.run.executor import Executor, Failure
 from pbdist.store import PATIENCE_SECONDS, BatchWriter, LocalPlace, ObjectPlace, Place, Trouble, place_at, with_patience
 from pbdist.store.files import PARTIAL

@@ -12,7 +12,7 @@ from pbdist.errors import BatchError, PbdistError
 from pbdist.mechanisms import Gaussian, Laplace
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.mechanisms.pair import Pair
-from pbdist.query.tables import rounded_down, rounded_up
+from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.results import Bracket, Verdict
 from pbdist.sizing.certificate import SizedNoise
 from pbdist.sizing.system_sizing import (

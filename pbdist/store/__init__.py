@@ -1,5 +1,6 @@
 """The store of a study's results: zarr v3, checksummed, committed batch by batch. Only this room writes zarr."""
 
+from pbdist.store.batch_results import BatchWriter, read_cell, read_values, read_within
 from pbdist.store.check import StoreCheck, check_store, refuse_links
 from pbdist.store.columns import StoredCells
 from pbdist.store.commit import commit_record, failed_cells, is_committed
@@ -11,7 +12,6 @@ from pbdist.store.outages import PATIENCE_SECONDS, Trouble, trouble_of
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, probe, with_patience
 from pbdist.store.refinements import Refinement, add_refinement, read_refinements
 from pbdist.store.repair import remove_strays, restore_heads, restore_parts, restore_skeleton
-from pbdist.store.results import BatchWriter, read_cell, read_values, read_within
 from pbdist.store.states import read_state
 
 __all__ = [

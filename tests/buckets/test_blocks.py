@@ -15,15 +15,15 @@ from pbdist.buckets import (
     projected_bytes,
 )
 from pbdist.buckets import leaf as leaf_module
-from pbdist.buckets.convolution import convolution_of
+from pbdist.buckets.blocked_convolution import convolution_of
+from pbdist.buckets.blocked_vectors import PIECE, BlockedVector
 from pbdist.buckets.leaf import leaf, leaf_blocks
 from pbdist.buckets.state import VECTORS, BucketState, Grid
-from pbdist.buckets.vectors import PIECE, BlockedVector
 from pbdist.errors import InvalidInputError
 from pbdist.fourier import Rounding, convolve, rounded_convolution
-from pbdist.fourier.blocks import block_sums, chunk_spectra, run_windows
 from pbdist.fourier.chunk_plan import Run
-from pbdist.fourier.cuts import plan_chunks
+from pbdist.fourier.chunk_sizes import plan_chunks
+from pbdist.fourier.chunked_convolution import block_sums, chunk_spectra, run_windows
 from pbdist.fourier.vectors import Chunks
 from pbdist.mechanisms import (
     ApproximateDP,

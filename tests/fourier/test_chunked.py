@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from pbdist.fourier import convolve
-from pbdist.fourier.blocks import convolve_blocks
 from pbdist.fourier.chunk_plan import chunk_length
+from pbdist.fourier.chunk_sizes import _Cut
+from pbdist.fourier.chunked_convolution import convolve_blocks
 from pbdist.fourier.convolution import _chunked_convolution, scale_back
-from pbdist.fourier.cuts import _Cut
 from pbdist.fourier.transform import forward, good_length, inverse, transform_error
 from pbdist.fourier.vectors import tower_candidates, towers_among
 from pbdist.mechanisms import UNIT_ROUNDOFF

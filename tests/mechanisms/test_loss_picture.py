@@ -15,7 +15,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
 )
 from pbdist.pld import tight_bounds
-from pbdist.pld.profile import Exponents, LossProfile, loss_profile
+from pbdist.pld.loss_profile import Exponents, LossProfile, loss_profile
 from pbdist.types import Direction, FloatArray
 
 Cumulants = tuple[float, float, float]

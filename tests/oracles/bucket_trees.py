@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from typing import TypeAlias
 
 from pbdist.buckets import composition, delta, ladder
+from pbdist.buckets.layout import Work
 from pbdist.buckets.leaf import leaf
 from pbdist.buckets.state import VECTORS, BlockedState, BucketState, Grid, StateHead
-from pbdist.buckets.work import Work
 from pbdist.mechanisms import Pair
 from pbdist.types import Direction, FloatArray
 

@@ -27,7 +27,7 @@ from pbdist.mechanisms import (
 )
 from pbdist.pld import question
 from pbdist.pld.engine import TightBounds, tight_bounds
-from pbdist.pld.profile import LossProfile, loss_profile
+from pbdist.pld.loss_profile import LossProfile, loss_profile
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 

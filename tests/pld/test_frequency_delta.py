@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.pld.characteristic import Frequencies, few_frequencies, unit_roots
+from pbdist.pld.few_frequencies import Frequencies, few_frequencies, unit_roots
 from pbdist.pld.frequency_delta import (
     _TERM,
     _one_minus,

@@ -15,7 +15,7 @@ from rich.table import Table
 import pbdist
 from pbdist.errors import InvalidInputError, NotAStoreError, OffGridError, StoreDamagedError
 from pbdist.query import Precision, Study, Verdict, judge_target, open_study, reached_precision
-from pbdist.query.tables import bounds_as_json, bounds_table, rounded_down, rounded_up
+from pbdist.query.printing import bounds_as_json, printed_bounds, rounded_down, rounded_up
 from pbdist.study import Target, load_study
 from tests.studies import TIGHT, TINY, Finished, write_study
 
@@ -187,7 +187,7 @@ def test_the_larger_direction_counts(finished: Path) -> None:
 
 def test_the_printed_table_encloses_the_bounds(finished: Path) -> None:
     point = open_study(finished).lookup("clipped", compositions=4, exp_epsilon=1.5, factor="auto")
-    [table] = [part for part in bounds_table(point).renderables if isinstance(part, Table)]
+    [table] = [part for part in printed_bounds(point).renderables if isinstance(part, Table)]
     columns = list(table.columns)
     lower, upper, log_lower, log_upper = ([Decimal(str(text)) for text in column.cells] for column in columns[1:])
     for row, (low, high) in enumerate(zip(point.delta_lower, point.delta_upper, strict=True)):

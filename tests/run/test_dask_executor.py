@@ -13,9 +13,9 @@ import pytest
 from distributed import Client, LocalCluster
 
 from pbdist.errors import InvalidInputError, WorkersLostError
+from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.executor import Done, Failure, SerialExecutor, attempt
-from pbdist.run.profile import LocalProfile
 
 pytestmark = pytest.mark.slow
 

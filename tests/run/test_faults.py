@@ -17,11 +17,11 @@ from pbdist.errors import BatchError, InvalidInputError, StoreMismatchError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.run.batch import Task
+from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, CellFailed, Event, RunFinished
 from pbdist.run.executor import Done
 from pbdist.run.giant import scratch_of
-from pbdist.run.profile import LocalProfile
 from pbdist.store import failed_cells, hold, open_parts, open_store
 from pbdist.study import load_study
 from tests.studies import TINY, Finished, files_of, results_of, write_study

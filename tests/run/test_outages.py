@@ -16,6 +16,7 @@ import pytest
 
 from pbdist.errors import BatchError
 from pbdist.run import SerialExecutor, run_study
+from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import (
     BatchFailed,
@@ -27,7 +28,6 @@ from pbdist.run.events import (
     StoreUnreachable,
 )
 from pbdist.run.executor import Executor
-from pbdist.run.profile import LocalProfile
 from pbdist.store import Place, place_at
 from pbdist.store.outages import Trouble, trouble_of
 from pbdist.study import load_study

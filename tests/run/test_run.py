@@ -20,10 +20,10 @@ from rich.console import Console
 
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.run import SerialExecutor, run_study
+from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
 from pbdist.run.listeners import ProgressDisplay
-from pbdist.run.profile import LocalProfile
 from pbdist.store import create_or_open, hold
 from pbdist.study import StudySpec, load_study, plan_study
 from tests.run.held import held

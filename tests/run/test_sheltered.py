@@ -101,7 +101,7 @@ import multiprocessing, signal, sys, threading
 from pathlib import Path
 from pbdist.run import run_study
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.profile import LocalProfile
+from pbdist.run.cluster_profile import LocalProfile
 from pbdist.study import load_study
 
 def run():

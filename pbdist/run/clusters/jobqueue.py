@@ -13,9 +13,9 @@ from dask_jobqueue.pbs import PBSJob
 from dask_jobqueue.sge import SGEJob
 from dask_jobqueue.slurm import SLURMJob
 
+from pbdist.run.cluster_profile import JobQueueProfile, LsfProfile, PbsProfile, SgeProfile, SlurmProfile
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, replace_lost
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, free_port
-from pbdist.run.profile import JobQueueProfile, LsfProfile, PbsProfile, SgeProfile, SlurmProfile
 
 __all__ = ["job_class", "job_queue_cluster", "start_job_queue"]
 

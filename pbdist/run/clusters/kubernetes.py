@@ -10,8 +10,8 @@ from typing import Any, Self
 from dask_kubernetes.operator import KubeCluster, make_cluster_spec
 
 from pbdist.errors import InvalidInputError
+from pbdist.run.cluster_profile import KubernetesProfile
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started
-from pbdist.run.profile import KubernetesProfile
 
 __all__ = ["cluster_specification", "start_kubernetes"]
 

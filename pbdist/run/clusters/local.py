@@ -11,8 +11,8 @@ from typing import Any
 import dask
 from distributed import LocalCluster, Nanny
 
+from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started, available_cores, free_port
-from pbdist.run.profile import LocalProfile
 
 __all__ = ["start_local"]
 

@@ -1,4 +1,4 @@
-"""Start jobs and hosts again whose workers are lost."""
+"""Restart jobs and hosts whose workers were lost."""
 
 import asyncio
 import time

@@ -11,9 +11,9 @@ import asyncssh
 from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
+from pbdist.run.cluster_profile import SshProfile
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, cancelled, replace_lost
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, free_port
-from pbdist.run.profile import SshProfile
 
 __all__ = ["start_ssh"]
 

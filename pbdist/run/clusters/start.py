@@ -12,7 +12,7 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError
-from pbdist.run.profile import JobQueueProfile, KubernetesProfile, LocalProfile, Profile, SshProfile
+from pbdist.run.cluster_profile import JobQueueProfile, KubernetesProfile, LocalProfile, Profile, SshProfile
 from pbdist.run.sheltered import start_sheltered
 
 __all__ = [

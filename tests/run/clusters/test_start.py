@@ -20,11 +20,18 @@ from dask_kubernetes import operator
 from distributed import Client
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
+from pbdist.run.cluster_profile import (
+    JobQueueProfile,
+    KubernetesProfile,
+    LocalProfile,
+    Profile,
+    SlurmProfile,
+    load_profile,
+)
 from pbdist.run.clusters import start as clusters
 from pbdist.run.clusters.jobqueue import job_class, job_queue_cluster
 from pbdist.run.clusters.kubernetes import cluster_specification
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, start_cluster
-from pbdist.run.profile import JobQueueProfile, KubernetesProfile, LocalProfile, Profile, SlurmProfile, load_profile
 from tests.studies import write_study
 
 CLUSTER = Path(__file__).parents[3] / "cluster"
@@ -90,7 +97,7 @@ HANDLER = """
 import signal
 from pbdist.errors import InvalidInputError
 from pbdist.run.clusters.start import start_cluster
-from pbdist.run.profile import SlurmProfile
+from pbdist.run.cluster_profile import SlurmProfile
 
 before = signal.getsignal(signal.SIGINT)
 try:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.errors import StudyFileError
-from pbdist.run.profile import (
+from pbdist.run.cluster_profile import (
     JobQueueProfile,
     KubernetesProfile,
     LocalProfile,

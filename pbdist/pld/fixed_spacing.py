@@ -9,7 +9,7 @@ from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.pld.choice import Limits
 from pbdist.pld.ladder import powers, product_of
 from pbdist.pld.leaf import Lattice, leaf_state
-from pbdist.pld.profile import LossProfile
+from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray

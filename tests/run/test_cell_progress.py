@@ -19,8 +19,8 @@ from rich.console import Console
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Gaussian
 from pbdist.progress import report
-from pbdist.run import SerialExecutor, at_work, run_study
-from pbdist.run.at_work import (
+from pbdist.run import SerialExecutor, cell_progress, run_study
+from pbdist.run.cell_progress import (
     CellsAtWork,
     CellWatch,
     Report,
@@ -90,7 +90,7 @@ def test_the_longest_come_first_and_what_is_over_or_done_does_not_come(monkeypat
     left = {("", 0), ("", 1), ("extensions/001", 0)}
     work = CellsAtWork(lambda part, batch: (part, batch) in left)
     now = 1000.0
-    monkeypatch.setattr(at_work, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(cell_progress, "time", SimpleNamespace(monotonic=lambda: now))
     work.take(now - 40.0, sent("", 0, 3, 10.0))
     work.take(now, sent("extensions/001", 0, 3, 60.0))
     work.take(now, sent("", 1, 12, 20.0))

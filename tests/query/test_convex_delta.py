@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pbdist.query.curve import Curve, log_above, log_below
+from pbdist.query.convex_delta import Curve, log_above, log_below
 from tests import strategies
 from tests.oracles.truth import bracketed_exp, brackets_log
 

@@ -1,4 +1,4 @@
-"""Chunks, their spectra and the output blocks they add up to.
+"""Convolve two vectors by the spectra of their chunks, with a bound on the error of each output block.
 
 The bound
 ---------

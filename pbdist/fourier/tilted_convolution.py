@@ -1,4 +1,4 @@
-r"""Several vectors at once, by a handful of tilts of whole vectors.
+r"""Convolve several similar vectors at once by a few exponential tilts, with a bound on each element's error.
 
 Rows that look alike (upper and lower values of the same masses) share their tilts. Each run of a tilt multiplies all
 rows by 2^(τ i), transforms them as one batch, and serves a range of the output: there the tilted result is within some

@@ -20,14 +20,14 @@ from pbdist.types import Direction, JsonValue
 
 __all__ = [
     "answers_as_json",
-    "answers_table",
     "bounds_as_json",
-    "bounds_table",
     "precision_as_json",
     "precision_line",
+    "printed_answers",
+    "printed_bounds",
+    "printed_targets",
     "rounded_down",
     "rounded_up",
-    "targets_table",
 ]
 
 Answers = DeltaBounds | EpsilonBounds | CompositionBounds
@@ -35,7 +35,7 @@ Answers = DeltaBounds | EpsilonBounds | CompositionBounds
 _HEADS = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": "δ"}
 
 
-def answers_table(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> Group:
+def printed_answers(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> Group:
     """Return a printed table of answers, a line each or one for each direction; `asked`: the arguments as columns."""
     table = Table(pad_edge=False)
     for name in asked:
@@ -128,7 +128,7 @@ def rounded_up(value: float, digits: int = _DIGITS) -> str:
     return _rounded(value, ROUND_CEILING, digits)
 
 
-def bounds_table(bounds: Bounds) -> Group:
+def printed_bounds(bounds: Bounds) -> Group:
     """Return the bounds of both directions and of their maximum as a printed table with its caption."""
     point = f"r = {bounds.compositions}, ε = {bounds.epsilon!r}, e^ε = {bounds.exp_epsilon!r}"
     table = Table()
@@ -216,7 +216,7 @@ def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonV
     }
 
 
-def targets_table(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:
+def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:
     """Return as a printed table which cells meet a target: parameters that tell them apart, bounds, verdicts."""
     goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
     table = Table(pad_edge=False)

@@ -17,8 +17,8 @@ from scipy import fft
 
 from pbdist.fourier.transform import EXTENDED_ROUNDOFF
 from pbdist.mechanisms import UNIT_ROUNDOFF
-from pbdist.pld import characteristic
-from pbdist.pld.characteristic import (
+from pbdist.pld import few_frequencies as characteristic
+from pbdist.pld.few_frequencies import (
     Frequencies,
     _far,
     _kept,

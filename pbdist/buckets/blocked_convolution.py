@@ -7,12 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
+from pbdist.buckets.blocked_vectors import BlockedVector, Mapper, Summary, VectorStore
+from pbdist.buckets.layout import Work
 from pbdist.buckets.products import RunSums, run_sums
-from pbdist.buckets.vectors import BlockedVector, Mapper, Summary, VectorStore
-from pbdist.buckets.work import Work
 from pbdist.fourier import Rounding
-from pbdist.fourier.blocks import add_blocks, way_back
 from pbdist.fourier.chunk_plan import segment_maxima
+from pbdist.fourier.chunk_sizes import ConvolutionPlan, plan_chunks
+from pbdist.fourier.chunked_convolution import add_blocks, way_back
 from pbdist.fourier.convolution import (
     DirectPlan,
     Ends,
@@ -28,7 +29,6 @@ from pbdist.fourier.convolution import (
     sums_directly,
     supported_convolution,
 )
-from pbdist.fourier.cuts import ConvolutionPlan, plan_chunks
 from pbdist.fourier.vectors import Chunks, Vector, ranges, tower_candidates, towers_among
 from pbdist.types import ComplexArray, FloatArray, IntArray
 

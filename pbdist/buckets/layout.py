@@ -1,11 +1,19 @@
-"""Where states lie, what computes them, in blocks and tasks of which sizes, and the memory that one task takes."""
+"""How the states of privacy buckets are held and computed: sizes of blocks and tasks, and the memory of a task."""
 
 from dataclasses import dataclass
 from itertools import count
 
-from pbdist.buckets.vectors import PIECE, BlockedVector, Mapper, MemoryVectors, SerialMapper, VectorStore, groups
+from pbdist.buckets.blocked_vectors import (
+    PIECE,
+    BlockedVector,
+    Mapper,
+    MemoryVectors,
+    SerialMapper,
+    VectorStore,
+    groups,
+)
 from pbdist.errors import InvalidInputError
-from pbdist.fourier.cuts import longest_chunk, most_chunks
+from pbdist.fourier.chunk_sizes import longest_chunk, most_chunks
 
 __all__ = ["LEAF_BLOCK", "Layout", "Work", "layout_within", "projected_bytes"]
 
@@ -20,8 +28,8 @@ class Layout:
     Attributes
     ----------
     block
-        Elements of a stored block of a vector, a multiple of the pieces of `pbdist.buckets.vectors`, and of a leaf's
-        blocks if the leaf has several.
+        Elements of a stored block of a vector, a multiple of the pieces of `pbdist.buckets.blocked_vectors`, and of a
+        leaf's blocks if the leaf has several.
     task
         Elements of a vector that a task works on, a multiple of `block`.
     spectra
