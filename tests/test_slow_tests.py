@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 
 def test_every_name_in_the_list_is_that_of_a_test() -> None:
     names = LIST.read_text(encoding="utf-8").split()
-    assert names == sorted(set(names))
+    assert len(names) == len(set(names)) > 100
     missing = []
     for file in sorted({name.partition("::")[0] for name in names}):
         path = ROOT / file

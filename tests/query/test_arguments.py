@@ -12,6 +12,7 @@ import pytest
 import pbdist
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.query import Study, open_study
+from tests.studies import TINY, Finished
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +113,8 @@ def test_the_others_refuse_alike(study: Study) -> None:
         study.tradeoff("Laplace", scale=3.0, compositions=4, type_one_error=np.ma.array([0.1, 0.2], mask=[False, True]))
 
 
-def test_curves_compute_what_is_missing(study: Study) -> None:
+def test_curves_compute_what_is_missing(store_copy: Finished) -> None:
+    study = open_study(store_copy(TINY))
     with pytest.raises(OffGridError, match="let refine=True compute it"):
         study.total_variation("Laplace", scale=3.0, compositions=9)
     with pytest.raises(OffGridError, match="let refine=True compute it"):

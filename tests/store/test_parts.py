@@ -60,6 +60,7 @@ def table_of(stored: StoredStudy, cell: int) -> BoundsTable:
         epsilon=study.epsilon,
         method="buckets",
         buckets=40,
+        factor=study.cells[cell].factor,
         keep_states=study.keep_states,
     )
 
