@@ -144,14 +144,14 @@ def chosen_lattices(
     result = []
     for picture, core in zip(pictures, cores, strict=True):
         wide = coarse * spacing
-        low, high = -coarse * math.ceil(picture.below / wide), coarse * math.ceil(picture.above / wide)
+        low, high = -coarse * (math.floor(picture.below / wide) + 1), coarse * (math.floor(picture.above / wide) + 1)
         low, high = min(low, -coarse), max(high, coarse)
         inner = (
             (low, high)
             if coarse == 1
             else (
-                max(low, -coarse * math.ceil(core / wide)),
-                min(high, coarse * math.ceil(core / wide)),
+                max(low, -coarse * (math.floor(core / wide) + 1)),
+                min(high, coarse * (math.floor(core / wide) + 1)),
             )
         )
         if wide > _WIDEST or inner[1] - inner[0] + (high - low) // coarse > MOST_POSITIONS:
