@@ -21,7 +21,7 @@ from pbdist.pld.frequency_delta import (
     log_finite_upper,
 )
 from pbdist.pld.tilted import Part, TiltedLeaf
-from tests.pld.test_characteristic import BITS, ROWS, ball, dyadic, leaf_of, product_of, shaped
+from tests.pld.test_few_frequencies import BITS, ROWS, ball, dyadic, leaf_of, product_of, shaped
 from tests.strategies import examples
 
 DOMINATING, EXACT_A, EXACT_B = range(ROWS)
