@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from pbdist.query import open_study
     from pbdist.sizing.api import CountFamily, SizedNoise, size
+    from pbdist.theorems import earlier_bounds
 
 __all__ = [
     "ApproximateDP",
@@ -69,6 +70,7 @@ __all__ = [
     "StudyFileError",
     "SubsampledGaussian",
     "__version__",
+    "earlier_bounds",
     "epsilon_bounds",
     "open_study",
     "privacy_bounds",
@@ -86,6 +88,7 @@ _ROOMS |= {
     "epsilon_bounds": "pbdist.bounds.delta",
     "privacy_bounds": "pbdist.bounds.delta",
     "open_study": "pbdist.query",
+    "earlier_bounds": "pbdist.theorems",
 }
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.bounds.curves")
 _ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.sizing.api")

@@ -22,7 +22,7 @@ from pbdist.errors import PrecisionError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["LARGEST_ORDER", "checked_orders", "divergence_bounds", "renyi_table"]
+__all__ = ["LARGEST_ORDER", "checked_orders", "closest_bounds", "divergence_bounds", "renyi_table"]
 
 #: Orders beyond this are refused.
 LARGEST_ORDER = 1e6
@@ -91,14 +91,23 @@ def divergence_bounds(
 
     If upper / lower - 1 cannot be brought to the tolerance, a `PrecisionError` names order, direction and the bounds.
     """
+    best = closest_bounds(pair, alpha, direction, tolerance)
+    if best.upper > best.lower * (1.0 + tolerance) and abs(best.upper) > _NEGLIGIBLE:
+        raise PrecisionError(
+            f"tolerance: the divergence of order {alpha!r} of {shown(pair)}, {direction.value}, lies between"
+            f" {best.lower:.6g} and {best.upper:.6g}, a relative {tolerance:.3g} was asked for"
+        )
+    return best.lower, best.upper
+
+
+def closest_bounds(pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float) -> Interval:
+    """Return bounds on the divergence of order α of one pair, as close as can be computed if not within `tolerance`."""
     known = closed_form_bounds(pair, alpha)
     if known is not None:
-        if known[1] > known[0] * (1.0 + tolerance):
-            raise _not_reached(pair, alpha, direction, Interval(*known), tolerance)
-        return known
+        return Interval(*known)
     only = pair.directed_loss_masses(np.zeros(1), direction).only_a
     if float(only.lower[0]) > 0.0 or always_reveals(pair, direction):
-        return math.inf, math.inf
+        return Interval(math.inf, math.inf)
     rough = RenyiTerms(pair, alpha, direction, ROUGH_EDGES)
     best = rough.bounds()
     guess = max(best.lower, 1e-28)
@@ -112,7 +121,7 @@ def divergence_bounds(
         found = terms.bounds()
         best = Interval(max(best.lower, found.lower), min(best.upper, found.upper))
         if best.upper <= best.lower * (1.0 + tolerance) or abs(best.upper) <= _NEGLIGIBLE:
-            return best.lower, best.upper
+            return best
         gap = best.upper / best.lower - 1.0 if best.lower > 0.0 else math.inf
         closest, idle = (gap, 0) if gap < 0.9 * closest else (closest, idle + (gap < math.inf))
         if (best.upper == math.inf and terms.unknown) or idle > _PATIENCE or terms.events_only:
@@ -124,13 +133,4 @@ def divergence_bounds(
             dense=terms.inner_gap > 0.5 * enough,
         )
         guess = max(best.lower, guess)
-    raise _not_reached(pair, alpha, direction, best, tolerance)
-
-
-def _not_reached(
-    pair: ElementaryPair, alpha: float, direction: Direction, best: Interval, tolerance: float
-) -> PrecisionError:
-    return PrecisionError(
-        f"tolerance: the divergence of order {alpha!r} of {shown(pair)}, {direction.value}, lies between"
-        f" {best.lower:.6g} and {best.upper:.6g}, a relative {tolerance:.3g} was asked for"
-    )
+    return best

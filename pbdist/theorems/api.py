@@ -1,0 +1,215 @@
+"""Bounds of earlier work on δ of a composition, with the inputs and outputs of `privacy_bounds`."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pbdist.arguments import (
+    check_choice,
+    check_totals,
+    checked_components,
+    checked_compositions,
+    checked_epsilon,
+    components_of,
+)
+from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import ApproximateDP, Pair, reveals_nothing
+from pbdist.table import bounds_table
+from pbdist.theorems import oblivious
+from pbdist.theorems.approximations import clt_log_delta
+from pbdist.theorems.one_round import RoundPrivacy
+from pbdist.theorems.renyi import concentrated_of, moments_of
+from pbdist.types import EPSILON, FloatArray, IntArray
+
+__all__ = ["THEOREMS", "earlier_bounds"]
+
+_Oblivious = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
+
+_OBLIVIOUS: dict[str, _Oblivious] = {
+    "naive": oblivious.naive,
+    "adaptive": oblivious.adaptive,
+    "advanced": oblivious.advanced,
+    "advanced-kov": oblivious.advanced_closed_form,
+}
+#: The names that `earlier_bounds` takes, and what they stand for.
+THEOREMS = {
+    "naive": "sums of ε and of δ (Meiser & Mohammadi 2018, Lemma 2)",
+    "adaptive": "sum of ε, 1 - Π (1 - δ) (Meiser & Mohammadi 2018, Lemma 3)",
+    "advanced": "advanced composition (Dwork, Rothblum & Vadhan 2010, Theorem III.3)",
+    "advanced-kov": "advanced composition with better constants (Kairouz, Oh & Viswanath 2015, Theorem 3.5)",
+    "kov": "optimal composition of one (ε, δ) (Kairouz, Oh & Viswanath 2015; Murtagh & Vadhan 2016)",
+    "moments": "moments accountant (Abadi et al. 2016), Rényi differential privacy (Mironov 2017)",
+    "moments-improved": "the same with the conversion of Canonne, Kamath & Steinke 2020",
+    "concentrated": "zero-concentrated differential privacy (Bun & Steinke 2016)",
+    "concentrated-improved": "the same with the conversion of Canonne, Kamath & Steinke 2020",
+    "clt": "central limit theorem of Gaussian differential privacy (Dong, Roth & Su 2022): no bound",
+}
+#: ε of one round that are tried at first, and about the best of those.
+_FIRST, _CLOSER = 65, 9
+#: How often the best ε of one round is sought closer.
+_SEARCHES = 2
+#: ε of one round that are tried where each takes a composition of its own.
+_FEW = 9
+
+
+def earlier_bounds(
+    mechanism: Pair | Iterable[tuple[Pair, int]], *, compositions: Any, epsilon: Any, theorem: str
+) -> xr.Dataset:
+    """Bound δ(ε) after r compositions from above by a theorem of earlier work.
+
+    Parameters
+    ----------
+    mechanism : Pair or sequence of (Pair, int)
+        One worst-case pair, or several with how often each occurs, composed together.
+    compositions : int or array_like of int
+        Numbers of compositions r, at least 1; for a sequence, of repeats of the whole sequence.
+    epsilon : float or array_like of float
+        ε >= 0, nats.
+    theorem : str
+        One of `THEOREMS`. Those that know one (ε, δ) of each pair are given the best ones: the pair's exact curve δ(ε)
+        is searched. Any choice is valid.
+
+    Returns
+    -------
+    xarray.Dataset
+        ``delta_upper`` and its natural logarithm ``log_delta_upper`` over (``compositions``, ``epsilon``), rounded up,
+        of the larger of the two directions; at most 1. With ``"clt"`` they are called ``delta_approximate`` and
+        ``log_delta_approximate``, for they are no bound: the truth may lie above them.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range, or the theorem says nothing of the mechanism: the text says why.
+
+    Examples
+    --------
+    >>> from pbdist import RandomizedResponse, earlier_bounds
+    >>> known = earlier_bounds(RandomizedResponse(0.51), compositions=512, epsilon=1.0, theorem="kov")
+    >>> bool(known.delta_upper > 0.0)
+    True
+    """
+    check_choice("theorem", theorem, tuple(THEOREMS))
+    parts = checked_components(components_of(mechanism))
+    rounds = checked_compositions(compositions)
+    losses = checked_epsilon(epsilon)
+    check_totals(parts, rounds)
+    log_delta = _log_delta(theorem, parts, rounds, losses)
+    values = np.exp(log_delta) * (1.0 + 4e-16)
+    values = np.where(log_delta > -np.inf, np.maximum(values, 2.3e-308), 0.0)
+    kind, what = ("approximate", "approximation of") if theorem == "clt" else ("upper", "upper bound on")
+    return bounds_dataset(
+        {
+            f"delta_{kind}": Variable(np.minimum(values, 1.0)[None], f"{what} δ"),
+            f"log_delta_{kind}": Variable(log_delta[None], f"natural logarithm of the {what} δ"),
+        },
+        rounds,
+        Axis(EPSILON, losses, "privacy loss ε in nats"),
+        direction="both",
+        attributes={"theorem": theorem, "source": THEOREMS[theorem]},
+    )
+
+
+def _log_delta(theorem: str, parts: list[tuple[Pair, int]], rounds: IntArray, losses: FloatArray) -> FloatArray:
+    """Return ln δ, shape (R, E)."""
+    if reveals_nothing(parts):
+        return np.full((rounds.size, losses.size), -np.inf)
+    for pair, _ in parts:
+        if any(excess for factor in pair.factors for excess in factor.mass_excess):
+            raise InvalidInputError(f"theorem: expected probabilities that sum to 1, got {shown(pair)}")
+    after = _after(theorem, parts, losses)
+    return np.stack([after(r) for r in rounds.tolist()])
+
+
+def _after(theorem: str, parts: list[tuple[Pair, int]], losses: FloatArray) -> Callable[[int], FloatArray]:
+    """Return the function from a number of rounds to ln δ at the losses."""
+    kind, _, better = theorem.partition("-")
+    if kind == "clt":
+        return lambda r: clt_log_delta(parts, r, losses)
+    if kind in ("moments", "concentrated"):
+        divergences = moments_of(parts) if kind == "moments" else concentrated_of(parts)
+        return lambda r: divergences.log_delta(r, losses, improved=bool(better))
+    privacies = [RoundPrivacy(pair) for pair, _ in parts]
+    counts = np.array([float(count) for _, count in parts])
+    if theorem in ("naive", "adaptive"):
+        return lambda r: _split_evenly(_OBLIVIOUS[theorem], privacies, counts * r, losses)
+    if theorem == "kov":
+        return lambda r: _optimal(privacies, counts, r, losses)
+    return lambda r: _searched(_OBLIVIOUS[theorem], privacies, counts * r, losses)
+
+
+def _split_evenly(
+    bound: _Oblivious, privacies: Sequence[RoundPrivacy], counts: FloatArray, losses: FloatArray
+) -> FloatArray:
+    """Give each pair a share of ε in proportion to its largest loss; the shares sum to ε."""
+    largest = np.array([privacy.largest for privacy in privacies])
+    # A little less than the whole, so that the sum of the shares is at most ε.
+    share = losses[:, None] * largest / float(counts @ largest) * (1.0 - 1e-14)
+    order = np.argsort(losses)
+    log_delta = np.empty(share.shape)
+    for column, privacy in enumerate(privacies):
+        distinct, inverse = np.unique(share[order, column], return_inverse=True)
+        log_delta[order, column] = privacy.log_delta(distinct)[inverse]
+    return np.array(
+        [float(bound(*one, counts, losses[i : i + 1])[0]) for i, one in enumerate(zip(share, log_delta, strict=True))]
+    )
+
+
+def _searched(
+    bound: _Oblivious, privacies: Sequence[RoundPrivacy], counts: FloatArray, losses: FloatArray
+) -> FloatArray:
+    """Return the least bound over the ε of one round, in proportion to the largest losses of the pairs."""
+    return _least(lambda scale: _given(bound, privacies, counts, losses, scale), privacies, losses.size)
+
+
+def _given(
+    bound: _Oblivious, privacies: Sequence[RoundPrivacy], counts: FloatArray, losses: FloatArray, scale: FloatArray
+) -> FloatArray:
+    """Return the bounds for each scale of the largest losses, shape (S, E)."""
+    epsilon = np.stack([scale * privacy.largest for privacy in privacies], axis=1)
+    log_delta = np.stack([privacy.log_delta(scale * privacy.largest) for privacy in privacies], axis=1)
+    return np.stack([bound(e, d, counts, losses) for e, d in zip(epsilon, log_delta, strict=True)])
+
+
+def _optimal(privacies: Sequence[RoundPrivacy], counts: FloatArray, rounds: int, losses: FloatArray) -> FloatArray:
+    """Return the least δ of composing M_{ε,δ} of each pair, over the (ε, δ) that it has."""
+    if len(privacies) == 1:
+        privacy, times = privacies[0], round(float(counts[0])) * rounds
+
+        def one(scale: FloatArray) -> FloatArray:
+            epsilon = scale * privacy.largest
+            log_delta = privacy.log_delta(epsilon)
+            return np.stack(
+                [
+                    oblivious.kairouz_oh_viswanath(float(e), float(d), times, losses)
+                    for e, d in zip(epsilon, log_delta, strict=True)
+                ]
+            )
+
+        return _least(one, privacies, losses.size)
+    best = np.zeros(losses.size)
+    for scale in np.append(np.geomspace(0.05, 1.0, _FEW - 1), 1.0 + 1e-12).tolist():
+        pairs = []
+        for privacy, count in zip(privacies, counts.tolist(), strict=True):
+            epsilon = scale * privacy.largest
+            delta = min(math.exp(float(privacy.log_delta(np.array([epsilon]))[0])) * (1.0 + 1e-12), 1.0)
+            pairs.append((ApproximateDP(epsilon, delta), round(count)))
+        table = bounds_table(pairs, compositions=rounds, epsilon=losses, strict=False, together=True)
+        best = np.minimum(best, table.log_delta_upper[:, 0].max(axis=0))
+    return best
+
+
+def _least(bound: Callable[[FloatArray], FloatArray], privacies: Sequence[RoundPrivacy], size: int) -> FloatArray:
+    """Return the least bound over a grid of scales, which is made closer about the best ones, shape (E,)."""
+    scale = np.unique(np.concatenate([privacy.grid(_FIRST) / privacy.largest for privacy in privacies]))
+    best = np.zeros(size)
+    for _ in range(1 + _SEARCHES):
+        found = bound(scale)
+        best = np.minimum(best, found.min(axis=0))
+        at = np.unique(found.argmin(axis=0))
+        low, high = scale[np.maximum(at - 1, 0)], scale[np.minimum(at + 1, scale.size - 1)]
+        scale = np.unique(np.concatenate([np.linspace(a, b, _CLOSER) for a, b in zip(low, high, strict=True)]))
+    return best

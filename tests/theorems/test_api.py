@@ -1,0 +1,146 @@
+"""Bounds of earlier work: never below the exact δ, never below our lower bound, and their published numbers."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from pbdist import (
+    ApproximateDP,
+    Gaussian,
+    Histogram,
+    InvalidInputError,
+    Laplace,
+    NoisyCount,
+    Poisson,
+    RandomizedResponse,
+    SubsampledGaussian,
+    earlier_bounds,
+    privacy_bounds,
+)
+from pbdist.mechanisms import Pair
+from pbdist.theorems import THEOREMS
+from pbdist.theorems.vuvuzela import conversation, dialing
+
+BOUNDS = tuple(name for name in THEOREMS if name != "clt")
+EPSILON = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 5.0])
+
+
+def exact_delta(a: list[Fraction], b: list[Fraction], rounds: int, epsilon: float) -> float:
+    """The larger direction's Σ max(0, P - e^ε Q) over all sequences of outcomes; e^ε as a float."""
+    factor = Fraction(math.exp(epsilon))
+    total = [Fraction(0), Fraction(0)]
+    for outcome in itertools.combinations_with_replacement(range(len(a)), rounds):
+        ways = math.factorial(rounds)
+        for value in set(outcome):
+            ways //= math.factorial(outcome.count(value))
+        p = q = Fraction(ways)
+        for value in outcome:
+            p, q = p * a[value], q * b[value]
+        total[0] += max(Fraction(0), p - factor * q)
+        total[1] += max(Fraction(0), q - factor * p)
+    return float(max(total))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_theorem_is_below_the_exact_value_of_small_pairs(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size, rounds = int(rng.integers(2, 5)), int(rng.integers(1, 6))
+    # In steps of 1/64, so that the probabilities are exact; some are 0.
+    a, b = (rng.multinomial(64, rng.dirichlet(np.full(size, 0.7))) for _ in range(2))
+    masses = [[Fraction(int(count), 64) for count in counts] for counts in (a, b)]
+    truth = np.array([exact_delta(*masses, rounds, epsilon) for epsilon in EPSILON])
+    answered = 0
+    for theorem in BOUNDS:
+        try:
+            found = earlier_bounds(
+                Histogram(a.tolist(), b.tolist()), compositions=rounds, epsilon=EPSILON, theorem=theorem
+            )
+        except InvalidInputError:
+            # No (ξ, ρ) fits where an outcome reveals the input.
+            assert theorem.startswith("concentrated")
+            assert np.any((a == 0) != (b == 0))
+            continue
+        answered += 1
+        assert np.all(found.delta_upper.values[0] >= truth * (1.0 - 1e-13)), theorem
+    assert answered >= len(BOUNDS) - 2
+
+
+PAIRS: list[tuple[Pair, int]] = [
+    (RandomizedResponse(0.51), 512),
+    (Laplace(200.0, truncate=(-2500.0, 2500.0)), 512),
+    (Gaussian(20.0), 256),
+    (SubsampledGaussian(4.0, 0.01), 1000),
+    (NoisyCount(Laplace(500.0), 8000.0, 2), 1024),
+    (Poisson(50.0), 10),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("pair", "rounds"), PAIRS)
+def test_our_lower_bound_is_below_every_theorem_and_our_upper_bound_within_the_tolerance(
+    pair: Pair, rounds: int
+) -> None:
+    ours = privacy_bounds(pair, compositions=rounds, epsilon=EPSILON)
+    answered = 0
+    for theorem in BOUNDS:
+        try:
+            theirs = earlier_bounds(pair, compositions=rounds, epsilon=EPSILON, theorem=theorem)
+        except InvalidInputError:
+            continue
+        answered += 1
+        assert np.all(ours.log_delta_lower.values <= theirs.log_delta_upper.values + 1e-9), theorem
+        seen = ours.delta_upper.values > 1e-40
+        assert np.all((ours.delta_upper.values <= theirs.delta_upper.values * 1.001)[seen]), theorem
+    assert answered >= 5
+
+
+@pytest.mark.parametrize("pair", [RandomizedResponse(0.6), ApproximateDP(0.1, 1e-6)])
+def test_the_optimal_theorem_is_exact_for_the_pairs_it_is_about(pair: Pair) -> None:
+    ours = privacy_bounds(pair, compositions=100, epsilon=EPSILON[:5], tolerance=1e-9)
+    theirs = earlier_bounds(pair, compositions=100, epsilon=EPSILON[:5], theorem="kov")
+    assert theirs.delta_upper.values == pytest.approx(ours.delta_upper.values, rel=2e-9)
+
+
+def test_truncated_laplace_noise_is_all_but_the_worst_case() -> None:
+    """At the points of Kairouz, Oh & Viswanath's Theorem 3.3 it is at most 0.5 % above our bound."""
+    pair, rounds = Laplace(200.0, truncate=(-2500.0, 2500.0)), 512
+    points = np.arange(0, 60, 6) * 2 * 0.005
+    ours = privacy_bounds(pair, compositions=rounds, epsilon=points)
+    theirs = earlier_bounds(pair, compositions=rounds, epsilon=points, theorem="kov")
+    assert np.all(theirs.delta_upper.values <= 1.005 * ours.delta_upper.values)
+
+
+def test_dp_sgd_of_a_published_setting() -> None:
+    """Noise 3, rate 0.2, 50 steps, δ 1/48,000: ε is 2.16 by Rényi divergences, and 1.83 by the limit, refuted."""
+    pair, epsilon = SubsampledGaussian(3.0, 0.2), np.array([1.83, 1.84, 1.95, 2.15, 2.18])
+    ours = privacy_bounds(pair, compositions=50, epsilon=epsilon)
+    moments = earlier_bounds(pair, compositions=50, epsilon=epsilon, theorem="moments-improved").delta_upper.values[0]
+    limit = earlier_bounds(pair, compositions=50, epsilon=epsilon, theorem="clt").delta_approximate.values[0]
+    assert limit[1] < 1 / 48_000 < limit[0]
+    assert ours.delta_lower.values[0, 1] > 1 / 48_000
+    assert moments[4] <= 1 / 48_000 < moments[3]
+
+
+def test_vuvuzela_promises() -> None:
+    """The red dots of Meiser & Mohammadi 2018, Figures 16 and 19."""
+    for promise, rounds, factor, delta in (
+        (conversation(150e3, 7.3e3), 65_536, 1.9993, 8.81e-5),
+        (conversation(450e3, 20e3), 524_288, 2.046, 9.87e-5),
+        (dialing(8e3, 500.0), 1_024, 1.879, 6.77e-5),
+        (dialing(20e3, 1130.0), 8_192, 2.213, 9.44e-5),
+    ):
+        epsilon, reached = promise.composed(rounds)
+        assert math.exp(epsilon) == pytest.approx(factor, rel=5e-4)
+        assert reached == pytest.approx(delta, rel=1e-3)
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(InvalidInputError, match="theorem: expected one of naive, adaptive"):
+        earlier_bounds(RandomizedResponse(0.6), compositions=1, epsilon=0.1, theorem="best")
+    with pytest.raises(InvalidInputError, match=r"theorem: expected a mechanism that some \(ξ, ρ\) fits"):
+        earlier_bounds(Poisson(50.0), compositions=1, epsilon=0.1, theorem="concentrated")
+    with pytest.raises(InvalidInputError, match="epsilon"):
+        earlier_bounds(RandomizedResponse(0.6), compositions=1, epsilon=-0.1, theorem="kov")
