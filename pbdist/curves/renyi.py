@@ -101,7 +101,17 @@ def divergence_bounds(
 
 
 def closest_bounds(pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float) -> Interval:
-    """Return bounds on the divergence of order α of one pair, as close as can be computed if not within `tolerance`."""
+    """Return bounds on the divergence of order α of one pair, as close as can be computed if not within `tolerance`.
+
+    What is no number, or an upper bound below the lower one, bounds nothing.
+    """
+    found = _closest(pair, alpha, direction, tolerance)
+    if found.lower <= found.upper:
+        return found
+    return Interval(-math.inf, math.inf)
+
+
+def _closest(pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float) -> Interval:
     known = closed_form_bounds(pair, alpha)
     if known is not None:
         return Interval(*known)

@@ -152,10 +152,15 @@ def bin_terms_above(order: Order, masses: LogMasses, low: FloatArray, high: Floa
     """Upper bounds on the contribution of bins whose losses lie in [low, high]; high finite, low perhaps not."""
     terms = np.empty(low.shape)
     positive = low + high > 0.0
-    with np.errstate(over="ignore", under="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         terms[positive] = _by_a(order, masses.at(positive), low[positive], high[positive])
         terms[~positive] = _by_b(order, masses.at(~positive), low[~positive], high[~positive])
-    return terms
+    return _known(terms)
+
+
+def _known(terms: FloatArray) -> FloatArray:
+    """Upper bounds: what overflowed on its way, infinite times 0, has none."""
+    return np.where(np.isnan(terms), np.inf, terms)
 
 
 def event_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_error: float) -> FloatArray:
@@ -176,7 +181,7 @@ def event_terms_above(order: Order, masses: LogMasses, loss: FloatArray, loss_er
     ratio = np.where(finite, np.maximum(above, 0.0), 0.0) * (1.0 + 4.0 * _U)
     by_masses = np.where(finite, a_term(order, masses.a_upper, ratio), np.where(above > 0.0, np.inf, 0.0))
     under = np.where(np.isnan(under), 0.0, np.maximum(under, 0.0)) * (1.0 + 4.0 * _U)
-    return np.minimum(by_loss, np.maximum(by_masses, b_term(order, masses.b_upper, under)))
+    return np.minimum(_known(by_loss), _known(np.maximum(by_masses, b_term(order, masses.b_upper, under))))
 
 
 def a_term(order: Order, log_mass: FloatArray, loss: FloatArray) -> FloatArray:

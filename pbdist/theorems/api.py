@@ -52,6 +52,8 @@ THEOREMS = {
 _FIRST, _CLOSER = 65, 9
 #: How often the best ε of one round is sought closer.
 _SEARCHES = 2
+#: Compositions whose binomial probabilities are summed, at most.
+_MOST_ROUNDS = 10**8
 #: ε of one round that are tried where each takes a composition of its own.
 _FEW = 9
 
@@ -97,7 +99,14 @@ def earlier_bounds(
     rounds = checked_compositions(compositions)
     losses = checked_epsilon(epsilon)
     check_totals(parts, rounds)
+    if theorem == "kov" and int(rounds.max()) * max(count for _, count in parts) > _MOST_ROUNDS:
+        raise InvalidInputError(
+            f"compositions: expected at most {_MOST_ROUNDS} with theorem kov, got"
+            f" {int(rounds.max()) * max(count for _, count in parts)}"
+        )
     log_delta = _log_delta(theorem, parts, rounds, losses)
+    # What is no number bounds nothing.
+    log_delta = np.where(np.isnan(log_delta), 0.0, log_delta)
     values = np.exp(log_delta) * (1.0 + 4e-16)
     values = np.where(log_delta > -np.inf, np.maximum(values, 2.3e-308), 0.0)
     kind, what = ("approximate", "approximation of") if theorem == "clt" else ("upper", "upper bound on")
@@ -119,7 +128,10 @@ def _log_delta(theorem: str, parts: list[tuple[Pair, int]], rounds: IntArray, lo
         return np.full((rounds.size, losses.size), -np.inf)
     for pair, _ in parts:
         if any(excess for factor in pair.factors for excess in factor.mass_excess):
-            raise InvalidInputError(f"theorem: expected probabilities that sum to 1, got {shown(pair)}")
+            raise InvalidInputError(
+                f"mechanism: expected probabilities that sum to 1 exactly, as the theorem is about, got {shown(pair)}:"
+                " give counts of the same sum"
+            )
     after = _after(theorem, parts, losses)
     return np.stack([after(r) for r in rounds.tolist()])
 

@@ -28,8 +28,9 @@ def gaussian_parameter(components: Sequence[tuple[Pair, int]], rounds: int) -> f
         total = 0.0
         for factor, count in factors:
             if isinstance(factor, SubsampledGaussian):
-                total += count * factor.rate**2 * math.expm1((factor.sensitivity / factor.scale) ** 2)
-        return math.sqrt(rounds * total)
+                exponent = (factor.sensitivity / factor.scale) ** 2
+                total += count * factor.rate**2 * math.expm1(exponent) if exponent < 700.0 else math.inf
+        return _told(math.sqrt(rounds * total))
     mean = variance = 0.0
     for factor, count in factors:
         profile = loss_profile(factor, 1.0, 1.0)
@@ -37,7 +38,14 @@ def gaussian_parameter(components: Sequence[tuple[Pair, int]], rounds: int) -> f
             raise InvalidInputError(f"theorem: expected a mechanism whose losses are finite, got {shown(factor)}")
         _, means, variances, _ = profile.moments(np.array([0.0]))
         mean, variance = mean + count * float(means[0]), variance + count * float(variances[0])
-    return 2.0 * math.sqrt(rounds) * mean / math.sqrt(variance)
+    return _told(2.0 * math.sqrt(rounds) * mean / math.sqrt(variance) if variance > 0.0 else 0.0)
+
+
+def _told(mu: float) -> float:
+    """Refuse what the limit says nothing of in float64."""
+    if not 1e-150 < mu < 1e150:
+        raise InvalidInputError(f"mechanism: expected losses whose limit theorem float64 holds, got μ = {mu:.3g}")
+    return mu
 
 
 def gaussian_log_delta(mu: float, wanted: FloatArray) -> FloatArray:

@@ -36,7 +36,8 @@ def advanced(epsilon: FloatArray, log_delta: FloatArray, counts: FloatArray, wan
 
     For every δ' > 0 the composition is (√(2 ln(1/δ') Σ ε²) + Σ ε (e^ε - 1), δ' + Σ δ)-private.
     """
-    mean, square = _sum_up(counts * epsilon * np.expm1(epsilon)), _sum_up(counts * epsilon**2)
+    with np.errstate(over="ignore"):
+        mean, square = _sum_up(counts * epsilon * np.expm1(epsilon)), _sum_up(counts * epsilon**2)
     with np.errstate(divide="ignore"):
         revealed = np.logaddexp.reduce(np.log(counts) + log_delta)
     return np.minimum(_up(np.logaddexp(_gaussian_tail(wanted, mean, square), revealed)), 0.0)
@@ -45,10 +46,11 @@ def advanced(epsilon: FloatArray, log_delta: FloatArray, counts: FloatArray, wan
 def advanced_closed_form(
     epsilon: FloatArray, log_delta: FloatArray, counts: FloatArray, wanted: FloatArray
 ) -> FloatArray:
-    """Bound by Kairouz, Oh & Viswanath 2015, Theorem 3.5: the better of its two forms, solved for δ'.
+    """Bound by Kairouz, Oh & Viswanath 2015, Theorem 3.5: the best of its three forms, solved for δ'.
 
-    The mean loss is at most Σ ε (e^ε - 1)/(e^ε + 1) instead of Σ ε (e^ε - 1); the second form has e + √(Σ ε²)/δ' in
-    place of 1/δ'. The composition is then (ε, 1 - (1 - δ') Π (1 - δ))-private.
+    From Σ ε on no δ' is needed. In the other two forms the mean loss is at most Σ ε (e^ε - 1)/(e^ε + 1) instead of
+    Σ ε (e^ε - 1); the second of them has e + √(Σ ε²)/δ' in place of 1/δ'. The composition is then
+    (ε, 1 - (1 - δ') Π (1 - δ))-private.
     """
     mean = _sum_up(counts * epsilon * np.tanh(0.5 * epsilon))
     square = _sum_up(counts * epsilon**2)
@@ -59,6 +61,7 @@ def advanced_closed_form(
         rest = np.log(-np.expm1(np.minimum(1.0 - exponent * (1.0 - 8.0 * _U), 0.0)))
         second = np.where(exponent > 1.0, _up(0.5 * math.log(square) - exponent - rest), 0.0) if square > 0.0 else first
     best = np.minimum(np.minimum(first, second), 0.0)
+    best = np.where(wanted >= _sum_up(counts * epsilon), -np.inf, best)
     return either(best, any_of(log_delta, counts))
 
 
@@ -69,13 +72,15 @@ def kairouz_oh_viswanath(epsilon: float, log_delta: float, rounds: int, wanted: 
     The theorem tells this sum at ε' = (r - 2i) ε; it is the δ of r-fold randomized response at every ε' >= 0.
 
     The logarithm of a binomial probability is computed from Stirling's series and relative entropies, and is known to
-    16u (r + 8). Of the terms those more than `_WINDOW` nats below the largest are bounded by as many of the largest of
-    them, as binomial probabilities are log-concave.
+    16u (r + 8) and its own size. Terms more than `_WINDOW` nats below the largest are bounded by as many of the largest
+    of them, as binomial probabilities are log-concave.
     """
     if epsilon == 0.0:
         return either(np.full(wanted.shape, -np.inf), any_of(np.array([log_delta]), np.array([float(rounds)])))
     # The first ℓ that adds nothing, of each ε'.
-    last = np.ceil((rounds - wanted * (1.0 - 4.0 * _U) / epsilon) * 0.5 * (1.0 + 4.0 * _U)).astype(np.int64)
+    with np.errstate(over="ignore"):
+        share = np.minimum(wanted * (1.0 - 4.0 * _U) / epsilon, 2.0 * rounds)
+    last = np.ceil((rounds - share) * 0.5 * (1.0 + 4.0 * _U)).astype(np.int64)
     found = np.full(wanted.shape, -np.inf)
     for index, (loss, end) in enumerate(zip(wanted.tolist(), np.clip(last, 0, rounds // 2 + 1).tolist(), strict=True)):
         if end > 0:
@@ -107,7 +112,9 @@ def _gaussian_tail(wanted: FloatArray, mean: float, square: float) -> FloatArray
     if square == 0.0:
         return np.full(wanted.shape, -np.inf)
     above = np.maximum(wanted * (1.0 - 4.0 * _U) - mean, 0.0)
-    return np.asarray(-(above**2) / (2.0 * square) * (1.0 - 16.0 * _U))
+    with np.errstate(over="ignore", invalid="ignore"):
+        exponent = above * (above / (2.0 * square)) * (1.0 - 16.0 * _U)
+    return np.where(np.isnan(exponent), 0.0, -exponent)
 
 
 def _log_randomized_response(epsilon: float, rounds: int, wanted: float, end: int) -> float:
@@ -157,7 +164,7 @@ def _window(epsilon: float, rounds: int, mode: int, end: int) -> tuple[int, int]
 
 
 def log_binomial(number: FloatArray, rounds: int, epsilon: float) -> FloatArray:
-    """Return ln C(r, ℓ) p^ℓ (1 - p)^(r - ℓ) for p = 1 / (1 + e^ε), within 8u (r + 8) of its value."""
+    """Return ln C(r, ℓ) p^ℓ (1 - p)^(r - ℓ) for p = 1 / (1 + e^ε), within 8u (r + 8 + its size)."""
     r = float(rounds)
     log_p, log_rest = -_softplus(epsilon), -_softplus(-epsilon)
     rest = r - number

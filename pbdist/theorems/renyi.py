@@ -141,14 +141,16 @@ def _rho(pair: ElementaryPair) -> float:
     if isinstance(pair, SubsampledGaussian) or (isinstance(pair, Gaussian | DiscreteGaussian) and _whole(pair)):
         return 0.5 * (pair.sensitivity / pair.scale) ** 2 * (1.0 + 8.0 * _U)
     privacy = RoundPrivacy(pair)
-    if privacy.log_delta(np.array([privacy.largest * (1.0 + 1e-9)]))[0] > -np.inf:
+    # Where δ is 0 no loss is larger.
+    largest = privacy.largest * (1.0 + 1e-9)
+    if privacy.log_delta(np.array([largest]))[0] > -np.inf:
         raise InvalidInputError(
             f"theorem: expected a mechanism that some (ξ, ρ) fits, got {shown(pair)}, whose losses have no bound"
         )
     orders = 1.0 + np.geomspace(1e-2, 1e3, 61)
-    divergence = np.minimum(np.array([_divergence(pair, order) for order in orders.tolist()]), privacy.largest)
-    fitted = max(divergence[0], privacy.largest / orders[-1], np.max(divergence[1:] / orders[:-1]))
-    return min(float(fitted), 0.5 * privacy.largest**2) * (1.0 + 8.0 * _U)
+    divergence = np.minimum(np.array([_divergence(pair, order) for order in orders.tolist()]), largest)
+    fitted = max(divergence[0], largest / orders[-1], np.max(divergence[1:] / orders[:-1]))
+    return min(float(fitted), 0.5 * largest**2) * (1.0 + 8.0 * _U)
 
 
 def _whole(pair: Pair) -> bool:

@@ -15,10 +15,12 @@ from pbdist import (
     Laplace,
     NoisyCount,
     Poisson,
+    PrecisionError,
     RandomizedResponse,
     SubsampledGaussian,
     earlier_bounds,
     privacy_bounds,
+    renyi_bounds,
 )
 from pbdist.mechanisms import Pair
 from pbdist.theorems import THEOREMS
@@ -144,3 +146,42 @@ def test_wrong_arguments_are_named() -> None:
         earlier_bounds(Poisson(50.0), compositions=1, epsilon=0.1, theorem="concentrated")
     with pytest.raises(InvalidInputError, match="epsilon"):
         earlier_bounds(RandomizedResponse(0.6), compositions=1, epsilon=-0.1, theorem="kov")
+
+
+def test_losses_beyond_all_floats_bound_nothing() -> None:
+    """Once infinite times 0 was no number, and passed for a divergence of 0."""
+    for scale in (1e-16, 1e-20, 1e-30):
+        for order in (1.0, 1.5, 2.0, 4096.0):
+            with pytest.raises(PrecisionError, match="lies between"):
+                renyi_bounds(Laplace(scale), compositions=1, order=order)
+        for theorem in ("moments", "moments-improved"):
+            found = earlier_bounds(Laplace(scale), compositions=1, epsilon=30.0, theorem=theorem)
+            assert found.delta_upper.item() == 1.0
+
+
+def test_from_the_sum_of_all_epsilon_on_the_closed_form_needs_no_slack() -> None:
+    pair = RandomizedResponse(0.6)
+    at = math.log(1.5) * (1.0 + 1e-9)
+    assert earlier_bounds(pair, compositions=1, epsilon=at, theorem="advanced-kov").delta_upper.item() == 0.0
+
+
+def test_an_answer_does_not_depend_on_what_else_is_asked() -> None:
+    for theorem in ("naive", "adaptive", "kov", "advanced"):
+        alone = earlier_bounds(Laplace(3.0), compositions=2, epsilon=0.5, theorem=theorem).delta_upper.values
+        beside = earlier_bounds(Laplace(3.0), compositions=2, epsilon=[0.5, 1e15, 1e150], theorem=theorem)
+        assert beside.delta_upper.values[0, 0] == pytest.approx(alone[0, 0], rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("pair", "rounds", "theorem", "named"),
+    [
+        (Histogram((0.3, 0.7), (0.7, 0.3)), 2, "kov", "mechanism: expected probabilities that sum to 1 exactly"),
+        (RandomizedResponse(0.51), 2**62, "kov", "compositions: expected at most 100000000 with theorem kov"),
+        (Gaussian(1e30), 1, "clt", "mechanism: expected losses whose limit theorem"),
+        (Laplace(1e-30), 1, "clt", "mechanism: expected losses whose limit theorem|whose losses are finite"),
+        (SubsampledGaussian(1e-3, 1e-9), 1, "clt", "mechanism: expected losses whose limit theorem"),
+    ],
+)
+def test_what_a_theorem_says_nothing_of_is_refused(pair: Pair, rounds: int, theorem: str, named: str) -> None:
+    with pytest.raises(InvalidInputError, match=named):
+        earlier_bounds(pair, compositions=rounds, epsilon=1.0, theorem=theorem)
