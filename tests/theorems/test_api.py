@@ -46,6 +46,7 @@ def exact_delta(a: list[Fraction], b: list[Fraction], rounds: int, epsilon: floa
     return float(max(total))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_no_theorem_is_below_the_exact_value_of_small_pairs(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -115,6 +116,7 @@ def test_truncated_laplace_noise_is_all_but_the_worst_case() -> None:
     assert np.all(theirs.delta_upper.values <= 1.005 * ours.delta_upper.values)
 
 
+@pytest.mark.slow
 def test_dp_sgd_of_a_published_setting() -> None:
     """Noise 3, rate 0.2, 50 steps, δ 1/48,000: ε is 2.16 by Rényi divergences, and 1.83 by the limit, refuted."""
     pair, epsilon = SubsampledGaussian(3.0, 0.2), np.array([1.83, 1.84, 1.95, 2.15, 2.18])
@@ -148,6 +150,7 @@ def test_wrong_arguments_are_named() -> None:
         earlier_bounds(RandomizedResponse(0.6), compositions=1, epsilon=-0.1, theorem="kov")
 
 
+@pytest.mark.slow
 def test_losses_beyond_all_floats_bound_nothing() -> None:
     """Once infinite times 0 was no number, and passed for a divergence of 0."""
     for scale in (1e-16, 1e-20, 1e-30):
