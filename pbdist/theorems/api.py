@@ -1,6 +1,5 @@
 """Bounds of earlier work on δ of a composition, with the inputs and outputs of `privacy_bounds`."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from pbdist.arguments import (
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ApproximateDP, Pair, reveals_nothing
+from pbdist.pld.engine import delta_above
 from pbdist.table import bounds_table
 from pbdist.theorems import oblivious
 from pbdist.theorems.approximations import clt_log_delta
@@ -107,8 +107,7 @@ def earlier_bounds(
     log_delta = _log_delta(theorem, parts, rounds, losses)
     # What is no number bounds nothing.
     log_delta = np.where(np.isnan(log_delta), 0.0, log_delta)
-    values = np.exp(log_delta) * (1.0 + 4e-16)
-    values = np.where(log_delta > -np.inf, np.maximum(values, 2.3e-308), 0.0)
+    values = delta_above(log_delta)
     kind, what = ("approximate", "approximation of") if theorem == "clt" else ("upper", "upper bound on")
     return bounds_dataset(
         {
@@ -207,7 +206,7 @@ def _optimal(privacies: Sequence[RoundPrivacy], counts: FloatArray, rounds: int,
         pairs = []
         for privacy, count in zip(privacies, counts.tolist(), strict=True):
             epsilon = scale * privacy.largest
-            delta = min(math.exp(float(privacy.log_delta(np.array([epsilon]))[0])) * (1.0 + 1e-12), 1.0)
+            delta = min(float(delta_above(privacy.log_delta(np.array([epsilon])))[0]), 1.0)
             pairs.append((ApproximateDP(epsilon, delta), round(count)))
         table = bounds_table(pairs, compositions=rounds, epsilon=losses, strict=False, together=True)
         best = np.minimum(best, table.log_delta_upper[:, 0].max(axis=0))

@@ -60,8 +60,10 @@ class Moments:
         total = self.divergence * rounds * (1.0 + 4.0 * _U)
         log = (self.order - 1.0)[:, None] * (total[:, None] - wanted)
         if improved:
-            log = log + _improvement(self.order)[:, None]
-        best = np.min(log + 32.0 * _U * (1.0 + self.order[:, None] * (total[:, None] + wanted)), axis=0, initial=0.0)
+            log = log + log_improvement(self.order)[:, None]
+        best = np.min(
+            log + 32.0 * _U * (1.0 + self.order[:, None] * (1.0 + total[:, None] + wanted)), axis=0, initial=0.0
+        )
         return np.asarray(best)
 
 
@@ -101,7 +103,11 @@ class Concentrated:
         everywhere = np.broadcast_to(np.geomspace(1e-4, 1e6, 201)[:, None], around.shape)
         order = 1.0 + np.concatenate((around, everywhere))
         total = xi + rho * order
-        log = (order - 1.0) * (total - wanted) + _improvement(order) + 32.0 * _U * (1.0 + order * (abs(total) + wanted))
+        log = (
+            (order - 1.0) * (total - wanted)
+            + log_improvement(order)
+            + 32.0 * _U * (1.0 + order * (1.0 + abs(total) + wanted))
+        )
         return np.asarray(np.min(log, axis=0, initial=0.0))
 
 
@@ -111,7 +117,7 @@ def moments_of(components: Sequence[tuple[Pair, int]]) -> Moments:
     for factor, count in ((factor, count) for pair, count in components for factor in pair.factors):
         total += count * np.array([_divergence(factor, order) for order in _ORDERS.tolist()])
     known = np.isfinite(total)
-    return Moments(_ORDERS[known], np.maximum(total[known], 0.0) * (1.0 + 16.0 * _U * len(components)))
+    return Moments(_ORDERS[known], np.maximum(total[known], 0.0) * _rounded_sum(components))
 
 
 def concentrated_of(components: Sequence[tuple[Pair, int]]) -> Concentrated:
@@ -129,10 +135,13 @@ def concentrated_of(components: Sequence[tuple[Pair, int]]) -> Concentrated:
     InvalidInputError
         Losses are infinite, or have no bound and no closed form: no (ξ, ρ) is known to fit.
     """
-    return Concentrated(
-        0.0,
-        sum(count * _rho(factor) * (1.0 + 8.0 * _U) for pair, count in components for factor in pair.factors),
-    )
+    rho = sum(count * _rho(factor) for pair, count in components for factor in pair.factors)
+    return Concentrated(0.0, rho * _rounded_sum(components))
+
+
+def _rounded_sum(components: Sequence[tuple[Pair, int]]) -> float:
+    """Return what pays for the roundings of a sum over all pairs: one for each product, and one for each addition."""
+    return 1.0 + 4.0 * _U * (4.0 + sum(len(pair.factors) for pair, _ in components))
 
 
 def _rho(pair: ElementaryPair) -> float:
@@ -163,6 +172,13 @@ def _divergence(pair: ElementaryPair, order: float) -> float:
     return max(closest_bounds(pair, order, side, _WIDTH).upper for side in sides)
 
 
-def _improvement(order: FloatArray) -> FloatArray:
-    """Return ln((1 - 1/α)^α / (α - 1))."""
-    return np.asarray(order * np.log1p(-1.0 / order) - np.log(order - 1.0))
+def log_improvement(order: FloatArray) -> FloatArray:
+    """Return ln((1 - 1/α)^α / (α - 1)) for α > 1, to 16u (1 + ln α).
+
+    For α below 2, where α - 1 is exact, as (α - 1) ln(α - 1) - α ln α: the other form takes the logarithm of a
+    difference next to 0 there.
+    """
+    above = order - 1.0
+    near = np.minimum(above, 1.0)
+    small = near * np.log(near) - (1.0 + near) * np.log1p(near)
+    return np.where(order < 2.0, small, order * np.log1p(-1.0 / order) - np.log(above))
