@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pbdist.cli import query, size, store, study
+from pbdist.cli import figure, query, size, store, study
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
 from pbdist.cli.output import EXIT_CODES, FAILED, WRONG
 from pbdist.errors import BatchError, PbdistError
@@ -50,7 +50,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for add in (study.add_plan, study.add_run, store.add_status, query.add_to, size.add_to, store.add_verify):
+    adders = (
+        study.add_plan,
+        study.add_run,
+        store.add_status,
+        query.add_to,
+        size.add_to,
+        figure.add_figure,
+        store.add_verify,
+    )
+    for add in adders:
         add(commands)
     return parser
 

@@ -23,9 +23,9 @@ from pbdist.theorems import oblivious
 from pbdist.theorems.approximations import clt_log_delta
 from pbdist.theorems.one_round import RoundPrivacy
 from pbdist.theorems.renyi import concentrated_of, moments_of
-from pbdist.types import EPSILON, FloatArray, IntArray
+from pbdist.types import EPSILON, FloatArray
 
-__all__ = ["THEOREMS", "earlier_bounds"]
+__all__ = ["THEOREMS", "bound_by", "earlier_bounds"]
 
 _Oblivious = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
@@ -99,14 +99,12 @@ def earlier_bounds(
     rounds = checked_compositions(compositions)
     losses = checked_epsilon(epsilon)
     check_totals(parts, rounds)
-    if theorem == "kov" and int(rounds.max()) * max(count for _, count in parts) > _MOST_ROUNDS:
-        raise InvalidInputError(
-            f"compositions: expected at most {_MOST_ROUNDS} with theorem kov, got"
-            f" {int(rounds.max()) * max(count for _, count in parts)}"
-        )
-    log_delta = _log_delta(theorem, parts, rounds, losses)
-    # What is no number bounds nothing.
-    log_delta = np.where(np.isnan(log_delta), 0.0, log_delta)
+    bound = bound_by(theorem, parts)
+    # The largest first: what is refused is refused before any work.
+    order = np.argsort(-rounds, kind="stable")
+    log_delta = np.empty((rounds.size, losses.size))
+    for index in order.tolist():
+        log_delta[index] = bound(int(rounds[index]), losses)
     values = delta_above(log_delta)
     kind, what = ("approximate", "approximation of") if theorem == "clt" else ("upper", "upper bound on")
     return bounds_dataset(
@@ -121,35 +119,49 @@ def earlier_bounds(
     )
 
 
-def _log_delta(theorem: str, parts: list[tuple[Pair, int]], rounds: IntArray, losses: FloatArray) -> FloatArray:
-    """Return ln δ, shape (R, E)."""
+def bound_by(theorem: str, parts: list[tuple[Pair, int]]) -> Callable[[int, FloatArray], FloatArray]:
+    """Return the theorem's function from a number of rounds and ε, shape (E,), to ln δ, shape (E,).
+
+    Raises
+    ------
+    InvalidInputError
+        The theorem says nothing of the mechanism.
+    """
     if reveals_nothing(parts):
-        return np.full((rounds.size, losses.size), -np.inf)
+        return lambda _, losses: np.full(losses.size, -np.inf)
     for pair, _ in parts:
         if any(excess for factor in pair.factors for excess in factor.mass_excess):
             raise InvalidInputError(
                 f"mechanism: expected probabilities that sum to 1 exactly, as the theorem is about, got {shown(pair)}:"
                 " give counts of the same sum"
             )
-    after = _after(theorem, parts, losses)
-    return np.stack([after(r) for r in rounds.tolist()])
+    after = _after(theorem, parts)
+
+    def known(rounds: int, losses: FloatArray) -> FloatArray:
+        if theorem == "kov" and rounds * max(count for _, count in parts) > _MOST_ROUNDS:
+            got = rounds * max(count for _, count in parts)
+            raise InvalidInputError(f"compositions: expected at most {_MOST_ROUNDS} with theorem kov, got {got}")
+        log_delta = after(rounds, losses)
+        # What is no number bounds nothing.
+        return np.where(np.isnan(log_delta), 0.0, log_delta)
+
+    return known
 
 
-def _after(theorem: str, parts: list[tuple[Pair, int]], losses: FloatArray) -> Callable[[int], FloatArray]:
-    """Return the function from a number of rounds to ln δ at the losses."""
+def _after(theorem: str, parts: list[tuple[Pair, int]]) -> Callable[[int, FloatArray], FloatArray]:
     kind, _, better = theorem.partition("-")
     if kind == "clt":
-        return lambda r: clt_log_delta(parts, r, losses)
+        return lambda r, losses: clt_log_delta(parts, r, losses)
     if kind in ("moments", "concentrated"):
         divergences = moments_of(parts) if kind == "moments" else concentrated_of(parts)
-        return lambda r: divergences.log_delta(r, losses, improved=bool(better))
+        return lambda r, losses: divergences.log_delta(r, losses, improved=bool(better))
     privacies = [RoundPrivacy(pair) for pair, _ in parts]
     counts = np.array([float(count) for _, count in parts])
     if theorem in ("naive", "adaptive"):
-        return lambda r: _split_evenly(_OBLIVIOUS[theorem], privacies, counts * r, losses)
+        return lambda r, losses: _split_evenly(_OBLIVIOUS[theorem], privacies, counts * r, losses)
     if theorem == "kov":
-        return lambda r: _optimal(privacies, counts, r, losses)
-    return lambda r: _searched(_OBLIVIOUS[theorem], privacies, counts * r, losses)
+        return lambda r, losses: _optimal(privacies, counts, r, losses)
+    return lambda r, losses: _searched(_OBLIVIOUS[theorem], privacies, counts * r, losses)
 
 
 def _split_evenly(

@@ -1,0 +1,333 @@
+"""Read and check a figure file; every error names the file, the line and the field."""
+
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, PlainValidator, ValidationError
+
+from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, SMALLEST_TOLERANCE
+from pbdist.mechanisms import Pair
+from pbdist.report.curves import FORMULAS
+from pbdist.report.figure import (
+    COMPOSITIONS,
+    DELTA,
+    LOSSES,
+    ORDER,
+    OUTPUT,
+    PROBABILITY,
+    PROTOCOLS,
+    RENYI,
+    Curve,
+    Figure,
+    Panel,
+    Promise,
+)
+from pbdist.study import grids
+from pbdist.study.document import Document, Keys, read_document, shown
+from pbdist.study.entries import STRICT, custom_error, expand_entry, first_problem, refuse
+from pbdist.table import METHODS
+from pbdist.theorems import THEOREMS
+from pbdist.types import FloatArray, JsonValue
+
+__all__ = ["FIGURE_FORMAT", "load_figure"]
+
+#: The version of the figure file's format.
+FIGURE_FORMAT = 1
+#: What may be shown over what.
+_AXES = {
+    DELTA: (*LOSSES, COMPOSITIONS),
+    "epsilon": (COMPOSITIONS,),
+    "exp_epsilon": (COMPOSITIONS,),
+    RENYI: (ORDER,),
+    PROBABILITY: (OUTPUT,),
+}
+#: Figures of more panels cannot be read.
+_MOST_PANELS = 24
+
+
+def _number(value: JsonValue) -> float:
+    try:
+        return grids.number(value)
+    except grids.GridError as problem:
+        raise custom_error(problem) from None
+
+
+def _positive(value: JsonValue) -> float:
+    return _between(value, 0.0, math.inf, "a number above 0")
+
+
+def _delta(value: JsonValue) -> float:
+    return _between(value, 0.0, 1.0, "a δ above 0 and below 1")
+
+
+def _exp_epsilon(value: JsonValue) -> float:
+    return _between(value, 1.0, math.inf, "an e^ε above 1")
+
+
+def _between(value: JsonValue, low: float, high: float, expected: str) -> float:
+    number = _number(value)
+    if not low < number < high:
+        raise custom_error(grids.GridError(f"expected {expected}, got {shown(value)}"))
+    return number
+
+
+Number = Annotated[float, PlainValidator(_number)]
+Positive = Annotated[float, PlainValidator(_positive)]
+Delta = Annotated[float, PlainValidator(_delta)]
+ExpEpsilon = Annotated[float, PlainValidator(_exp_epsilon)]
+
+
+class _PromiseModel(BaseModel):
+    model_config = STRICT
+    protocol: str
+    mean: Positive
+    scale: Positive
+
+
+class _TargetModel(BaseModel):
+    model_config = STRICT
+    exp_epsilon: ExpEpsilon
+    delta: Delta
+
+
+class _CurveModel(BaseModel):
+    model_config = STRICT
+    label: str
+    mechanism: Any = None
+    theorem: str | None = None
+    promise: Any = None
+    delta: Delta | None = None
+    from_states: bool = False
+
+
+class _PanelModel(BaseModel):
+    model_config = STRICT
+    title: str = ""
+    for_each: dict[str, list[Any]] = {}
+    compositions: int | None = None
+    curves: list[Any]
+
+
+class _FigureModel(BaseModel):
+    model_config = STRICT
+    format: int
+    name: str
+    title: str
+    caption: str
+    source: str
+    shows: str
+    over: dict[str, Any]
+    panels: list[Any]
+    compositions: int = 1
+    delta: Delta | None = None
+    matching: Any = None
+    largest_exp_epsilon: ExpEpsilon | None = None
+    target: Any = None
+    lowest: Delta | None = None
+    method: str = "tight"
+    tolerance: Positive | None = None
+    floor: Positive | None = None
+    buckets: int | None = None
+
+
+def load_figure(path: str | Path) -> Figure:
+    """Read and check the figure file at `path`.
+
+    Guaranteed: every mechanism has been constructed.
+
+    Raises
+    ------
+    StudyFileError
+        For the first problem: ``FILE:LINE: field.path: expected .., got ..``.
+    """
+    document = read_document(Path(path), "figure")
+    if not isinstance(document.data, dict):
+        refuse(document, (), f"expected a mapping with a name, panels and an axis, got {shown(document.data)}")
+    version = document.data.get("format")
+    if type(version) is not int or version != FIGURE_FORMAT:
+        refuse(document, ("format",), f"expected {FIGURE_FORMAT}, got {shown(version)}")
+    model: _FigureModel = _checked(document, (), _FigureModel)
+    if not model.name or not all(c.isalnum() or c in "._-" for c in model.name) or not model.name[0].isalnum():
+        refuse(document, ("name",), f"expected letters, digits, '.', '_' and '-', got {shown(model.name)}")
+    if model.shows not in _AXES:
+        refuse(document, ("shows",), f"expected one of {', '.join(_AXES)}, got {shown(model.shows)}")
+    over, values = _axis(document, model)
+    _check_method(document, model)
+    figure = Figure(
+        name=model.name,
+        title=model.title,
+        caption=" ".join(model.caption.split()),
+        source=model.source,
+        shows=model.shows,
+        over=over,
+        values=values,
+        panels=tuple(_panels(document, model)),
+        delta=model.delta,
+        matching=_promise(document, ("matching",), model.matching),
+        largest=None if model.largest_exp_epsilon is None else math.log(model.largest_exp_epsilon),
+        target=_target(document, model),
+        lowest=model.lowest,
+        method=model.method,
+        tolerance=DEFAULT_TOLERANCE if model.tolerance is None else model.tolerance,
+        floor=DEFAULT_FLOOR if model.floor is None else model.floor,
+        buckets=DEFAULT_BUCKETS if model.method == "buckets" and model.buckets is None else model.buckets,
+    )
+    _check_rounds(document, figure)
+    return figure
+
+
+def _checked(document: Document, keys: Keys, model: type[BaseModel]) -> Any:
+    """Return the value at `keys` as a model."""
+    value = document.data
+    for part in keys:
+        value = value[part]
+    if not isinstance(value, dict):
+        refuse(document, keys, f"expected a mapping with {', '.join(model.model_fields)}, got {shown(value)}")
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        at, problem = first_problem(error, model)
+        refuse(document, (*keys, *at), problem)
+
+
+def _axis(document: Document, model: _FigureModel) -> tuple[str, FloatArray]:
+    """Return the name of the horizontal axis and its points."""
+    allowed = _AXES[model.shows]
+    if len(model.over) != 1 or next(iter(model.over)) not in allowed:
+        got = ", ".join(model.over) or "nothing"
+        refuse(document, ("over",), f"expected one of {', '.join(allowed)} for shows: {model.shows}, got {got}")
+    [(over, grid)] = model.over.items()
+    try:
+        values = grids.integers(grid) if over == COMPOSITIONS else grids.numbers(grid)
+    except grids.GridError as problem:
+        refuse(document, ("over", over, *problem.at), problem.problem)
+    least = {"epsilon": 0.0, "exp_epsilon": 1.0, ORDER: 1.0}.get(over, -math.inf)
+    for value in values:
+        if value < least:
+            refuse(document, ("over", over), f"expected numbers of at least {least:g}, got {value!r}")
+    return over, np.array(sorted(values), dtype=np.float64)
+
+
+def _check_method(document: Document, model: _FigureModel) -> None:
+    """Refuse precisions that contradict each other, as a study does."""
+    if model.method not in METHODS:
+        refuse(document, ("method",), f"expected one of {', '.join(METHODS)}, got {shown(model.method)}")
+    if model.tolerance is not None and not SMALLEST_TOLERANCE <= model.tolerance <= 1.0:
+        expected = f"a number from {SMALLEST_TOLERANCE:g} to 1"
+        refuse(document, ("tolerance",), f"expected {expected}, got {model.tolerance!r}")
+    for name, value in (("tolerance", model.tolerance), ("floor", model.floor)):
+        if model.method == "buckets" and value is not None:
+            refuse(document, (name,), f"expected none with method buckets, got {value!r}")
+    if model.method == "tight" and model.buckets is not None:
+        refuse(document, ("buckets",), f"expected none with method tight, got {model.buckets!r}")
+
+
+def _check_rounds(document: Document, figure: Figure) -> None:
+    """Refuse a figure over r that says neither where δ nor where ε is taken."""
+    if not figure.over_rounds or figure.matching is not None:
+        return
+    if figure.shows == DELTA:
+        refuse(document, ("matching",), "expected a promise that tells ε at each r, got none")
+    for panel in figure.panels:
+        for curve in panel.curves:
+            if curve.promise is None and figure.delta is None and curve.delta is None:
+                refuse(document, ("delta",), f"expected a δ here or in the curve {shown(curve.label)}, got none")
+
+
+def _target(document: Document, model: _FigureModel) -> tuple[float, float] | None:
+    if model.target is None:
+        return None
+    target: _TargetModel = _checked(document, ("target",), _TargetModel)
+    return math.log(target.exp_epsilon), target.delta
+
+
+def _promise(document: Document, keys: Keys, value: Any) -> Promise | None:
+    if value is None:
+        return None
+    promise: _PromiseModel = _checked(document, keys, _PromiseModel)
+    if promise.protocol not in PROTOCOLS:
+        refuse(document, (*keys, "protocol"), f"expected one of {', '.join(PROTOCOLS)}, got {shown(promise.protocol)}")
+    return Promise(promise.protocol, promise.mean, promise.scale)
+
+
+def _panels(document: Document, model: _FigureModel) -> Iterator[Panel]:
+    """Yield the panels, one for each choice of the names that ``for_each`` lists."""
+    made = 0
+    for index in range(len(model.panels)):
+        keys: Keys = ("panels", index)
+        panel: _PanelModel = _checked(document, keys, _PanelModel)
+        names, lists = tuple(panel.for_each), tuple(panel.for_each.values())
+        for choice in itertools.product(*lists):
+            made += 1
+            if made > _MOST_PANELS:
+                refuse(document, keys, f"expected at most {_MOST_PANELS} panels in all, got more")
+            chosen = dict(zip(names, choice, strict=True))
+            filled = Document(document.source, _filled(document.data, keys, chosen), document.lines, document.what)
+            yield _panel(filled, keys, model)
+    if not made:
+        refuse(document, ("panels",), "expected at least one panel, got none")
+
+
+def _panel(document: Document, keys: Keys, model: _FigureModel) -> Panel:
+    panel: _PanelModel = _checked(document, keys, _PanelModel)
+    if not panel.curves:
+        refuse(document, (*keys, "curves"), "expected at least one curve, got []")
+    rounds = model.compositions if panel.compositions is None else panel.compositions
+    if rounds < 1:
+        refuse(document, (*keys, "compositions"), f"expected an integer of at least 1, got {rounds}")
+    curves = tuple(_curve(document, (*keys, "curves", i)) for i in range(len(panel.curves)))
+    labels = [curve.label for curve in curves]
+    for position, label in enumerate(labels):
+        if label in labels[:position]:
+            refuse(
+                document, (*keys, "curves", position, "label"), f"expected each label once, got {shown(label)} again"
+            )
+    return Panel(panel.title, curves, rounds)
+
+
+def _curve(document: Document, keys: Keys) -> Curve:
+    curve: _CurveModel = _checked(document, keys, _CurveModel)
+    pair: Pair | None = None
+    if curve.mechanism is not None:
+        pairs = expand_entry(document, (*keys, "mechanism"))
+        if len(pairs) != 1:
+            refuse(document, (*keys, "mechanism"), f"expected one noise setting, got {len(pairs)}")
+        pair = pairs[0][0]
+    if curve.theorem is not None and curve.theorem not in (*THEOREMS, *FORMULAS):
+        known = ", ".join((*THEOREMS, *FORMULAS))
+        refuse(document, (*keys, "theorem"), f"expected one of {known}, got {shown(curve.theorem)}")
+    promise = _promise(document, (*keys, "promise"), curve.promise)
+    if pair is None and promise is None:
+        refuse(document, keys, "expected a mechanism or a promise, got neither")
+    if promise is not None and curve.theorem is not None:
+        refuse(document, (*keys, "theorem"), f"expected none beside a promise, got {shown(curve.theorem)}")
+    return Curve(curve.label, pair, curve.theorem, promise, curve.delta, curve.from_states)
+
+
+def _filled(data: JsonValue, keys: Keys, chosen: dict[str, Any]) -> JsonValue:
+    """Return the content of a file with the chosen values in the panel at `keys`, for ``$name`` in it."""
+    if not keys:
+        return _replaced(data, chosen)
+    first, *rest = keys
+    if isinstance(data, list):
+        return [_filled(x, tuple(rest), chosen) if i == first else x for i, x in enumerate(data)]
+    return {key: _filled(x, tuple(rest), chosen) if key == first else x for key, x in data.items()}
+
+
+def _replaced(value: JsonValue, chosen: dict[str, Any]) -> JsonValue:
+    """Put values for ``$name``: as they are where the text is nothing else, as text inside a longer one."""
+    if isinstance(value, dict):
+        return {key: item if key == "for_each" else _replaced(item, chosen) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_replaced(item, chosen) for item in value]
+    if not isinstance(value, str):
+        return value
+    for name, choice in chosen.items():
+        if value == f"${name}":
+            return choice
+        value = value.replace(f"${name}", str(choice))
+    return value

@@ -1,0 +1,92 @@
+"""Make a figure: compute its study into a store, and write its data and drawings."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pbdist.query import open_study
+from pbdist.report.consistency import contradictions
+from pbdist.report.curves import curve_points
+from pbdist.report.drawing import FORMATS, draw
+from pbdist.report.figure import Figure
+from pbdist.report.figure_csv import figure_csv
+from pbdist.run import Executor, SerialExecutor, run_study
+from pbdist.run.events import Event
+
+__all__ = ["CSV", "MadeFigure", "make_figure"]
+
+CSV = "csv"
+
+
+@dataclass(frozen=True)
+class MadeFigure:
+    """What was written of a figure.
+
+    Attributes
+    ----------
+    files
+        In the order of the formats.
+    problems
+        Sentences on curves that contradict each other; empty if all is well.
+    """
+
+    files: tuple[Path, ...]
+    problems: tuple[str, ...]
+
+
+def make_figure(
+    figure: Figure,
+    store: str | Path,
+    folder: str | Path,
+    *,
+    formats: Sequence[str] = (CSV, *FORMATS),
+    executor: Executor | None = None,
+    listener: Callable[[Event], None] = lambda _: None,
+    told: Callable[[str], None] = lambda _: None,
+) -> MadeFigure:
+    """Compute what `store` lacks of a figure's study, and write the figure's files into `folder`.
+
+    Parameters
+    ----------
+    figure
+        The figure.
+    store
+        The path of the study's store. It is not touched where the figure has no certified curve.
+    folder
+        Where ``NAME.csv``, ``NAME.svg`` and ``NAME.png`` are put; it is created. A file appears as a whole or not at
+        all.
+    formats
+        Of ``csv``, ``svg`` and ``png``.
+    executor
+        Where to compute; by default in this process.
+    listener
+        Called with the events of the run.
+    told
+        Called with a few words on what is computed next.
+
+    Raises
+    ------
+    PbdistError
+        As `pbdist.run.run_study` and `pbdist.earlier_bounds`, or matplotlib is missing.
+    OSError
+        A file cannot be written.
+    """
+    opened = None
+    if figure.study is not None:
+        told("study")
+        stored = run_study(figure.study, store, SerialExecutor() if executor is None else executor, listener)
+        opened = open_study(stored.place)
+    points = curve_points(figure, opened, told)
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for kind in formats:
+        told(kind)
+        content = figure_csv(figure, points).encode() if kind == CSV else draw(figure, points, kind)
+        path = target / f"{figure.name}.{kind}"
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+        written.append(path)
+    return MadeFigure(tuple(written), tuple(contradictions(figure, points)))
