@@ -21,7 +21,7 @@ from pbdist.types import FloatArray
 if TYPE_CHECKING:
     from pbdist.query import Study
 
-__all__ = ["FORMULAS", "CurvePoints", "curve_points"]
+__all__ = ["FORMULAS", "CurvePoints", "curve_points", "points_of"]
 
 #: Formulas of Rényi divergences beside the theorems, from a pair and orders to values in nats.
 FORMULAS: dict[str, str] = {
@@ -90,11 +90,12 @@ def curve_points(
     for panel in figure.panels:
         for curve in panel.curves:
             told(curve.label)
-            found.extend(_of_curve(figure, panel, curve, study))
+            found.extend(points_of(figure, panel, curve, study))
     return found
 
 
-def _of_curve(figure: Figure, panel: Panel, curve: Curve, study: "Study | None") -> Sequence[CurvePoints]:
+def points_of(figure: Figure, panel: Panel, curve: Curve, study: "Study | None") -> Sequence[CurvePoints]:
+    """Return the points of one curve, or of both of its distributions; as `curve_points`."""
     if curve.promise is not None:
         return [_promised(figure, panel, curve, curve.promise)]
     if curve.pair is None:

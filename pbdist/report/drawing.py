@@ -141,6 +141,10 @@ def _draw_panel(
     if figure.over_rounds:
         axes.set_xscale("log", base=2)
     _scale(axes, figure, points)
+    unmet = [_key(one) for one in points if one.curve.certified and np.isinf(one.upper).all()]
+    if unmet:
+        text = "\n".join(f"{label}: met at no r" for label in unmet)
+        axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=8.0)
     if figure.target is not None and figure.shows == DELTA:
         _draw_target(axes, figure, figure.target)
 
@@ -178,17 +182,21 @@ def _scale(axes: "Axes", figure: Figure, points: Sequence[CurvePoints]) -> None:
         return
     values = np.concatenate([np.concatenate((one.upper, one.lower)) for one in points])
     values = values[np.isfinite(values) & (values > 0.0)]
+    top = math.inf
+    if figure.shows in LOSSES and figure.largest is not None:
+        # What is not sought is not drawn.
+        top = math.exp(figure.largest) if figure.shows == "exp_epsilon" else figure.largest
+        if values.size and float(values.max()) > top:
+            axes.set_ylim(top=top)
+    values = values[values <= top]
     if figure.shows == DELTA:
         axes.set_yscale("log")
         lowest = figure.lowest or (max(float(values.min()), _SMALLEST) if values.size else 1e-12)
         axes.set_ylim(lowest, 1.5 * min(1.0, max(float(values.max()), lowest * 10.0)) if values.size else 1.5)
     elif values.size and float(values.max()) > _WIDE * float(values.min()):
         axes.set_yscale("log")
-    if figure.shows in LOSSES and figure.largest is not None:
-        # What is not sought is not drawn.
-        top = math.exp(figure.largest) if figure.shows == "exp_epsilon" else figure.largest
-        if values.size and float(values.max()) > top:
-            axes.set_ylim(top=top)
+    elif figure.shows == "exp_epsilon":
+        axes.set_ylim(bottom=1.0)
 
 
 def _draw_target(axes: "Axes", figure: Figure, target: tuple[float, float]) -> None:

@@ -1,7 +1,7 @@
 """A figure as a value: what it shows over what, its panels and curves, and the study that has its bounds."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,6 +34,8 @@ COMPOSITIONS, ORDER, OUTPUT = "compositions", "order", "output"
 LOSSES = ("epsilon", "exp_epsilon")
 #: ε that a study of curves over r is computed at; its states answer all others.
 _LOSSES_OF_STATES = 16
+#: ε that a study is computed at where ε between them is bounded by convexity.
+_LOSSES_BETWEEN = 61
 
 PROTOCOLS: dict[str, Callable[[float, float], VuvuzelaRound]] = {"dialing": dialing, "conversation": conversation}
 
@@ -167,6 +169,15 @@ class Figure:
         """The points of an axis of losses, as ε in nats."""
         return np.array([math.log(x) for x in self.values]) if self.over == "exp_epsilon" else self.values
 
+    @property
+    def keeps_states(self) -> bool:
+        """Whether the study keeps its states, which answer any ε.
+
+        Where a promise tells another δ or ε at each r they are not kept: of wide counts after many rounds they take
+        minutes, and δ between stored ε is bounded closely enough.
+        """
+        return self.shows == RENYI or (self.over_rounds and self.matching is None)
+
     @cached_property
     def study(self) -> StudySpec | None:
         """The study that has the certified bounds of all panels; None where no curve needs one."""
@@ -190,15 +201,26 @@ class Figure:
             buckets=self.buckets,
             compositions=rounds,
             epsilon=self._grid(),
-            keep_states=self.over_rounds or self.shows == RENYI,
+            keep_states=self.keeps_states,
             floor=self.floor if tight else DEFAULT_FLOOR,
             direction="both" if tight else "each",
             description=self.title,
         )
 
+    def _promised(self) -> Iterator[float]:
+        """Yield the ε of the promises that are drawn, so that ours are known there too."""
+        for panel in self.panels:
+            for curve in panel.curves:
+                if curve.promise is not None:
+                    yield curve.promise.after(panel.compositions)[0]
+
     def _grid(self) -> tuple[float, ...]:
         """The ε of the study, in nats."""
         if self.over in LOSSES:
-            return tuple(sorted(set(self.losses.tolist())))
+            return tuple(sorted(set(self.losses.tolist()) | set(self._promised())))
         largest = 1.0 if self.largest is None else self.largest
-        return tuple(np.linspace(0.0, largest, _LOSSES_OF_STATES).tolist())
+        if self.keeps_states:
+            return tuple(np.linspace(0.0, largest, _LOSSES_OF_STATES).tolist())
+        between = {math.log(x) for x in np.linspace(1.0, math.exp(largest), _LOSSES_BETWEEN).tolist()}
+        told = {self.matching.after(int(r))[0] for r in self.values} if self.matching is not None else set()
+        return tuple(sorted(between | told))

@@ -80,7 +80,7 @@ def test_the_data_are_certified_bounds_and_values_of_earlier_work(gauss):
 def test_the_drawings_are_drawings(gauss):
     _, _, made = gauss
     _, vector, bitmap = made.files
-    root = ElementTree.fromstring(vector.read_bytes())
+    root = ElementTree.fromstring(vector.read_bytes())  # noqa: S314 -- written here
     assert root.tag.endswith("svg")
     width, height = struct.unpack(">II", bitmap.read_bytes()[16:24])
     assert width > 500
@@ -180,7 +180,7 @@ def test_deltas_over_r_are_those_at_the_losses_of_a_promise(tmp_path):
     text = OVER.replace("shows: exp_epsilon", "shows: delta").replace(
         "delta: 1.0e-3\nlargest", "matching: {protocol: dialing, mean: 100, scale: 30}\nlargest"
     )
-    figure, points = points_of(tmp_path, text)
+    _, points = points_of(tmp_path, text)
     ours = points[0]
     for r, low, high in zip(ours.x, ours.lower, ours.upper, strict=True):
         epsilon = 2 / 30 * math.sqrt(2 * r * math.log(1e5)) + r * 2 / 30 * math.expm1(2 / 30)

@@ -1,0 +1,112 @@
+"""Certified bounds from the stores of the figures, and what earlier work says there."""
+
+import math
+import warnings
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+
+from pbdist import PrecisionWarning, open_study
+from pbdist.mechanisms import Pair
+from pbdist.query import Study
+from pbdist.report import Curve, Figure, Panel, load_figure
+from pbdist.report.curves import CurvePoints, points_of
+from pipelines.evaluation.claim import Interval
+
+__all__ = ["READINGS", "Stored"]
+
+#: The readings of noise on a count.
+READINGS = ("clamp-and-ceil", "redraw-and-floor", "shift-inside")
+
+
+class Stored:
+    """The figures, by name, and the bounds in their stores.
+
+    Parameters
+    ----------
+    figures
+        The folder of the figure files.
+    stores
+        The folder of their stores.
+    """
+
+    def __init__(self, figures: Path, stores: Path) -> None:
+        self._figures, self._stores = figures, stores
+
+    @cache  # noqa: B019 -- one object for a run
+    def figure(self, name: str) -> Figure:
+        """Return a figure by its name."""
+        return load_figure(self._figures / f"{name}.yaml")
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of all figures, in order."""
+        return sorted(path.stem for path in self._figures.glob("*.yaml"))
+
+    @cache  # noqa: B019
+    def study(self, name: str) -> Study:
+        """Return the opened study of a figure or of a pipeline."""
+        return open_study(self._stores / f"{name}.zarr")
+
+    @cache  # noqa: B019
+    def points(self, name: str, label: str, panel: str = "") -> tuple[CurvePoints, ...]:
+        """Return the points of a curve by its label, of both its distributions where those are drawn."""
+        figure = self.figure(name)
+        found, curve = self.curve(name, label, panel)
+        return tuple(points_of(figure, found, curve, None if figure.study is None else self.study(name)))
+
+    def _pair(self, name: str, label: str, panel: str) -> tuple[Panel, Pair]:
+        """Return the pair of a curve, and its panel."""
+        found, curve = self.curve(name, label, panel)
+        if curve.pair is None:
+            raise KeyError(f"{name}: {label!r} has no mechanism")
+        return found, curve.pair
+
+    def curve(self, name: str, label: str, panel: str = "") -> tuple[Panel, Curve]:
+        """Return a curve by its label, of the panel with that title."""
+        for one in self.figure(name).panels:
+            for curve in one.curves:
+                if one.title == panel and curve.label == label:
+                    return one, curve
+        raise KeyError(f"{name}: no curve {label!r} in panel {panel!r}")
+
+    def delta(self, name: str, label: str, exp_epsilon: float, panel: str = "") -> Interval:
+        """Return certified bounds on δ of a curve of δ over e^ε, at any e^ε."""
+        found, pair = self._pair(name, label, panel)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrecisionWarning)
+            # A stored ε is found by its own value.
+            bounds = self.study(name).delta(pair, compositions=found.compositions, epsilon=math.log(exp_epsilon))
+        return Interval(float(bounds.lower), float(bounds.upper))
+
+    def delta_at_promise(self, name: str, label: str, promise: str, panel: str = "") -> tuple[Interval, float, float]:
+        """Return certified bounds on δ at the ε of a promise, and the promise's e^ε and δ."""
+        found, pair = self._pair(name, label, panel)
+        _, promised = self.curve(name, promise, panel)
+        if promised.promise is None:
+            raise KeyError(f"{name}: {promise!r} is no promise")
+        epsilon, delta = promised.promise.after(found.compositions)
+        bounds = self.study(name).delta(pair, compositions=found.compositions, epsilon=epsilon)
+        return Interval(float(bounds.lower), float(bounds.upper)), math.exp(epsilon), delta
+
+    def line(self, name: str, label: str, panel: str = "") -> CurvePoints:
+        """Return the points of one curve."""
+        [points] = self.points(name, label, panel)
+        return points
+
+    def ratio(self, name: str, other: str, ours: str = "certified bounds", floor: float = 1e-9) -> Interval:
+        """Return the least and the largest ratio of a curve to our upper bound, where both are above the floor.
+
+        Points at which a theorem says nothing (δ = 1, or no ε) are left out.
+        """
+        mine, theirs = self.line(name, ours), self.line(name, other)
+        known = (
+            np.isfinite(theirs.upper) & np.isfinite(mine.upper) & (theirs.upper < 1.0 if self._is_delta(name) else True)
+        )
+        known &= mine.upper > floor
+        ratios = theirs.upper[known] / mine.upper[known]
+        return Interval(float(ratios.min()), float(ratios.max()))
+
+    def _is_delta(self, name: str) -> bool:
+        return self.figure(name).shows == "delta"

@@ -1,0 +1,111 @@
+"""The page of claims: how verdicts follow from bounds, and that the shipped page is the one that is generated."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pipelines.evaluation.claim import Claim, Finding, Interval
+from pipelines.evaluation.page import page
+from pipelines.evaluation.stored import Stored
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "evaluation.md"
+
+
+@given(st.floats(1e-300, 1e300), st.floats(1.0, 10.0))
+def test_printed_intervals_contain_the_true_ones(lower, factor):
+    interval = Interval(lower, min(lower * factor, 1e301))
+    low, high = re.fullmatch(r"\[(\S+), (\S+)\]", str(Interval(interval.lower, interval.upper * (1 + 1e-9)))).groups()
+    assert float(low) <= interval.lower
+    assert float(high) >= interval.upper
+    assert float(low) >= interval.lower * (1 - 2e-4)
+    assert float(high) <= interval.upper * (1 + 2e-4)
+
+
+def test_intervals_decide_only_what_they_prove():
+    interval = Interval(1.0, 2.0)
+    assert interval.at_most(2.0) is True
+    assert interval.at_most(1.5) is None
+    assert interval.at_most(0.5) is False
+    assert interval.at_least(1.0) is True
+    assert interval.at_least(1.5) is None
+    assert interval.at_least(3.0) is False
+    assert interval.between(0.5, 2.5) is True
+    assert interval.between(1.5, 2.5) is None
+    assert interval.between(2.5, 3.0) is False
+    assert interval.over(Interval(2.0, 4.0)) == Interval(0.25, 1.0)
+    orders = Interval(1e-8, 1e-7).orders_below(1e-4)
+    assert orders.lower == pytest.approx(3.0)
+    assert orders.upper == pytest.approx(4.0)
+    assert Interval(0.0, 1e-7).orders_below(1e-4).upper == math.inf
+
+
+@pytest.mark.parametrize(
+    ("holds", "verdict"),
+    [
+        ((True, True), "holds"),
+        ((True, False), "holds only under a"),
+        ((True, None), "holds only under a"),
+        ((False, False), "refuted"),
+        ((False, None), "undecided"),
+        ((), "not testable"),
+    ],
+)
+def test_verdicts_follow_from_findings(holds, verdict):
+    findings = [Finding(name, "", one) for name, one in zip("ab", holds, strict=False)]
+    assert Claim("1", "a claim", findings).verdict == verdict
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """The claims of the shipped page: where, claim, found, verdict."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    start = lines.index("| where | claim | found | verdict |") + 2
+    found = []
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip() for cell in line.strip("|").split(" | ")])
+    return found
+
+
+def verdict_of(rows, words):
+    [found] = [row for row in rows if words in row[1]]
+    return found[3].strip("*")
+
+
+def test_the_shipped_page_tells_what_is_known(rows):
+    """Verdicts that were worked out by hand from figures computed another way."""
+    assert len(rows) >= 45
+    both = "Gaussian noise of mean 15k meets"
+    assert verdict_of(rows, both) == (
+        "holds only under singles alone, clamp-and-ceil, singles alone, redraw-and-floor, singles alone, shift-inside"
+    )
+    assert verdict_of(rows, "Gaussian noise 4.1k / 833 meets") == "holds only under shift-inside"
+    assert verdict_of(rows, "1.6k / 320 meets") == "holds only under redraw-and-floor, shift-inside"
+    assert verdict_of(rows, "20k / 1598 has δ <= 1e-4 below e^ε = 1.5") == "holds"
+    assert verdict_of(rows, "mean 4.1k and σ = 320") == "refuted"
+    assert verdict_of(rows, "KOV is tight for randomized response") == "holds"
+    assert verdict_of(rows, "levels out 4 orders") == "refuted"
+    assert verdict_of(rows, "640 epochs are r = 2^16") == "refuted"
+    assert verdict_of(rows, "2 orders below the promise") != "refuted"
+
+
+def test_all_figures_are_on_the_page_and_there():
+    text = PAGE.read_text(encoding="utf-8")
+    for path in (ROOT / "pipelines" / "figures").glob("*.yaml"):
+        assert f"(figures/{path.stem}.svg)" in text
+        assert (ROOT / "docs" / "figures" / f"{path.stem}.svg").is_file()
+        assert (ROOT / "docs" / "figures" / f"{path.stem}.csv").is_file()
+
+
+def test_a_page_is_made_of_its_parts():
+    stored = Stored(ROOT / "pipelines" / "figures", ROOT / "data")
+    claims = [Claim("1", "one | two", [Finding("a", "x", True), Finding("b", "y", None)], "a rule")]
+    text = page(stored, claims, "## More\n")
+    assert "Of 1 claims: 1 hold only under some readings." in text
+    assert "| 1 | one \\| two (a rule) | a: x: yes<br>b: y: undecided | **holds only under a** |" in text
+    assert text.endswith("## More\n")
