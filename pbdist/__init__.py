@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         Product,
         RandomizedResponse,
         Reversed,
+        Staircase,
         SubsampledGaussian,
     )
     from pbdist.query import open_study
@@ -64,6 +65,7 @@ __all__ = [
     "RandomizedResponse",
     "Reversed",
     "SizedNoise",
+    "Staircase",
     "StoreDamagedError",
     "StoreFormatError",
     "StoreMismatchError",

@@ -12,6 +12,7 @@ from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, M
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed, factor_counts, reveals_nothing
 from pbdist.mechanisms.poisson import Poisson
+from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.types import JsonValue
 
@@ -37,6 +38,7 @@ __all__ = [
     "RandomizedResponse",
     "Reversed",
     "ScaledLossMasses",
+    "Staircase",
     "SubsampledGaussian",
     "factor_counts",
     "pair_from_canonical",
@@ -59,6 +61,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         Product,
         RandomizedResponse,
         Reversed,
+        Staircase,
         SubsampledGaussian,
     )
 }

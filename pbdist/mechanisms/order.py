@@ -1,7 +1,7 @@
 """Which of two mechanisms provably adds at least as much noise as the other: Theorem 11 of docs/theory.md.
 
 The order is that of post-processing. Nothing is claimed where no channel from one mechanism to the other is known: for
-truncated noise, noisy counts and the discrete Gaussian.
+truncated noise, noisy counts, the discrete Gaussian and staircase noise.
 """
 
 from collections.abc import Callable, Hashable, Mapping

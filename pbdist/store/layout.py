@@ -117,6 +117,7 @@ _NOISE_OF_KIND = {
     "Gaussian": "Gaussian",
     "Laplace": "Laplace",
     "Poisson": "Poisson",
+    "Staircase": "Staircase",
     "SubsampledGaussian": "Gaussian",
 }
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
@@ -182,8 +183,10 @@ def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
         row["reading"] = form["reading"]
     if truncate is not None:
         row["truncate_low"], row["truncate_high"] = (float(limit) for limit in truncate)
+    if kind in ("ApproximateDP", "Staircase"):
+        row["pair_epsilon"] = float(form["epsilon"])
     if kind == "ApproximateDP":
-        row["pair_epsilon"], row["pair_delta"] = float(form["epsilon"]), float(form["delta"])
+        row["pair_delta"] = float(form["delta"])
     if isinstance(noise, Mapping):
         # The sensitivity of a noisy count is its shift.
         row.update(_values({**noise, "sensitivity": None}))

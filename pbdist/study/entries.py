@@ -155,6 +155,13 @@ class _DiscreteGaussianEntry(_Entry):
     sensitivity: Numbers | None = None
 
 
+class _StaircaseEntry(_Entry):
+    construct_pair = mechanisms.Staircase
+    epsilon: Numbers
+    sensitivity: Numbers | None = None
+    split: Numbers | None = None
+
+
 class _ProductEntry(_Entry):
     construct_pair = mechanisms.Product
     pairs: list[Any]
@@ -176,6 +183,7 @@ _ENTRIES: Mapping[str, type[_Entry]] = {
     "Poisson": _PoissonEntry,
     "DiscreteLaplace": _DiscreteLaplaceEntry,
     "DiscreteGaussian": _DiscreteGaussianEntry,
+    "Staircase": _StaircaseEntry,
     "Product": _ProductEntry,
     "Reversed": _ReversedEntry,
 }

@@ -8,7 +8,16 @@ from typing import Any
 
 from flint import arb
 
-from pbdist.mechanisms import ApproximateDP, DiscreteLaplace, Histogram, Pair, Product, RandomizedResponse, Reversed
+from pbdist.mechanisms import (
+    ApproximateDP,
+    DiscreteLaplace,
+    Histogram,
+    Pair,
+    Product,
+    RandomizedResponse,
+    Reversed,
+    Staircase,
+)
 from tests.hostile.draw import Case, Draw, arguments, epsilons, losses_of
 from tests.hostile.noise import noise
 from tests.hostile.truth import Finite, FiniteTruth, Outcome, Truth, TwoOutcomesTruth, ball
@@ -167,8 +176,26 @@ def discrete_laplace(draw: Draw) -> tuple[DiscreteLaplace, Finite]:
     return DiscreteLaplace(scale, shift), Finite(None, outcomes)
 
 
+def staircase(draw: Draw) -> tuple[Staircase, Finite]:
+    epsilon = draw.one_of([draw.uniform(0.0, 3.0), 10.0 ** draw.uniform(-29.0, 2.6), 499.0])
+    split = draw.one_of([None, 0.5, draw.stepped(0.5), draw.uniform(0.0, 1.0), 10.0 ** draw.uniform(-300.0, -1.0)])
+    pair = Staircase(epsilon, split=None if split in (0.0, 1.0) else split)
+
+    def outcomes() -> list[Outcome]:
+        g, q = ball(Fraction(pair.split)), (-ball(Fraction(pair.epsilon))).exp()
+        steps = 2 * (g + q * (1 - g))
+        if pair.split <= 0.5:
+            above, level = (2 * g * (1 - q) + q) / steps, (1 - 2 * g) * q * (1 - q) / steps
+        else:
+            above, level = 1 / steps, (2 * g - 1) * (1 - q) / steps
+        ends = [(above, above * q), (above * q, above)]
+        return ends if pair.split == 0.5 else [*ends, (level, level)]
+
+    return pair, Finite(None, outcomes)
+
+
 def finite_factor(draw: Draw) -> tuple[Pair, Finite] | None:
-    kind = draw.integer(0, 11)
+    kind = draw.integer(0, 12)
     if kind < 8:
         return histogram(draw)
     if kind < 9:
@@ -177,6 +204,8 @@ def finite_factor(draw: Draw) -> tuple[Pair, Finite] | None:
         return revealing(draw)
     if kind < 11:
         return discrete_laplace(draw)
+    if kind < 12:
+        return staircase(draw)
     drawn = noise(draw)
     if drawn is None:
         return None

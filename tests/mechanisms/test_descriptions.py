@@ -22,6 +22,7 @@ from pbdist import (
     Product,
     RandomizedResponse,
     Reversed,
+    Staircase,
     SubsampledGaussian,
 )
 from pbdist.mechanisms import pair_from_canonical
@@ -31,6 +32,7 @@ EXAMPLES = [
     Laplace(200, truncate=(-2500, 2500)),
     Gaussian(1.5, sensitivity=2),
     RandomizedResponse(0.51),
+    Staircase(0.5, 2, 0.4),
     SubsampledGaussian(4, 0.01),
     ApproximateDP(0.1, 1e-5),
     Poisson(2.5e4),

@@ -19,6 +19,7 @@ from pbdist.mechanisms import (
     NoisyCount,
     Poisson,
     RandomizedResponse,
+    Staircase,
     SubsampledGaussian,
 )
 from pbdist.mechanisms.outcomes import masses_of_outcomes
@@ -40,6 +41,7 @@ PAIRS = [
     (SubsampledGaussian(40.0, 1e-6), 1e-6),
     (RandomizedResponse(0.51), 0.1),
     (RandomizedResponse(0.0), 0.1),
+    (Staircase(0.3), 0.5),
     (ApproximateDP(0.3, 1e-5), 0.5),
     (ApproximateDP(0.0, 0.0), 0.5),
     (Histogram([3, 0, 1, 6], [0, 2, 1, 7]), 1.0),

@@ -16,6 +16,7 @@ from pbdist import (
     Product,
     RandomizedResponse,
     Reversed,
+    Staircase,
     SubsampledGaussian,
     privacy_bounds,
 )
@@ -27,6 +28,7 @@ PAIRS = [
     Laplace(2.0, sensitivity=3.0, truncate=(0.5, 9.0)),
     SubsampledGaussian(2.0, 0.05),
     RandomizedResponse(0.7),
+    Staircase(0.8, split=0.3),
     ApproximateDP(0.3, 1e-5),
     Histogram([3, 0, 1, 6], [1, 2, 1, 6]),
     NoisyCount(Laplace(5.0), 20.0, 2),

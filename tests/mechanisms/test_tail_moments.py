@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, RandomizedResponse, SubsampledGaussian
+from pbdist.mechanisms import (
+    ApproximateDP,
+    Gaussian,
+    Histogram,
+    Laplace,
+    RandomizedResponse,
+    Staircase,
+    SubsampledGaussian,
+)
 from pbdist.types import Direction
 from tests.strategies import examples
 
@@ -117,6 +125,7 @@ def test_subsampled_moments_are_never_below_the_exact_ones():
         Gaussian(3.0, truncate=(-0.2, 5.0)),
         RandomizedResponse(0.2),
         ApproximateDP(0.7, 0.1),
+        Staircase(0.5, split=0.8),
     ],
     ids=str,
 )

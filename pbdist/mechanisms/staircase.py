@@ -1,0 +1,144 @@
+"""Staircase noise: a density of steps, each e^-ε as high as the one before, that meets ε-differential privacy."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, rounded_up
+from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["Staircase"]
+
+#: Above the largest ε a step would be next to float64's smallest numbers, and such noise hides nothing.
+_SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-30, 500.0
+
+
+@dataclass(frozen=True, init=False)
+class Staircase(ElementaryPair):
+    """Staircase noise N on a real-valued query: A = N, B = N + sensitivity (Geng & Viswanath 2015).
+
+    The density of N is even. With the sensitivity s it is a on [0, split · s), a e^-ε on [split · s, (1 + split) s),
+    a e^-2ε on the next stretch of length s, and so on. Of all noise that makes a query ε-differentially private, one of
+    this shape has the least cost, if the cost grows with the size of N alone.
+
+    The pair has the losses ε, 0 and -ε only, and it dominates every smaller shift (Theorem 31 of docs/theory.md).
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of one use, from 1e-30 to 500 nats.
+    sensitivity : float, optional
+        How far one individual moves the answer. Privacy does not depend on it; the cost does.
+    split : float, optional
+        Where in a stretch of length s the density falls, between 0 and 1. By default 1 / (1 + e^(ε/2)), which has the
+        least mean size of N (the same authors).
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from pbdist import Staircase, privacy_bounds
+    >>> noise = Staircase(1.0)
+    >>> round(noise.split, 4), round(noise.mean_absolute_noise, 4), round(noise.noise_variance, 4)
+    (0.3775, 0.9595, 1.9197)
+    >>> privacy_bounds(noise, compositions=1, epsilon=1.0).delta_upper.item() < 1e-12
+    True
+    """
+
+    epsilon: float
+    sensitivity: float
+    split: float
+
+    def __init__(self, epsilon: float, sensitivity: float = 1.0, split: float | None = None) -> None:
+        largest = validation.number("Staircase", "epsilon", epsilon)
+        if not _SMALLEST_EPSILON <= largest <= _LARGEST_EPSILON:
+            raise InvalidInputError(
+                f"Staircase.epsilon: expected a number from {_SMALLEST_EPSILON:g} to {_LARGEST_EPSILON:g},"
+                f" got {shown(epsilon)}"
+            )
+        half = math.exp(-0.5 * largest)
+        share = half / (1.0 + half) if split is None else validation.number("Staircase", "split", split)
+        if not 0.0 < share < 1.0:
+            raise InvalidInputError(f"Staircase.split: expected a number between 0 and 1, got {shown(split)}")
+        object.__setattr__(self, "epsilon", largest)
+        object.__setattr__(self, "sensitivity", validation.size("Staircase", "sensitivity", sensitivity))
+        object.__setattr__(self, "split", share)
+
+    @property
+    def symmetric(self) -> bool:
+        """True: the reflection of the outcomes exchanges A and B."""
+        return True
+
+    @property
+    def mean_absolute_noise(self) -> float:
+        """E abs(N), not rounded outwards: s (q / (1 - q) + (g² + q (1 - g²)) / (2D)), D = g + q (1 - g), g the split.
+
+        q is e^-ε. With the default split it is s e^(ε/2) / (e^ε - 1).
+        """
+        q, rest = self._ratio
+        second = self._moment_of_first_stretch(2)
+        return self.sensitivity * (q / rest + second / (2.0 * self._steps))
+
+    @property
+    def noise_variance(self) -> float:
+        """E N², not rounded outwards: s² (q (1 + q) / (1 - q)² + q m₂ / ((1 - q) D) + m₃ / (3D)).
+
+        m_k is g^k + q (1 - g^k); q, g and D are those of the mean.
+        """
+        q, rest = self._ratio
+        second, third = self._moment_of_first_stretch(2), self._moment_of_first_stretch(3)
+        far = q * (1.0 + q) / rest**2
+        return self.sensitivity**2 * (far + q / rest * second / self._steps + third / (3.0 * self._steps))
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Atoms at exactly ε, 0 and -ε, without that at 0 if the split is 1/2.
+
+        Masses: Theorem 31 of docs/theory.md. q = e^-ε and 1 - q (`expm1`) are off by 8u, D = g + q (1 - g) by 11u, the
+        numerator of the mass of ε by 10u, and no mass by more than 31u, as all terms are positive. What underflows in
+        2g (1 - q) is below 1e-100 q.
+        """
+        q, rest = self._ratio
+        twice = 2.0 * self.split
+        if twice <= 1.0:
+            above, level = (twice * rest + q) / (2.0 * self._steps), (1.0 - twice) * q * rest / (2.0 * self._steps)
+        else:
+            above, level = 1.0 / (2.0 * self._steps), (twice - 1.0) * rest / (2.0 * self._steps)
+        loss, masses = np.array([self.epsilon, 0.0, -self.epsilon]), np.array([above, level, above * q])
+        told = masses > 0.0
+        atoms = MassBounds.around(masses[told], 40.0 * UNIT_ROUNDOFF)
+        empty = MassBounds.zeros(edges.size + 1)
+        return LossMasses(
+            bins_a=empty,
+            bins_b=empty,
+            atom_loss=loss[told],
+            atoms_a=atoms,
+            atoms_b=atoms.reversed(),
+            only_a=MassBounds.zeros(1),
+            only_b=MassBounds.zeros(1),
+            loss_error=0.0,
+        )
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss ε, where above `loss`."""
+        return -math.inf if loss >= self.epsilon else rounded_up(tilt * self.epsilon)
+
+    @property
+    def _ratio(self) -> tuple[float, float]:
+        """The ratio q = e^-ε between steps, and 1 - q."""
+        return math.exp(-self.epsilon), -math.expm1(-self.epsilon)
+
+    @property
+    def _steps(self) -> float:
+        """D = g + q (1 - g): the mass of the first stretch over that of a density that does not fall in it."""
+        return self.split + self._ratio[0] * (1.0 - self.split)
+
+    def _moment_of_first_stretch(self, order: int) -> float:
+        power = self.split**order
+        return power + self._ratio[0] * (1.0 - power)
