@@ -12,7 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from pipelines.evaluation import mechanisms, vuvuzela
+from pipelines.evaluation import mechanisms, noise, vuvuzela
+from pipelines.evaluation.beyond_page import beyond_page
 from pipelines.evaluation.page import page, written
 from pipelines.evaluation.stored import Stored
 
@@ -21,7 +22,13 @@ __all__ = ["main"]
 _ROOT = Path(__file__).resolve().parents[1]
 _PIPELINES, _DOCS = _ROOT / "pipelines", _ROOT / "docs"
 #: Studies that are run beside the figures, by their files' names.
-_STUDIES = ("evaluation", "census-2020")
+_STUDIES = (
+    "evaluation",
+    "census-2020",
+    "laplace-against-gauss",
+    "optimal-mechanisms",
+    *(f"bucket-convergence{name}" for name in ("", "-1e3", "-1e4", "-1e4-r512", "-1e5", "-1e6", "-1e7")),
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,8 +49,10 @@ def main(arguments: list[str] | None = None) -> int:
             _tell(f"{title}: {time.monotonic() - since:.0f} s")
     stored = Stored(_PIPELINES / "figures", options.stores)
     _tell("claims")
-    claims = [*vuvuzela.claims(stored), *mechanisms.claims(stored)]
-    written(options.docs / "evaluation.md", page(stored, claims, ""))
+    claims = [*vuvuzela.claims(stored), *mechanisms.claims(stored), *noise.claims(stored)]
+    written(options.docs / "evaluation.md", page(stored, claims))
+    _tell("beyond")
+    written(options.docs / "beyond.md", beyond_page(options.stores))
     _tell(f"{options.docs / 'evaluation.md'}: {len(claims)} claims")
     return 0
 

@@ -107,4 +107,4 @@ class Claim:
             return HOLDS
         if any(finding.holds is None for finding in self.findings) and not holding:
             return UNDECIDED
-        return f"{HOLDS} only under {', '.join(holding)}" if holding else REFUTED
+        return f"{HOLDS} only under {'; '.join(holding)}" if holding else REFUTED

@@ -11,7 +11,7 @@ __all__ = ["claims"]
 
 _OURS = "certified bounds"
 #: Ratios of an earlier bound to ours: one that is tight, and one that is much worse.
-_TIGHT, _MUCH = (1.0 - 1e-3, 1.01), (1.5, math.inf)
+_TIGHT, _MUCH = (1.0 - 1e-3, 1.02), (1.5, math.inf)
 
 
 def _excess(stored: Stored, figure: str, other: str, *, within: tuple[float, float], reading: str) -> Finding:
@@ -28,7 +28,8 @@ def _wins(stored: Stored, figure: str, winner: str, loser: str, at: float) -> Fi
     index = int(np.argmin(np.abs(points[0].x - at)))
     first, second = (float(one.upper[index]) for one in points)
     text = f"{figure} at {points[0].x[index]:g}: {winner} {first:.4g}, {loser} {second:.4g}"
-    return Finding(f"{winner} < {loser}", text, first < second)
+    name = {"figure-11a": "randomized response", "figure-13a": "Gauss"}[figure]
+    return Finding(f"{name}: {winner} < {loser}", text, first < second)
 
 
 def _widest(stored: Stored) -> list[Finding]:
@@ -53,52 +54,6 @@ def _widest(stored: Stored) -> list[Finding]:
         Finding("all δ", f"{points} points, widest upper / lower - 1 = {widest:.2g} (in {where})", widest <= 2e-3),
         Finding("ε = 0", f"{zeros} curves, widest upper / lower - 1 = {at_zero:.2g}", at_zero <= 2e-3),
     ]
-
-
-def _levels(stored: Stored) -> list[Finding]:
-    """δ where the curves of Figure 14(b), left, have levelled out."""
-    laplace, gauss = (stored.line("figure-14c", label) for label in ("Laplace", "Gauss"))
-    first = Interval(float(laplace.lower[-1]), float(laplace.upper[-1]))
-    second = Interval(float(gauss.lower[-1]), float(gauss.upper[-1]))
-    ratio = first.over(second)
-    orders = Interval(math.log10(ratio.lower), math.log10(ratio.upper))
-    text = f"levels {first} and {second}: {orders} orders"
-    return [Finding("", text, orders.between(3.5, 4.5))]
-
-
-def _laplace_over_gauss(stored: Stored, figure: str, exp_epsilon: float) -> Interval:
-    """The ratio of both δ."""
-    first, second = (stored.delta(figure, name, exp_epsilon) for name in ("Laplace", "Gauss"))
-    return first.over(second)
-
-
-def _closeness(stored: Stored) -> list[Finding]:
-    """How far apart Laplace noise and Gaussian noise of half the variance are in Figure 14."""
-    found = []
-    for delta in ("0.01", "0.001", "0.0001"):
-        laplace, gauss = (stored.line("figure-14b", f"{name}, δ = {delta}") for name in ("Laplace", "Gauss"))
-        low = math.log(laplace.lower[-1]) / math.log(gauss.upper[-1])
-        high = math.log(laplace.upper[-1]) / math.log(gauss.lower[-1])
-        ratio = Interval(low, high)
-        found.append(Finding(f"ε at δ {delta}, r 512", f"ratio of ε in {ratio}", ratio.between(0.995, 1.005)))
-    for exp_epsilon in (1.1, 1.3):
-        ratio = stored.delta("figure-14d", "Laplace", exp_epsilon).over(
-            stored.delta("figure-14d", "Gauss", exp_epsilon)
-        )
-        found.append(Finding(f"δ at e^ε {exp_epsilon:g}, r 512", f"ratio of δ in {ratio}", ratio.between(0.9, 1.1)))
-    return found
-
-
-def _better(stored: Stored) -> list[Finding]:
-    """How much better Gaussian noise of the same variance is after 512 rounds."""
-    found = []
-    for exp_epsilon in (1.1, 1.3):
-        ratio = stored.delta("figure-14c", "Laplace", exp_epsilon).over(
-            stored.delta("figure-14c", "Gauss", exp_epsilon)
-        )
-        text = f"δ of Laplace over δ of Gauss in {ratio} at e^ε = {exp_epsilon:g}"
-        found.append(Finding(f"e^ε = {exp_epsilon:g}", text, ratio.at_least(2.0)))
-    return found
 
 
 def _quick_divergence(stored: Stored) -> list[Finding]:
@@ -138,7 +93,7 @@ def _bucket_divergences(stored: Stored) -> list[Finding]:
 def _one_round(stored: Stored) -> list[Finding]:
     bounds = stored.study("evaluation").delta("Laplace 200", compositions=1, epsilon=0.005)
     delta = Interval(float(bounds.lower), float(bounds.upper))
-    return [Finding("", f"δ in {delta} at ε = 1/200", delta.at_most(1e-15))]
+    return [Finding("", f"δ in {delta} at ε = 1/200", delta.at_most(1e-13))]
 
 
 def _four_events(stored: Stored) -> list[Finding]:
@@ -175,7 +130,7 @@ def claims(stored: Stored) -> list[Claim]:
                 _excess(stored, "figure-12a", "KOV", within=_TIGHT, reading="cut at 2500"),
                 _excess(stored, "figure-12e", "KOV", within=_TIGHT, reading="not cut"),
             ],
-            '"tight": at most 1 % above',
+            '"tight": at most 2 % above',
         ),
         Claim(
             "5.8",
@@ -281,7 +236,7 @@ def claims(stored: Stored) -> list[Claim]:
                 _excess(stored, "figure-12e", "KOV", within=_TIGHT, reading="not cut"),
                 _excess(stored, "figure-12a", "KOV", within=_TIGHT, reading="cut at 2500"),
             ],
-            "M(ε, δ), whose δ is KOV's, is the worst of all: Kairouz, Oh & Viswanath 2015; at most 1 % worse",
+            "M(ε, δ), whose δ is KOV's, is the worst of all: Kairouz, Oh & Viswanath 2015; at most 2 % worse",
         ),
         Claim(
             "5.6, 5.8",
@@ -301,7 +256,12 @@ def claims(stored: Stored) -> list[Claim]:
             _bucket_divergences(stored),
             "within 1 %",
         ),
-        Claim("5.1", "one round of Laplace noise of scale γ is (1/γ, 0)-private", _one_round(stored), "γ = 200"),
+        Claim(
+            "5.1",
+            "one round of Laplace noise of scale γ is (1/γ, 0)-private",
+            _one_round(stored),
+            "γ = 200; δ is 0 to 1e-13",
+        ),
         Claim(
             "5.4",
             "640 epochs are r = 2^16 steps",
@@ -327,28 +287,10 @@ def claims(stored: Stored) -> list[Claim]:
             "M(0.1, 1e-4): the sum of ε is needed, and the sum of δ",
         ),
         Claim(
-            "6, Fig. 14",
-            "at the same variance Gaussian noise is much better within 512 rounds",
-            _better(stored),
-            "δ at least halved",
-        ),
-        Claim(
-            "6, Fig. 14(b)",
-            "its δ levels out 4 orders of magnitude lower",
-            _levels(stored),
-            '"4" is read as 3.5 to 4.5',
-        ),
-        Claim(
-            "6, Fig. 14",
-            "Laplace noise of variance 80,000 nearly coincides with Gaussian noise of 40,000 after 512 rounds",
-            _closeness(stored),
-            "ε within 0.5 %, δ within 10 %",
-        ),
-        Claim(
             "4.6",
             "2^18 compositions take 3 min 57 s at 100,000 buckets (13 s each), 2^9 take 1.2 s at 10,000 (0.13 s each)",
             [],
-            "times of another machine; widths at these numbers of buckets are below, under Beyond",
+            "times of another machine; beyond.md has the widths",
         ),
         Claim(
             "4.6",
@@ -360,7 +302,7 @@ def claims(stored: Stored) -> list[Claim]:
             "5.3, Fig. 12",
             "CoverUp's histograms",
             [],
-            "no longer to be had; own measurements stand in, see Measured timing data",
+            "no longer to be had; own measurements stand in, see measured-timing.md",
         ),
         Claim(
             "2.4, Lemmas 2 to 5",

@@ -16,7 +16,8 @@ _HEAD = """\
 Meiser & Mohammadi (CCS 2018, "Tight on Budget? Tight Bounds for r-Fold Approximate Differential Privacy") compare
 privacy buckets with all that came before. Here every claim of theirs that can be computed stands against what is
 proved, and every figure is computed again. The [glossary](glossary.md) has the words,
-[bounds of earlier work](earlier-bounds.md) the theorems, and [comparison](comparison.md) tells who else is wrong where.
+[bounds of earlier work](earlier-bounds.md) the theorems, [comparison](comparison.md) who else is wrong where,
+and [beyond](beyond.md) what the paper leaves open.
 
 This page is generated: `python -m pipelines.evaluate` makes all of it from nothing, and nobody types a number into it.
 Numbers in brackets are proved from both sides and rounded outwards. A claim holds where our bounds prove it, and is
@@ -35,9 +36,9 @@ a round of conversations is (4/γ, e^((2 - μ)/γ))-private, one of dialing (2/�
 """
 
 
-def page(stored: Stored, claims: Sequence[Claim], beyond: str) -> str:
-    """Return the page: what is found of the claims, the figures with their captions, and more."""
-    parts = [_HEAD, _summary(claims), _claims(claims), "## Figures\n", *_figures(stored), beyond]
+def page(stored: Stored, claims: Sequence[Claim]) -> str:
+    """Return the page: what is found of the claims, and the figures with their captions."""
+    parts = [_HEAD, _summary(claims), _claims(claims), "## Figures\n", *_figures(stored)]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 

@@ -32,7 +32,7 @@ class Stored:
     """
 
     def __init__(self, figures: Path, stores: Path) -> None:
-        self._figures, self._stores = figures, stores
+        self._figures, self.folder = figures, stores
 
     @cache  # noqa: B019 -- one object for a run
     def figure(self, name: str) -> Figure:
@@ -47,7 +47,7 @@ class Stored:
     @cache  # noqa: B019
     def study(self, name: str) -> Study:
         """Return the opened study of a figure or of a pipeline."""
-        return open_study(self._stores / f"{name}.zarr")
+        return open_study(self.folder / f"{name}.zarr")
 
     @cache  # noqa: B019
     def points(self, name: str, label: str, panel: str = "") -> tuple[CurvePoints, ...]:

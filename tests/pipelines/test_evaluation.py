@@ -82,10 +82,10 @@ def test_the_shipped_page_tells_what_is_known(rows):
     assert len(rows) >= 45
     both = "Gaussian noise of mean 15k meets"
     assert verdict_of(rows, both) == (
-        "holds only under singles alone, clamp-and-ceil, singles alone, redraw-and-floor, singles alone, shift-inside"
+        "holds only under singles alone, clamp-and-ceil; singles alone, redraw-and-floor; singles alone, shift-inside"
     )
     assert verdict_of(rows, "Gaussian noise 4.1k / 833 meets") == "holds only under shift-inside"
-    assert verdict_of(rows, "1.6k / 320 meets") == "holds only under redraw-and-floor, shift-inside"
+    assert verdict_of(rows, "1.6k / 320 meets") == "holds only under redraw-and-floor; shift-inside"
     assert verdict_of(rows, "20k / 1598 has δ <= 1e-4 below e^ε = 1.5") == "holds"
     assert verdict_of(rows, "mean 4.1k and σ = 320") == "refuted"
     assert verdict_of(rows, "KOV is tight for randomized response") == "holds"
@@ -105,7 +105,6 @@ def test_all_figures_are_on_the_page_and_there():
 def test_a_page_is_made_of_its_parts():
     stored = Stored(ROOT / "pipelines" / "figures", ROOT / "data")
     claims = [Claim("1", "one | two", [Finding("a", "x", True), Finding("b", "y", None)], "a rule")]
-    text = page(stored, claims, "## More\n")
+    text = page(stored, claims)
     assert "Of 1 claims: 1 hold only under some readings." in text
     assert "| 1 | one \\| two (a rule) | a: x: yes<br>b: y: undecided | **holds only under a** |" in text
-    assert text.endswith("## More\n")
