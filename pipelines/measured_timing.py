@@ -24,7 +24,7 @@ _UNIT_US = UNIT_NS // 1_000
 #: CoverUp's question: δ at e^ε = 2 after so many observations.
 _ROUNDS, _DELTA, _EPSILON = 2**18, 1e-4, math.log(2.0)
 #: CoverUp's published curve "linux_loading_vanilla_active" (github.com/sommerda/privacybuckets, 7f36c60): δ by rounds.
-_COVERUP = {1: 2.001e-5, 512: 4.539e-4, 65_536: 5.354e-3}
+_COVERUP = {1: "2.001e-5", 512: "4.539e-4", 65_536: "5.354e-3"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,13 @@ class Measurement:
     def name(self) -> str:
         """The delay, as a table names it."""
         scale = self.facts["delay_scale_us"]
-        return "none" if scale is None else f"{scale // 1_000} ms"
+        blocks = self.delayed and self.facts["order"] == "blocks"
+        return "none" if scale is None else f"{scale // 1_000} ms{', blocks' if blocks else ''}"
+
+    @property
+    def delayed(self) -> bool:
+        """Whether the service drew delays."""
+        return self.facts["delay_scale_us"] is not None
 
     @property
     def path(self) -> Path:
@@ -96,7 +102,7 @@ def table_at_face_value(found: Sequence[Measurement]) -> str:
     for one in found:
         for name, columns in (("A, B", ("bin", "a", "b")), ("A, A", ("bin", "a_first", "a_second"))):
             pair = load_histograms(one.path, columns=columns)
-            rows.append((one.name, name, f"{len(pair.p):,}", *_bounds(pair, rounds, _EPSILON)))
+            rows.append((one.name, name, f"{len(pair.p):,}", *_intervals(_bounds(pair, rounds, _EPSILON))))
     return _table(("delay: scale", "pair", "bins", *(f"r = {r:,}" for r in rounds)), rows)
 
 
@@ -105,11 +111,11 @@ def table_of_delays(found: Sequence[Measurement]) -> str:
     rows = []
     for one in found:
         delay = one.delay
-        if delay is None:
+        if delay is None or one.facts["order"] == "blocks":
             continue
-        pair = delayed_pair(delay.weights, one.deadline)
-        upper = privacy_bounds(pair, compositions=_ROUNDS, epsilon=_EPSILON).delta_upper.item()
-        lower = privacy_bounds(pair, compositions=_ROUNDS, epsilon=_EPSILON).delta_lower.item()
+        rounds = (1, 512, _ROUNDS)
+        bounds = _bounds(delayed_pair(delay.weights, one.deadline), rounds, _EPSILON)
+        lower, upper = bounds[-1]
         verdict = "**yes**" if upper <= _DELTA else "no" if lower > _DELTA else "undecided"
         uniform = uniform_pair(2 * REACH * delay.scale + 1, one.deadline)
         rows.append(
@@ -117,9 +123,9 @@ def table_of_delays(found: Sequence[Measurement]) -> str:
                 one.name,
                 f"{delay.mean * UNIT_NS / 1e9:g} s",
                 f"{one.deadline * _UNIT_US} µs",
-                *_bounds(pair, (1, 512, _ROUNDS), _EPSILON),
+                *_intervals(bounds),
                 verdict,
-                *_bounds(uniform, (1, _ROUNDS), _EPSILON),
+                *_intervals(_bounds(uniform, (1, _ROUNDS), _EPSILON)),
             )
         )
     head = (
@@ -148,7 +154,7 @@ def table_of_leaks(found: Sequence[Measurement]) -> str:
             continue
         deltas = privacy_bounds(pair, compositions=rounds, epsilon=_EPSILON).delta_lower.values.ravel()
         p, q = (sum(side[1:]) / sum(side) for side in (pair.p, pair.q))
-        rows.append((one.name, f"at least {q:.4f}, at most {p:.4f}", *map(rounded_down, deltas)))
+        rows.append((one.name, f"at least {q:.4f}, at most {p:.4f}", *(rounded_down(delta, 3) for delta in deltas)))
     return _table(("delay: scale", "P(later) under B, A", *(f"r = {r:,}" for r in rounds)), rows)
 
 
@@ -156,7 +162,7 @@ def table_of_the_rest(found: Sequence[Measurement]) -> str:
     """What is left of the response times without their delays, and how much of it lies within one deadline."""
     rows = []
     for one in found:
-        if one.delay is None:
+        if not one.delayed:
             continue
         cells: list[str] = []
         for side in "ab":
@@ -171,13 +177,16 @@ def table_of_the_rest(found: Sequence[Measurement]) -> str:
 def table_beside_coverup(found: Sequence[Measurement]) -> str:
     """CoverUp's curve and ours."""
     rounds = tuple(_COVERUP)
-    rows: list[tuple[str, ...]] = [("CoverUp, as published", *(f"{delta:.3e}" for delta in _COVERUP.values()))]
+    rows: list[tuple[str, ...]] = [("CoverUp, as published", *_COVERUP.values())]
     for one in found:
+        if one.delayed and one.facts["order"] == "blocks":
+            continue
         pair = load_histograms(one.path)
-        rows.append((f"delay {one.name}, at face value", *_bounds(pair, rounds, 0.0)))
-        if one.delay is not None:
-            known = delayed_pair(one.delay.weights, one.deadline)
-            rows.append((f"delay {one.name}, as drawn", *_bounds(known, rounds, 0.0)))
+        rows.append((f"delay {one.name}, at face value", *_intervals(_bounds(pair, rounds, 0.0))))
+        delay = one.delay
+        if delay is not None:
+            known = delayed_pair(delay.weights, one.deadline)
+            rows.append((f"delay {one.name}, as drawn", *_intervals(_bounds(known, rounds, 0.0))))
     return _table(("δ at ε = 0", *(f"r = {r:,}" for r in rounds)), rows)
 
 
@@ -238,18 +247,16 @@ def main() -> None:
     _PAGE.write_text(with_tables(_PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
 
 
-def _bounds(pair: Histogram, rounds: Sequence[int], epsilon: float) -> list[str]:
-    """Lower and upper bounds of δ, rounded outwards to three digits; one number where they agree."""
+def _bounds(pair: Histogram, rounds: Sequence[int], epsilon: float) -> list[tuple[float, float]]:
+    """Lower and upper bounds of δ."""
     found = privacy_bounds(pair, compositions=list(rounds), epsilon=epsilon)
-    return [
-        _interval(lower, upper)
-        for lower, upper in zip(found.delta_lower.values.ravel(), found.delta_upper.values.ravel(), strict=True)
-    ]
+    return [*zip(found.delta_lower.values.ravel(), found.delta_upper.values.ravel(), strict=True)]
 
 
-def _interval(lower: float, upper: float) -> str:
-    down, up = rounded_down(lower), rounded_up(upper)
-    return down if down == up else f"{down} to {up}"
+def _intervals(bounds: Sequence[tuple[float, float]]) -> list[str]:
+    """Return bounds rounded outwards to three digits; one number where they agree."""
+    texts = [(rounded_down(lower, 3), rounded_up(upper, 3)) for lower, upper in bounds]
+    return [lower if lower == upper else f"{lower} to {upper}" for lower, upper in texts]
 
 
 def _time(one: Measurement, side: str, share: float, *, rest: bool = False) -> str:

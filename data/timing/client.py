@@ -48,16 +48,18 @@ class Tally:
         self.answers += 1
 
 
-def alternating(requests: int, block: int) -> Iterator[tuple[int, int]]:
+def alternating(requests: int, block: int, *, mixed: bool = False) -> Iterator[tuple[int, int]]:
     """Return the side and the half of each request, so many a side: blocks A, B of half 0, then A, B of half 1, ..
 
-    Drift of the machine so hits both sides and both halves.
+    Drift of the machine so hits both sides and both halves. With `mixed` the requests of each two blocks come in random
+    order: how long one waits behind others then does not depend on its own side.
     """
     for start in range(0, requests, block):
-        half = start // block % 2
-        for side in (0, 1):
-            for _ in range(min(block, requests - start)):
-                yield side, half
+        count, half = min(block, requests - start), start // block % 2
+        both = [(0, half)] * count + [(1, half)] * count
+        if mixed:
+            random.shuffle(both)
+        yield from both
 
 
 class _Client(asyncio.Protocol):

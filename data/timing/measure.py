@@ -50,6 +50,8 @@ class Phase:
         How many requests are under way at any time.
     width_ns, bins
         Of the response times; the last bin is open.
+    mixed
+        Whether the sides come in random order, or in blocks.
     """
 
     name: str
@@ -58,6 +60,7 @@ class Phase:
     connections: int
     width_ns: int
     bins: int
+    mixed: bool
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,17 +69,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _allow_connections()
     folder: Path = options.out
     folder.mkdir(parents=True, exist_ok=True)
+    provenance = folder / "provenance.yaml"
+    described = _kept(provenance) if options.only else {}
     known = _machine(options)
-    described: list[dict[str, object]] = []
     for phase in _phases(options):
+        if options.only and phase.name not in options.only:
+            continue
         begun, load = datetime.now(UTC), os.getloadavg()[0]
         tally = measured(phase, options.block)
         _write_counts(folder / f"{phase.name}.csv", tally.times)
         if phase.settings.scale is not None:
             _write_counts(folder / f"{phase.name}-rest.csv", tally.rest)
-        described.append(_description(phase, tally, begun, (load, os.getloadavg()[0])))
-        text = yaml.safe_dump({**known, "measurements": described}, sort_keys=False, allow_unicode=True)
-        (folder / "provenance.yaml").write_text(text, encoding="utf-8")
+        described[f"{phase.name}.csv"] = _description(phase, tally, begun, (load, os.getloadavg()[0]))
+        content = {**known, "measurements": list(described.values())}
+        provenance.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def _kept(provenance: Path) -> dict[str, dict[str, object]]:
+    """Return what is known of the measurements that are not made again, by file."""
+    if not provenance.exists():
+        return {}
+    return {one["file"]: one for one in yaml.safe_load(provenance.read_text(encoding="utf-8"))["measurements"]}
 
 
 def measured(phase: Phase, block: int) -> Tally:
@@ -87,7 +100,7 @@ def measured(phase: Phase, block: int) -> Tally:
         asyncio.run(
             measure(
                 port,
-                alternating(phase.requests, block),
+                alternating(phase.requests, block, mixed=phase.mixed),
                 tally,
                 connections=phase.connections,
                 ramp_s=mean_s,
@@ -122,13 +135,25 @@ async def _show_progress(name: str, total: int, tally: Tally) -> None:
 
 
 def _phases(options: argparse.Namespace) -> Iterator[Phase]:
-    yield Phase("undelayed", Settings(options.work_bytes), options.requests, 1, 1_000, 20_001)
+    yield Phase("undelayed", Settings(options.work_bytes), options.requests, 1, 1_000, 20_001, mixed=False)
     for scale_ms in options.scales_ms:
-        scale = scale_ms * _UNITS_OF_MS
-        settings = Settings(options.work_bytes, scale, options.deadline_us * 1_000 // UNIT_NS)
-        connections = max(1, round(options.load * REACH * scale_ms / 1_000))
-        width_ns = scale * UNIT_NS // 25
-        yield Phase(f"delayed-{scale_ms}ms", settings, options.delayed_requests, connections, width_ns, 13 * 25)
+        yield _delayed(options, scale_ms, mixed=True)
+    # What waiting behind requests of the same side does.
+    for scale_ms in options.scales_ms[:1]:
+        yield _delayed(options, scale_ms, mixed=False)
+
+
+def _delayed(options: argparse.Namespace, scale_ms: int, *, mixed: bool) -> Phase:
+    scale = scale_ms * _UNITS_OF_MS
+    return Phase(
+        f"delayed-{scale_ms}ms" if mixed else f"delayed-{scale_ms}ms-blocks",
+        Settings(options.work_bytes, scale, options.deadline_us * 1_000 // UNIT_NS),
+        options.delayed_requests,
+        max(1, round(options.load * REACH * scale_ms / 1_000)),
+        scale * UNIT_NS // 25,
+        13 * 25,
+        mixed,
+    )
 
 
 def _write_counts(path: Path, times: Counts) -> None:
@@ -154,6 +179,7 @@ def _description(phase: Phase, tally: Tally, begun: datetime, loads: tuple[float
         "load_averages": [round(load, 2) for load in loads],
         "requests": {side: sum(counts[index, 0]) + sum(counts[index, 1]) for index, side in enumerate(SIDES)},
         "requests_under_way": phase.connections,
+        "order": "random" if phase.mixed else "blocks",
         "delay_scale_us": None if settings.scale is None else settings.scale * UNIT_NS // 1_000,
         "deadline_us": None if settings.scale is None else settings.deadline * UNIT_NS // 1_000,
         "bin_width_us": phase.width_ns // 1_000,
@@ -165,7 +191,7 @@ def _machine(options: argparse.Namespace) -> dict[str, object]:
     """What measures, with which options, and on what kind of machine."""
     return {
         "script": "python -m data.timing.measure",
-        "options": {name: value for name, value in vars(options).items() if name != "out"},
+        "options": {name: value for name, value in vars(options).items() if name not in ("out", "only")},
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "kernel": f"{platform.system()} {platform.release()}",
         "cpu": _cpu(),
@@ -199,6 +225,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--work-bytes", type=_count, default=40_000, help="the extra work is the SHA-256 of so many")
     parser.add_argument("--load", type=_count, default=2_000, help="delayed requests a second to aim at")
     parser.add_argument("--block", type=_count, default=50, help="requests of one side before the other side's")
+    parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="measure these alone, keep the others")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent, help="the folder to write to")
     options = parser.parse_args(arguments)
     if options.deadline_us * 1_000 % UNIT_NS:

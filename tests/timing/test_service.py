@@ -131,6 +131,14 @@ def test_sides_and_halves_alternate_in_blocks() -> None:
     ]  # fmt: skip
 
 
+def test_mixed_sides_come_in_random_order_and_as_often() -> None:
+    drawn = [list(alternating(60, 20, mixed=True)) for _ in range(2)]
+    assert drawn[0] != drawn[1]
+    for order in drawn:
+        for start in (0, 40, 80):
+            assert sorted(order[start : start + 40]) == sorted([(side, start // 40 % 2) for side in (0, 1)] * 20)
+
+
 def test_times_beyond_the_last_bin_are_in_it() -> None:
     counts = Counts(10, 3)
     for time in (-5, 0, 9, 10, 25, 10**12):
@@ -143,15 +151,25 @@ def test_the_command_writes_files_that_load(tmp_path: Path, capsys: pytest.Captu
     sizes = ["--requests", "300", "--delayed-requests", "200", "--scales-ms", "2", "--load", "1_000"]
     main([*sizes, "--out", str(tmp_path)])
     facts = yaml.safe_load((tmp_path / "provenance.yaml").read_text(encoding="utf-8"))
-    assert [one["file"] for one in facts["measurements"]] == ["undelayed.csv", "delayed-2ms.csv"]
-    assert [one["requests"] for one in facts["measurements"]] == [{"a": 300, "b": 300}, {"a": 200, "b": 200}]
+    assert [one["file"] for one in facts["measurements"]] == [
+        "undelayed.csv",
+        "delayed-2ms.csv",
+        "delayed-2ms-blocks.csv",
+    ]
+    assert [one["order"] for one in facts["measurements"]] == ["blocks", "random", "blocks"]
+    assert [one["requests"]["b"] for one in facts["measurements"]] == [300, 200, 200]
     assert facts["measurements"][1]["delay_scale_us"] == 2_000
-    for one, total in zip(facts["measurements"], (300, 200), strict=True):
+    for one, total in zip(facts["measurements"], (300, 200, 200), strict=True):
         pair = load_histograms(tmp_path / one["file"])
         assert sum(pair.p) == sum(pair.q) == total
         with (tmp_path / one["file"]).open(encoding="utf-8") as file:
             assert all(int(row["a"]) == int(row["a_first"]) + int(row["a_second"]) for row in csv.DictReader(file))
     assert load_histograms(tmp_path / "delayed-2ms-rest.csv").outcomes > 1
+    # One measurement again leaves the others as they are.
+    main([*sizes, "--requests", "70", "--only", "undelayed", "--out", str(tmp_path)])
+    again = yaml.safe_load((tmp_path / "provenance.yaml").read_text(encoding="utf-8"))
+    assert [one["requests"]["a"] for one in again["measurements"]] == [70, 200, 200]
+    assert again["measurements"][1:] == facts["measurements"][1:]
     with pytest.raises(SystemExit):
         main(["--deadline-us", "15"])
     assert "expected whole units of 10 µs, got 15" in capsys.readouterr().err
