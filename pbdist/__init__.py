@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Reversed,
         Staircase,
         SubsampledGaussian,
+        load_histograms,
     )
     from pbdist.query import open_study
     from pbdist.sizing.api import CountFamily, SizedNoise, size
@@ -74,6 +75,7 @@ __all__ = [
     "__version__",
     "earlier_bounds",
     "epsilon_bounds",
+    "load_histograms",
     "open_study",
     "privacy_bounds",
     "renyi_bounds",

@@ -6,6 +6,7 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
+from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
@@ -41,6 +42,7 @@ __all__ = [
     "Staircase",
     "SubsampledGaussian",
     "factor_counts",
+    "load_histograms",
     "pair_from_canonical",
     "reveals_nothing",
     "scaled_gaussian_interval",

@@ -9,8 +9,9 @@ from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError
 from pydantic_core import PydanticCustomError
 
 from pbdist.study.document import read_document, shown
-from pbdist.study.entries import custom_error, first_problem
+from pbdist.study.entries import first_problem
 from pbdist.study.grids import GridError
+from pbdist.study.parameters import custom_error
 
 __all__ = [
     "JobQueueProfile",

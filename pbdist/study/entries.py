@@ -4,83 +4,26 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, NoReturn, TypeAlias
+from pathlib import Path
+from typing import Any, ClassVar, NoReturn
 
-from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
 
 from pbdist import mechanisms
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms.pair import Pair
-from pbdist.study import grids
 from pbdist.study.document import Document, Keys, shown
+from pbdist.study.parameters import Choices, Files, Masses, Names, Numbers, Readings, Truncations
 from pbdist.types import JsonValue
 
-__all__ = ["MOST_SETTINGS", "STRICT", "custom_error", "expand_entry", "first_problem", "refuse"]
+__all__ = ["MOST_SETTINGS", "STRICT", "expand_entry", "first_problem", "refuse"]
 
 #: Larger studies are refused before their cells are made.
 MOST_SETTINGS = 2_000_000
 
 #: The configuration of every model of a study file.
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
-
-#: The alternatives for one parameter of an entry, each with the keys from the entry to it.
-Choices: TypeAlias = tuple[tuple[Any, Keys], ...]
-
-
-def custom_error(problem: grids.GridError) -> PydanticCustomError:
-    """Return a grid's problem as an error that pydantic collects."""
-    return PydanticCustomError("grid", "{problem}", {"problem": problem.problem, "at": problem.at})
-
-
-def _numbers(value: JsonValue) -> Choices:
-    try:
-        values = grids.numbers(value)
-    except grids.GridError as problem:
-        raise custom_error(problem) from None
-    return tuple((x, (i,) if isinstance(value, list) else ()) for i, x in enumerate(values))
-
-
-def _truncations(value: JsonValue) -> Choices:
-    if value is None:
-        return ((None, ()),)
-    several = isinstance(value, list) and bool(value) and all(isinstance(x, list | None) for x in value)
-    choices: list[tuple[Any, Keys]] = []
-    for index, limits in enumerate(value if several else [value]):
-        at: Keys = (index,) if several else ()
-        if limits is not None and (not isinstance(limits, list) or len(limits) != 2):
-            problem = f"expected [low, high], a list of such pairs, or null, got {shown(limits)}"
-            raise custom_error(grids.GridError(problem, at))
-        try:
-            choices.append((None if limits is None else tuple(grids.number(x, at) for x in limits), at))
-        except grids.GridError as error:
-            raise custom_error(error) from None
-    return tuple(choices)
-
-
-def _readings(value: JsonValue) -> Choices:
-    values = value if isinstance(value, list) else [value]
-    if not values or not all(isinstance(x, str) for x in values):
-        problem = grids.GridError(f"expected the name of a reading or a list of such names, got {shown(value)}")
-        raise custom_error(problem)
-    return tuple((x, (i,) if isinstance(value, list) else ()) for i, x in enumerate(values))
-
-
-def _masses(value: JsonValue) -> Choices:
-    if not isinstance(value, list) or not value:
-        raise custom_error(grids.GridError(f"expected a list of counts or probabilities, got {shown(value)}"))
-    for index, mass in enumerate(value):
-        try:
-            grids.number(mass, (index,))
-        except grids.GridError as problem:
-            raise custom_error(problem) from None
-    return ((tuple(value), ()),)
-
-
-Numbers = Annotated[Choices, PlainValidator(_numbers)]
-Truncations = Annotated[Choices, PlainValidator(_truncations)]
-Readings = Annotated[Choices, PlainValidator(_readings)]
-Masses = Annotated[Choices, PlainValidator(_masses)]
 
 
 class _Entry(BaseModel):
@@ -127,6 +70,21 @@ class _HistogramEntry(_Entry):
     construct_pair = mechanisms.Histogram
     p: Masses
     q: Masses
+
+
+def _histogram_of_files(file: tuple[Path, ...], columns: tuple[str, ...] | None = None) -> Pair:
+    """Read the counts: the study then holds them itself, and its digest depends on them and not on the file's place."""
+    try:
+        return mechanisms.load_histograms(*file, columns=columns)
+    except InvalidInputError as error:
+        field = "columns" if str(error).startswith("columns: ") else "file"
+        raise InvalidInputError(f"Histogram.{field}: {str(error).removeprefix('columns: ')}") from error
+
+
+class _HistogramOfFilesEntry(_Entry):
+    construct_pair = staticmethod(_histogram_of_files)
+    file: Files
+    columns: Names | None = None
 
 
 class _NoisyCountEntry(_Entry):
@@ -266,7 +224,7 @@ def _settings(
 
 def _expand(document: Document, keys: Keys, kind: str, key_paths: Mapping[str, Keys]) -> list[tuple[Pair, Keys]]:
     """Return the product of the grids of one setting, the first field of the model varying slowest."""
-    model = _ENTRIES[kind]
+    model = _HistogramOfFilesEntry if kind == "Histogram" and "file" in key_paths else _ENTRIES[kind]
     values = {key: _at(document, at) for key, at in key_paths.items()}
     try:
         checked = model.model_validate(values)
@@ -284,6 +242,8 @@ def _expand(document: Document, keys: Keys, kind: str, key_paths: Mapping[str, K
             alternatives[field] = tuple(expand_entry(document, key_paths[field], _NO_PRODUCTS))
         elif field == "pairs":
             alternatives[field] = _products(document, key_paths[field])
+        elif field == "file":
+            alternatives[field] = _beside(document, key_paths[field], getattr(checked, field))
         else:
             alternatives[field] = tuple((value, key_paths[field] + at) for value, at in getattr(checked, field))
     count = math.prod(map(len, alternatives.values()))
@@ -303,6 +263,12 @@ def _products(document: Document, keys: Keys) -> Choices:
     if settings > MOST_SETTINGS:
         refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {settings}")
     return tuple((pairs, keys) for pairs in itertools.product(*components))
+
+
+def _beside(document: Document, keys: Keys, choices: Choices) -> Choices:
+    """Return paths that are relative to the folder of the study file."""
+    folder = Path(document.source).parent
+    return tuple((tuple(folder / name for name in names), keys + at) for names, at in choices)
 
 
 def _construct(document: Document, keys: Keys, model: type[_Entry], fields: tuple[str, ...], choice: Choices) -> Pair:

@@ -21,7 +21,8 @@ from pbdist.arguments import (
 )
 from pbdist.study import grids
 from pbdist.study.document import Document, Keys, read_document, shown
-from pbdist.study.entries import MOST_SETTINGS, STRICT, custom_error, expand_entry, first_problem, refuse
+from pbdist.study.entries import MOST_SETTINGS, STRICT, expand_entry, first_problem, refuse
+from pbdist.study.parameters import custom_error
 from pbdist.study.spec import STUDY_FORMAT, Cell, StudySpec, Target
 from pbdist.table import METHODS
 from pbdist.types import JsonValue

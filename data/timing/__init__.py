@@ -1,0 +1,1 @@
+"""Response times of a small service, and what hides them."""

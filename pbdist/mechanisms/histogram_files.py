@@ -1,0 +1,257 @@
+"""Read a pair of histograms from CSV, Parquet or npz files."""
+
+import csv
+import math
+import re
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, MissingDependencyError, shown
+from pbdist.mechanisms.finite import Histogram
+from pbdist.mechanisms.outcomes import MOST_OUTCOMES
+
+__all__ = ["load_histograms"]
+
+#: The name of a bin: a number, or a text that is none.
+Label: TypeAlias = int | float | str
+
+_LARGEST_COUNT = 2**63 - 1
+#: Floats are counts up to here: larger ones may have been rounded.
+_LARGEST_FLOAT_COUNT = 2**53
+_DIGITS = re.compile(r"[-+]?[0-9]{1,400}")
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Some columns of one file, and how to name a place in them."""
+
+    source: str
+    values: Mapping[str, Sequence[Any]]
+    place: Callable[[int], str]
+
+    def error(self, row: int, column: str, expected: str, got: object) -> InvalidInputError:
+        """Return the error about one value."""
+        return InvalidInputError(
+            f"{self.source}: {self.place(row)}: column {column!r}: expected {expected}, got {shown(got)}"
+        )
+
+
+def load_histograms(
+    path: str | Path, other: str | Path | None = None, *, columns: Sequence[str] | None = None
+) -> Histogram:
+    """Read a pair of histograms from one file, or from two files, one a side.
+
+    Parameters
+    ----------
+    path : str or Path
+        A ``.csv``, ``.parquet`` or ``.npz`` file: the counts of A and of B by bin, or only those of A if `other` is
+        given. Parquet needs pyarrow, ``pip install 'pbdist[parquet]'``.
+    other : str or Path, optional
+        The file with the counts of B.
+    columns : sequence of str, optional
+        The names of the columns, or of the arrays of an npz: for one file the bin and the counts of A and of B, by
+        default ``("bin", "a", "b")``; for two files the bin and the counts, by default ``("bin", "count")``. Further
+        columns are not read.
+
+    Returns
+    -------
+    Histogram
+        With the exact counts, so that each mass is count / total, rounded once; the totals may differ. The outcomes are
+        the bins that have a count on either side: numbers in rising order, then texts. A bin that a file lacks has the
+        count 0 there, so that files may be sparse and may have different bins.
+
+    Raises
+    ------
+    InvalidInputError
+        A file cannot be read, lacks a column, names a bin twice, or has a count that is not a whole number of at least
+        0; or all counts of a side are 0. The text names the file, the line or row, the column, what was expected and
+        what came.
+    MissingDependencyError
+        The file is Parquet, and pyarrow is not installed.
+
+    Notes
+    -----
+    Bins are compared as numbers where they are numbers: 1 and 1.0 are the same bin.
+
+    The bounds are those of the pair of these very frequencies. They say nothing certain of the distributions from which
+    the counts were drawn: ``docs/measured-timing.md``.
+    """
+    names = _column_names(columns, sides=1 if other is not None else 2)
+    first = _read(Path(path), names)
+    bins = names[0]
+    if other is None:
+        a, b = _counts(first, bins, names[1]), _counts(first, bins, names[2])
+    else:
+        a, b = _counts(first, bins, names[1]), _counts(_read(Path(other), names), bins, names[1])
+    labels = sorted({*a, *b}, key=lambda label: (isinstance(label, str), label))
+    return Histogram(tuple(a.get(label, 0) for label in labels), tuple(b.get(label, 0) for label in labels))
+
+
+def _column_names(columns: Sequence[str] | None, sides: int) -> tuple[str, ...]:
+    default = ("bin", "a", "b") if sides == 2 else ("bin", "count")
+    if columns is None:
+        return default
+    listed: Any = columns
+    names = () if isinstance(listed, str) or not isinstance(listed, Sequence) else tuple(listed)
+    distinct = len(set(map(str, names))) == len(names) == len(default)
+    if not distinct or not all(isinstance(name, str) for name in names):
+        raise InvalidInputError(
+            f"columns: expected {len(default)} different names, as in {default}, got {shown(columns)}"
+        )
+    return names
+
+
+def _counts(table: _Columns, bins: str, column: str) -> dict[Label, int]:
+    """Return the counts that are not 0, by bin."""
+    found: dict[Label, int] = {}
+    rows: dict[Label, int] = {}
+    for row, (name, value) in enumerate(zip(table.values[bins], table.values[column], strict=True)):
+        label, count = _label(table, row, bins, name), _count(table, row, column, value)
+        before = rows.setdefault(label, row)
+        if before != row:
+            raise table.error(row, bins, f"each bin once, it is in {table.place(before)} too", name)
+        if count:
+            found[label] = count
+    if not found:
+        raise InvalidInputError(
+            f"{table.source}: column {column!r}: expected counts that are not all 0, got {len(rows)} zeros"
+        )
+    return found
+
+
+def _label(table: _Columns, row: int, column: str, value: object) -> Label:
+    """Return a bin as a number, or as a text where it is none."""
+    label = _plain(value)
+    known = isinstance(label, int | float | str) and not isinstance(label, bool)
+    if not known or label == "" or (isinstance(label, float) and math.isnan(label)):
+        raise table.error(row, column, "a bin: a number or a text", value)
+    found: Label = label
+    return found
+
+
+def _count(table: _Columns, row: int, column: str, value: object) -> int:
+    """Return a count; a float stands for one if it is whole."""
+    count = _plain(value)
+    if isinstance(count, float) and count.is_integer() and count <= _LARGEST_FLOAT_COUNT:
+        count = int(count)
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _LARGEST_COUNT:
+        raise table.error(row, column, "a count: a whole number from 0 to 2^63 - 1", value)
+    return count
+
+
+def _plain(value: Any) -> Any:
+    """Return the number that a text stands for, or the text without spaces around it."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if _DIGITS.fullmatch(text):
+        return int(text)
+    try:
+        return text if "_" in text else float(text)
+    except ValueError:
+        return text
+
+
+def _read(path: Path, names: Sequence[str]) -> _Columns:
+    """Return the named columns of a file."""
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise InvalidInputError(f"{path}: expected a file name that ends in {', '.join(_READERS)}")
+    try:
+        table = reader(path, names)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: expected a readable file, got: {error.strerror or error}") from error
+    sizes = [len(values) for values in table.values.values()]
+    if len(set(sizes)) > 1:
+        raise InvalidInputError(f"{path}: expected columns of equal lengths, got {sizes}")
+    if sizes[0] > MOST_OUTCOMES:
+        raise InvalidInputError(f"{path}: expected at most {MOST_OUTCOMES} bins, got {sizes[0]}")
+    return table
+
+
+def _check_names(path: Path, known: Sequence[str], names: Sequence[str]) -> None:
+    """Refuse a file that lacks a column, or has it twice."""
+    for name in names:
+        if list(known).count(name) != 1:
+            raise InvalidInputError(f"{path}: expected one column {name!r}, got columns {shown(list(known))}")
+
+
+def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
+    """Read text with commas; the first line names the columns."""
+    lines: list[int] = []
+    values: dict[str, list[str]] = {name: [] for name in names}
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            head = [name.strip() for name in next(reader, [])]
+            _check_names(path, head, names)
+            wanted = [(values[name], head.index(name)) for name in names]
+            for record in reader:
+                if not record:
+                    continue
+                if len(record) != len(head):
+                    raise InvalidInputError(
+                        f"{path}: line {reader.line_num}: expected {len(head)} values, got {len(record)}"
+                    )
+                lines.append(reader.line_num)
+                for column, index in wanted:
+                    column.append(record[index])
+        except csv.Error as error:
+            raise InvalidInputError(f"{path}: line {reader.line_num}: expected CSV, got: {error}") from error
+        except UnicodeDecodeError as error:
+            raise InvalidInputError(f"{path}: expected UTF-8 text, got {shown(error.object[:20])}") from error
+    return _Columns(str(path), values, lambda row: f"line {lines[row]}")
+
+
+def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
+    """Read Parquet by pyarrow, which is imported only here."""
+    try:
+        parquet = import_module("pyarrow.parquet")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{path}: expected pyarrow for Parquet, not found; install it with: pip install 'pbdist[parquet]'"
+        ) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            _check_names(path, file.schema_arrow.names, names)
+            table = file.read(columns=list(names))
+    except InvalidInputError:
+        raise
+    except ValueError as error:  # Arrow's own errors are.
+        raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
+    values = {name: table.column(name).to_pylist() for name in names}
+    return _Columns(str(path), values, lambda row: f"row {row + 1}")
+
+
+def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
+    """Read arrays of one dimension; nothing in the file is executed."""
+    values: dict[str, list[object]] = {}
+    try:
+        # NumPy leaves a file open that it cannot read, unless it is handed the open file.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            _check_names(path, arrays.files, names)
+            for name in names:
+                array = arrays[name]
+                if array.ndim != 1:
+                    raise InvalidInputError(
+                        f"{path}: array {name!r}: expected one dimension, got the shape {array.shape}"
+                    )
+                values[name] = array.tolist()
+    except InvalidInputError:
+        raise
+    except (ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise InvalidInputError(f"{path}: expected an npz file, got: {shown(str(error))}") from error
+    return _Columns(str(path), values, lambda row: f"element {row}")
+
+
+_READERS: Mapping[str, Callable[[Path, Sequence[str]], _Columns]] = {
+    ".csv": _read_csv,
+    ".parquet": _read_parquet,
+    ".npz": _read_npz,
+}

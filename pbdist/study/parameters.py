@@ -1,0 +1,86 @@
+"""The values that a parameter of an entry may have, read from a study file."""
+
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import PlainValidator
+from pydantic_core import PydanticCustomError
+
+from pbdist.study import grids
+from pbdist.study.document import Keys, shown
+from pbdist.types import JsonValue
+
+__all__ = ["Choices", "Files", "Masses", "Names", "Numbers", "Readings", "Truncations", "custom_error"]
+
+#: The alternatives for one parameter of an entry, each with the keys from the entry to it.
+Choices: TypeAlias = tuple[tuple[Any, Keys], ...]
+
+
+def custom_error(problem: grids.GridError) -> PydanticCustomError:
+    """Return a grid's problem as an error that pydantic collects."""
+    return PydanticCustomError("grid", "{problem}", {"problem": problem.problem, "at": problem.at})
+
+
+def _numbers(value: JsonValue) -> Choices:
+    try:
+        values = grids.numbers(value)
+    except grids.GridError as problem:
+        raise custom_error(problem) from None
+    return tuple((x, (i,) if isinstance(value, list) else ()) for i, x in enumerate(values))
+
+
+def _truncations(value: JsonValue) -> Choices:
+    if value is None:
+        return ((None, ()),)
+    several = isinstance(value, list) and bool(value) and all(isinstance(x, list | None) for x in value)
+    choices: list[tuple[Any, Keys]] = []
+    for index, limits in enumerate(value if several else [value]):
+        at: Keys = (index,) if several else ()
+        if limits is not None and (not isinstance(limits, list) or len(limits) != 2):
+            problem = f"expected [low, high], a list of such pairs, or null, got {shown(limits)}"
+            raise custom_error(grids.GridError(problem, at))
+        try:
+            choices.append((None if limits is None else tuple(grids.number(x, at) for x in limits), at))
+        except grids.GridError as error:
+            raise custom_error(error) from None
+    return tuple(choices)
+
+
+def _readings(value: JsonValue) -> Choices:
+    values = value if isinstance(value, list) else [value]
+    if not values or not all(isinstance(x, str) for x in values):
+        problem = grids.GridError(f"expected the name of a reading or a list of such names, got {shown(value)}")
+        raise custom_error(problem)
+    return tuple((x, (i,) if isinstance(value, list) else ()) for i, x in enumerate(values))
+
+
+def _masses(value: JsonValue) -> Choices:
+    if not isinstance(value, list) or not value:
+        raise custom_error(grids.GridError(f"expected a list of counts or probabilities, got {shown(value)}"))
+    for index, mass in enumerate(value):
+        try:
+            grids.number(mass, (index,))
+        except grids.GridError as problem:
+            raise custom_error(problem) from None
+    return ((tuple(value), ()),)
+
+
+def _files(value: JsonValue) -> Choices:
+    """One file, or one a side."""
+    files = value if isinstance(value, list) else [value]
+    if len(files) not in (1, 2) or not all(isinstance(x, str) and x for x in files):
+        raise custom_error(grids.GridError(f"expected the path of a file, or of two files, got {shown(value)}"))
+    return ((tuple(files), ()),)
+
+
+def _names(value: JsonValue) -> Choices:
+    if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
+        raise custom_error(grids.GridError(f"expected a list of names, got {shown(value)}"))
+    return ((tuple(value), ()),)
+
+
+Numbers = Annotated[Choices, PlainValidator(_numbers)]
+Truncations = Annotated[Choices, PlainValidator(_truncations)]
+Readings = Annotated[Choices, PlainValidator(_readings)]
+Masses = Annotated[Choices, PlainValidator(_masses)]
+Files = Annotated[Choices, PlainValidator(_files)]
+Names = Annotated[Choices, PlainValidator(_names)]

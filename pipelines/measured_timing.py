@@ -1,0 +1,291 @@
+"""Write the tables of docs/measured-timing.md from the measured counts: ``python -m pipelines.measured_timing``."""
+
+import csv
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from data.timing.bounds import delayed_pair, fewest_without_one, leaking_pair, uniform_pair
+from data.timing.delay import REACH, UNIT_NS, GaussianDelay
+from pbdist import Histogram, load_histograms, privacy_bounds
+from pbdist.query.printing import rounded_down, rounded_up
+
+__all__ = ["TABLES", "Measurement", "main", "measurements", "with_tables"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PAGE = _ROOT / "docs" / "measured-timing.md"
+_DATA = _ROOT / "data" / "timing"
+_UNIT_US = UNIT_NS // 1_000
+#: CoverUp's question: δ at e^ε = 2 after so many observations.
+_ROUNDS, _DELTA, _EPSILON = 2**18, 1e-4, math.log(2.0)
+#: CoverUp's published curve "linux_loading_vanilla_active" (github.com/sommerda/privacybuckets, 7f36c60): δ by rounds.
+_COVERUP = {1: "2.001e-5", 512: "4.539e-4", 65_536: "5.354e-3"}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One file of counts, and what provenance.yaml says of it."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The delay, as a table names it."""
+        scale = self.facts["delay_scale_us"]
+        blocks = self.delayed and self.facts["order"] == "blocks"
+        return "none" if scale is None else f"{scale // 1_000} ms{', blocks' if blocks else ''}"
+
+    @property
+    def delayed(self) -> bool:
+        """Whether the service drew delays."""
+        return self.facts["delay_scale_us"] is not None
+
+    @property
+    def path(self) -> Path:
+        """The counts of the response times."""
+        return self.folder / str(self.facts["file"])
+
+    @property
+    def delay(self) -> GaussianDelay | None:
+        """The delay that the service drew."""
+        scale = self.facts["delay_scale_us"]
+        return None if scale is None else GaussianDelay(scale // _UNIT_US)
+
+    @property
+    def deadline(self) -> int:
+        """The deadline of the work, in units of the delay."""
+        return int(self.facts["deadline_us"]) // _UNIT_US
+
+    def counts(self, column: str, *, rest: bool = False) -> list[int]:
+        """Return one column of the file, or of the one without the delays."""
+        path = self.path.with_name(f"{self.path.stem}-rest.csv") if rest else self.path
+        with path.open(encoding="utf-8", newline="") as file:
+            return [int(row[column]) for row in csv.DictReader(file)]
+
+
+def measurements(folder: Path = _DATA) -> list[Measurement]:
+    """Return all measurements of a folder, the undelayed one first."""
+    known = yaml.safe_load((folder / "provenance.yaml").read_text(encoding="utf-8"))
+    return [Measurement(folder, facts) for facts in known["measurements"]]
+
+
+def table_of_measurements(found: Sequence[Measurement]) -> str:
+    """What was measured."""
+    rows = []
+    for one in found:
+        times = [_time(one, side, share) for side in "ab" for share in (0.5, 0.99, 0.999)]
+        rows.append((one.name, f"{one.facts['requests']['a']:,}", f"{one.facts['requests_under_way']:,}", *times))
+    head = (
+        "delay: scale",
+        "requests a side",
+        "under way",
+        "A: median",
+        "99 %",
+        "99.9 %",
+        "B: median",
+        "99 %",
+        "99.9 %",
+    )
+    return _table(head, rows)
+
+
+def table_at_face_value(found: Sequence[Measurement]) -> str:
+    """δ of the measured frequencies, and of two halves of the same side."""
+    rounds = (1, 32, 512, 8_192, _ROUNDS)
+    rows = []
+    for one in found:
+        for name, columns in (("A, B", ("bin", "a", "b")), ("A, A", ("bin", "a_first", "a_second"))):
+            pair = load_histograms(one.path, columns=columns)
+            rows.append((one.name, name, f"{len(pair.p):,}", *_intervals(_bounds(pair, rounds, _EPSILON))))
+    return _table(("delay: scale", "pair", "bins", *(f"r = {r:,}" for r in rounds)), rows)
+
+
+def table_of_delays(found: Sequence[Measurement]) -> str:
+    """What is proved of each delay, and of uniform delays as long."""
+    rows = []
+    for one in found:
+        delay = one.delay
+        if delay is None or one.facts["order"] == "blocks":
+            continue
+        rounds = (1, 512, _ROUNDS)
+        bounds = _bounds(delayed_pair(delay.weights, one.deadline), rounds, _EPSILON)
+        lower, upper = bounds[-1]
+        verdict = "**yes**" if upper <= _DELTA else "no" if lower > _DELTA else "undecided"
+        uniform = uniform_pair(2 * REACH * delay.scale + 1, one.deadline)
+        rows.append(
+            (
+                one.name,
+                f"{delay.mean * UNIT_NS / 1e9:g} s",
+                f"{one.deadline * _UNIT_US} µs",
+                *_intervals(bounds),
+                verdict,
+                *_intervals(_bounds(uniform, (1, _ROUNDS), _EPSILON)),
+            )
+        )
+    head = (
+        "scale",
+        "mean",
+        "deadline c",
+        "δ, r = 1",
+        "r = 512",
+        "r = 262,144",
+        "δ <= 1e-4",
+        "uniform, r = 1",
+        "r = 262,144",
+    )
+    return _table(head, rows)
+
+
+def table_of_leaks(found: Sequence[Measurement]) -> str:
+    """Lower bounds of δ that the measurements show with confidence."""
+    rounds = (1, 32, 512, 8_192, _ROUNDS)
+    rows = []
+    for one in found:
+        halves = [one.counts(f"{side}_{half}") for half in ("first", "second") for side in "ab"]
+        pair = leaking_pair(*halves)
+        if pair is None:
+            rows.append((one.name, "none shown", *("" for _ in rounds)))
+            continue
+        deltas = privacy_bounds(pair, compositions=rounds, epsilon=_EPSILON).delta_lower.values.ravel()
+        p, q = (sum(side[1:]) / sum(side) for side in (pair.p, pair.q))
+        rows.append((one.name, f"at least {q:.4f}, at most {p:.4f}", *(rounded_down(delta, 3) for delta in deltas)))
+    return _table(("delay: scale", "P(later) under B, A", *(f"r = {r:,}" for r in rounds)), rows)
+
+
+def table_of_the_rest(found: Sequence[Measurement]) -> str:
+    """What is left of the response times without their delays, and how much of it lies within one deadline."""
+    rows = []
+    for one in found:
+        if not one.delayed:
+            continue
+        cells: list[str] = []
+        for side in "ab":
+            counts = one.counts(side, rest=True)
+            cells += [_time(one, side, share, rest=True) for share in (0.5, 0.99)]
+            cells.append(f"{max(counts) / sum(counts):.1%}".replace("%", " %"))
+        rows.append((one.name, *cells))
+    share = "in the fullest 100 µs"
+    return _table(("delay: scale", "A: median", "99 %", share, "B: median", "99 %", share), rows)
+
+
+def table_beside_coverup(found: Sequence[Measurement]) -> str:
+    """CoverUp's curve and ours."""
+    rounds = tuple(_COVERUP)
+    rows: list[tuple[str, ...]] = [("CoverUp, as published", *_COVERUP.values())]
+    for one in found:
+        if one.delayed and one.facts["order"] == "blocks":
+            continue
+        pair = load_histograms(one.path)
+        rows.append((f"delay {one.name}, at face value", *_intervals(_bounds(pair, rounds, 0.0))))
+        delay = one.delay
+        if delay is not None:
+            known = delayed_pair(delay.weights, one.deadline)
+            rows.append((f"delay {one.name}, as drawn", *_intervals(_bounds(known, rounds, 0.0))))
+    return _table(("δ at ε = 0", *(f"r = {r:,}" for r in rounds)), rows)
+
+
+def table_of_confidence(found: Sequence[Measurement]) -> str:
+    """What so many measurements say at most, with confidence 95 %."""
+    total = min(found[0].facts["requests"].values())
+    band = math.sqrt(math.log(2 / 0.05) / (2 * total))
+    never = -math.expm1(math.log(0.05) / total)
+    needed = _DELTA / (3 * _ROUNDS)
+    rows = [
+        (
+            "Dvoretzky, Kiefer & Wolfowitz, with Massart's constant",
+            f"the share below any time is known to ± {band:.2e}",
+        ),
+        ("Clopper & Pearson", f"what was never seen has a probability of at most {never:.2e}"),
+        (
+            f"that, in {_ROUNDS:,} rounds",
+            f"it may come about with a probability of {-math.expm1(_ROUNDS * math.log1p(-never)):.2f}",
+        ),
+        (
+            f"what δ <= {_DELTA:g} would take",
+            f"a probability of at most {needed:.2e} a round: {fewest_without_one(needed):.1e} measurements without one",
+        ),
+    ]
+    return _table((f"{total:,} measurements a side", "with confidence 95 %"), rows)
+
+
+#: The tables of the page, by their names in its markers.
+TABLES: Mapping[str, Callable[[Sequence[Measurement]], str]] = {
+    "measurements": table_of_measurements,
+    "rest": table_of_the_rest,
+    "face-value": table_at_face_value,
+    "confidence": table_of_confidence,
+    "leaks": table_of_leaks,
+    "delays": table_of_delays,
+    "coverup": table_beside_coverup,
+}
+
+
+def with_tables(text: str, tables: Mapping[str, str]) -> str:
+    """Return a page with these tables between their markers; each marker must be there once."""
+    for name, table in tables.items():
+        begin, end = f"<!-- table {name} -->\n", f"<!-- end {name} -->\n"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ValueError(f"{name}: expected its two markers once each")
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def main() -> None:
+    """Make all tables, and write them into the page."""
+    found = measurements()
+    tables = {}
+    for number, (name, make) in enumerate(TABLES.items(), start=1):
+        print(f"{number} of {len(TABLES)}: {name}", flush=True)
+        tables[name] = make(found)
+    _PAGE.write_text(with_tables(_PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+
+
+def _bounds(pair: Histogram, rounds: Sequence[int], epsilon: float) -> list[tuple[float, float]]:
+    """Lower and upper bounds of δ."""
+    found = privacy_bounds(pair, compositions=list(rounds), epsilon=epsilon)
+    return [*zip(found.delta_lower.values.ravel(), found.delta_upper.values.ravel(), strict=True)]
+
+
+def _intervals(bounds: Sequence[tuple[float, float]]) -> list[str]:
+    """Return bounds rounded outwards to three digits; one number where they agree."""
+    texts = [(rounded_down(lower, 3), rounded_up(upper, 3)) for lower, upper in bounds]
+    return [lower if lower == upper else f"{lower} to {upper}" for lower, upper in texts]
+
+
+def _time(one: Measurement, side: str, share: float, *, rest: bool = False) -> str:
+    """Return a quantile: the upper edge of the bin that it falls into, or that it is in the last, open bin."""
+    path = one.path.with_name(f"{one.path.stem}-rest.csv") if rest else one.path
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [(int(row["bin"]), int(row[side])) for row in csv.DictReader(file)]
+    start = _quantile(rows, share)
+    width, last = (100, 500_000) if rest else (one.facts["bin_width_us"], one.facts["last_bin_from_us"])
+    return f"> {_shown(start)}" if start >= last else f"<= {_shown(start + width)}"
+
+
+def _quantile(rows: Sequence[tuple[int, int]], share: float) -> int:
+    """Return the first bin up to which that share of the counts lies."""
+    seen = accumulate(count for _, count in rows)
+    wanted = share * sum(count for _, count in rows)
+    return next(start for (start, _), until in zip(rows, seen, strict=True) if until >= wanted)
+
+
+def _shown(microseconds: int) -> str:
+    if microseconds < 1_000:
+        return f"{microseconds} µs"
+    return f"{microseconds / 1e3:.3g} ms" if microseconds < 1_000_000 else f"{microseconds / 1e6:.3g} s"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""docs/measured-timing.md: its tables are those of the files in data/timing, and its example runs."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+import pbdist
+from data.timing.bounds import delayed_pair
+from data.timing.delay import UNIT_NS, GaussianDelay
+from pipelines.measured_timing import TABLES, measurements, with_tables
+from tests.test_docs import ROOT, blocks, run_blocks, text_of
+
+PAGE = ROOT / "docs" / "measured-timing.md"
+
+
+def told(name: str) -> str:
+    return text_of(PAGE).partition(f"<!-- table {name} -->\n\n")[2].partition(f"\n<!-- end {name} -->")[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name in {"face-value", "delays", "leaks", "coverup"} else [])
+        for name in TABLES
+    ],
+)
+@pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
+def test_tables_are_those_of_the_files(name: str) -> None:
+    assert told(name) == TABLES[name](measurements())
+
+
+def test_each_table_goes_between_its_markers() -> None:
+    text = "x\n<!-- table a -->\nold\n<!-- end a -->\ny\n<!-- table b -->\n<!-- end b -->\n"
+    new = with_tables(text, {"a": "1\n", "b": "2\n"})
+    assert new == "x\n<!-- table a -->\n\n1\n\n<!-- end a -->\ny\n<!-- table b -->\n\n2\n\n<!-- end b -->\n"
+    assert with_tables(new, {"a": "1\n", "b": "2\n"}) == new
+    with pytest.raises(ValueError, match="c: expected its two markers once each"):
+        with_tables(text, {"c": "3\n"})
+
+
+def test_the_verdict_is_that_of_the_table() -> None:
+    rows = re.findall(r"^\| (\d+ ms) \|.*\| (\*\*yes\*\*|no) \|", told("delays"), re.MULTILINE)
+    assert dict(rows) == {"25 ms": "no", "100 ms": "no", "250 ms": "**yes**"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scale_ms", "enough"), [(225, False), (226, True)])
+def test_the_smallest_scale_that_meets_the_target(scale_ms: int, *, enough: bool) -> None:
+    delay = GaussianDelay(scale_ms * 1_000_000 // UNIT_NS)
+    found = pbdist.privacy_bounds(delayed_pair(delay.weights, 10), compositions=2**18, epsilon=math.log(2))
+    assert (found.delta_upper.item() <= 1e-4, found.delta_lower.item() <= 1e-4) == (enough, enough)
+
+
+def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "times.csv").write_text(blocks(PAGE, "csv")[0], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    run_blocks(PAGE, slice(None), capsys)
+
+
+def test_the_files_are_small() -> None:
+    files = [path for path in (ROOT / "data" / "timing").iterdir() if path.suffix in {".csv", ".yaml"}]
+    assert sum(path.stat().st_size for path in files) < 3_000_000
