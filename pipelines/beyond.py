@@ -21,7 +21,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from pbdist import PrecisionWarning, open_study
+from pbdist import Laplace, PrecisionWarning, open_study
 from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.types import FloatArray
 
@@ -154,7 +154,7 @@ def gaps(store: str | Path, *, refine: bool = True) -> list[Gap]:
     study = open_study(store)
     rounds, delta = np.array(study.spec.compositions), np.array(GAP_DELTAS)
     found = []
-    for scale in [cell.pair.scale for cell in study.spec.cells if cell.label == "Laplace"]:
+    for scale in [cell.pair.scale for cell in study.spec.cells if isinstance(cell.pair, Laplace)]:
         laplace, gaussian = (
             study.epsilon(label, scale=scale, compositions=rounds, delta=delta[:, np.newaxis], refine=refine)
             for label in ("Laplace", "Gaussian")
@@ -232,7 +232,7 @@ def _gaps_of(first: FloatArray, second: FloatArray, *, up: bool) -> FloatArray:
             return math.nan if a == 0.0 else math.inf
         return rounded(Fraction(a) / Fraction(b) - 1)
 
-    return np.vectorize(one, otypes=[float])(first, second)
+    return np.asarray(np.vectorize(one, otypes=[float])(first, second))
 
 
 def _float_up(value: Fraction) -> float:
@@ -336,8 +336,8 @@ def bucket_lines(folder: Path) -> Iterator[str]:
     yield "The same with a first grid for at most 512 rounds"
     yield ""
     few = bucket_widths(folder, FEW_ROUNDS)
-    tight = [one for one in widths if one.buckets == 0]
-    columns = [widest([*few, *tight], buckets=number, floor=WIDTH_FLOOR) for number in FEW_ROUNDS.values()]
+    exact = [one for one in widths if one.buckets == 0]
+    columns = [widest([*few, *exact], buckets=number, floor=WIDTH_FLOOR) for number in FEW_ROUNDS.values()]
     yield from _table(["mechanism", "r", *(f"{number:,}" for number in FEW_ROUNDS.values())], _width_rows(columns))
 
 

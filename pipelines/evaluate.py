@@ -66,7 +66,11 @@ def _steps(stores: Path, docs: Path) -> list[tuple[str, list[str]]]:
     ]
     files = sorted(str(path) for path in (_PIPELINES / "figures").glob("*.yaml"))
     figures = [*pbdist, "figure", *files, "--stores", str(stores), "--folder", str(docs / "figures"), "--formats"]
-    return [*studies, ("figures", [*figures, "csv", "svg"])]
+    pages = [
+        ("measured timing", ["-m", "pipelines.measured_timing"]),
+        ("comparison", ["-m", "pipelines.comparison", "--output", str(docs / "comparison.md")]),
+    ]
+    return [*studies, ("figures", [*figures, "csv", "svg"]), *pages]
 
 
 def _tell(text: str) -> None:

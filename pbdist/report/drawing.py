@@ -27,7 +27,7 @@ _CERTIFIED = ("-", (0, (7, 1.5)), (0, (3, 1.5)), (0, (1.5, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _COLUMNS = 3
 #: Letters of the title over each column of panels.
-_LINE = 46
+_LINE = 54
 #: Width and height of a panel, inches.
 _PANEL = (4.3, 3.3)
 _STYLE: Any = {
@@ -141,9 +141,10 @@ def _draw_panel(
     if figure.over_rounds:
         axes.set_xscale("log", base=2)
     _scale(axes, figure, points)
-    unmet = [_key(one) for one in points if one.curve.certified and np.isinf(one.upper).all()]
+    ours = [one for one in points if one.curve.certified and figure.shows in LOSSES]
+    unmet = [(_key(one), int(np.isinf(one.upper).sum()), one.x.size) for one in ours if np.isinf(one.upper).any()]
     if unmet:
-        text = "\n".join(f"{label}: met at no r" for label in unmet)
+        text = "\n".join(f"{label}: not met at {number} of {size} r" for label, number, size in unmet)
         axes.text(0.03, 0.97, text, transform=axes.transAxes, va="top", fontsize=8.0)
     if figure.target is not None and figure.shows == DELTA:
         _draw_target(axes, figure, figure.target)
@@ -153,6 +154,7 @@ def _draw_curve(axes: "Axes", figure: Figure, one: CurvePoints, style: dict[str,
     label = _key(one)
     if figure.shows == PROBABILITY and one.x.size <= 4:
         axes.bar(one.x + (0.2 if one.name == "B" else -0.2), one.upper, width=0.4, label=label, color=style["color"])
+        axes.set_xticks(one.x)
         return
     if not one.curve.certified or one.name:
         x, y = _drawn(one.x, one.upper)
@@ -160,6 +162,10 @@ def _draw_curve(axes: "Axes", figure: Figure, one: CurvePoints, style: dict[str,
         alone = {"linestyle": "none", "markersize": 7.0} if x.size == 1 else {}
         plain = {"marker": None} if one.name else {"markevery": every}
         axes.plot(x, y, label=label, **(style | plain | alone))
+        return
+    if np.isinf(one.upper).all() and figure.shows not in LOSSES:
+        # Nothing is known from above.
+        axes.plot(one.x, one.lower, label=f"{label} (from below)", **style)
         return
     high = np.where(np.isfinite(one.upper), one.upper, np.nan)
     low = np.where(np.isfinite(one.upper), one.lower, np.nan)

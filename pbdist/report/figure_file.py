@@ -28,7 +28,8 @@ from pbdist.report.figure import (
 )
 from pbdist.study import grids
 from pbdist.study.document import Document, Keys, read_document, shown
-from pbdist.study.entries import STRICT, custom_error, expand_entry, first_problem, refuse
+from pbdist.study.entries import STRICT, expand_entry, first_problem, refuse
+from pbdist.study.parameters import custom_error
 from pbdist.table import METHODS
 from pbdist.theorems import THEOREMS
 from pbdist.types import FloatArray, JsonValue

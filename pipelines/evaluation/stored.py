@@ -95,12 +95,14 @@ class Stored:
         [points] = self.points(name, label, panel)
         return points
 
-    def ratio(self, name: str, other: str, ours: str = "certified bounds", floor: float = 1e-9) -> Interval:
+    def ratio(
+        self, name: str, other: str, ours: str = "certified bounds", floor: float = 1e-9, panel: str = ""
+    ) -> Interval:
         """Return the least and the largest ratio of a curve to our upper bound, where both are above the floor.
 
         Points at which a theorem says nothing (δ = 1, or no ε) are left out.
         """
-        mine, theirs = self.line(name, ours), self.line(name, other)
+        mine, theirs = self.line(name, ours, panel), self.line(name, other, panel)
         known = (
             np.isfinite(theirs.upper) & np.isfinite(mine.upper) & (theirs.upper < 1.0 if self._is_delta(name) else True)
         )
