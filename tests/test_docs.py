@@ -16,7 +16,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import pbdist
-from pbdist.cli import main, query, size, store, study
+from pbdist.cli import figure, main, query, size, store, study
 from pbdist.mechanisms import Pair
 from pbdist.run import events
 from pbdist.sizing.systems import load_systems
@@ -107,7 +107,8 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def parser() -> argparse.ArgumentParser:
     built = argparse.ArgumentParser(exit_on_error=False)
     added = built.add_subparsers(required=True)
-    for add in (study.add_plan, study.add_run, store.add_status, query.add_to, size.add_to, store.add_verify):
+    adders = (study.add_plan, study.add_run, store.add_status, query.add_to, size.add_to, store.add_verify)
+    for add in (*adders, figure.add_figure):
         add(added)
     return built
 
