@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+
 from pbdist.cli import main
 from tests.report.test_figure_file import PLAIN
 

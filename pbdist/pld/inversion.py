@@ -235,7 +235,7 @@ class _Search:
 
     def _by_ladder(self, guess: float, slope: float) -> None:
         """Climb ladders, each finer than the one before, where they serve."""
-        if not 0.0 <= guess <= 0.5 * LARGEST_READ or self._delta < _LEAST_DELTA:
+        if not 0.0 <= guess <= LARGEST_READ or self._delta < _LEAST_DELTA:
             return
         question = self._question(max(guess, 1e-6), slope)
         if not serves(question):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from pipelines.evaluation.claim import Claim, Finding, Interval
 from pipelines.evaluation.page import page
 from pipelines.evaluation.stored import Stored

@@ -5,9 +5,10 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from pbdist import epsilon_bounds, privacy_bounds
-from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, SubsampledGaussian
+from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, RandomizedResponse, SubsampledGaussian
 from pbdist.pld.inversion import epsilon_table
 
 
@@ -62,3 +63,18 @@ def test_epsilon_of_thousands_of_nats_is_known_from_both_sides():
     near = privacy_bounds(SubsampledGaussian(0.5, 0.05), compositions=100_000, epsilon=[0.999 * lower, 1.001 * upper])
     larger = near.delta_lower.values.ravel(), near.delta_upper.values.ravel()
     assert larger[0][0] > 1e-8 > larger[1][1]
+
+
+@pytest.mark.parametrize(("rounds", "epsilon"), [(700, 1.0), (1000, 1.0), (50_000, 0.1)])
+def test_large_epsilon_of_randomized_response_is_told(rounds, epsilon):
+    """Of ε up to 690 nats, against the exact sum over how often the unlikely answer is given."""
+    pair = RandomizedResponse(1.0 / (1.0 + math.exp(-epsilon)))
+    found = epsilon_bounds(pair, compositions=rounds, delta=1e-5)
+    low, high = found.epsilon_lower.item(), found.epsilon_upper.item()
+    assert 300.0 < low <= high <= low * 1.0001
+    number = np.arange(rounds + 1)
+    masses = binom.pmf(number, rounds, 1.0 - pair.p)
+    losses = (rounds - 2.0 * number) * math.log(pair.p / (1.0 - pair.p))
+    for value, above in ((low * (1 - 1e-9), True), (high * (1 + 1e-9), False)):
+        delta = float(np.sum(masses * np.maximum(0.0, -np.expm1(np.minimum(value - losses, 0.0)))))
+        assert (delta > 1e-5) == above
