@@ -89,8 +89,8 @@ def _many(figures: "Sequence[tuple[Path, Figure]]", options: argparse.Namespace)
 
     from pbdist.report.many import at_once
 
-    common = ["--folder", str(options.folder), "--stores", str(options.stores), "--formats", *options.formats]
-    commands = [(figure.name, ["figure", str(path), *common]) for path, figure in figures]
+    common = [f"--folder={options.folder}", f"--stores={options.stores}", "--formats", *options.formats, "--"]
+    commands = [(figure.name, ["figure", *common, str(path)]) for path, figure in figures]
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     codes = [0]
     errors = Console(stderr=True)

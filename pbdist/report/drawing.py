@@ -93,7 +93,7 @@ def draw(figure: Figure, points: Sequence[CurvePoints], kind: str) -> bytes:
         for axes in grid.ravel():
             for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
-        sheet.suptitle(textwrap.fill(figure.title, _LINE * columns), fontsize=10.5)
+        sheet.suptitle(textwrap.fill(_plain(figure.title), _LINE * columns), fontsize=10.5)
         sheet.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(3, columns + 1))
         file = io.BytesIO()
         metadata = {"Date": None, "Creator": "pbdist"} if kind == "svg" else {"Software": "pbdist"}
@@ -104,7 +104,12 @@ def draw(figure: Figure, points: Sequence[CurvePoints], kind: str) -> bytes:
 def _key(points: CurvePoints) -> str:
     """What the legend says of a curve."""
     label = f"{points.curve.label}: {points.name}" if points.name else points.curve.label
-    return f"{label} (no bound)" if points.approximate else label
+    return _plain(f"{label} (no bound)" if points.approximate else label)
+
+
+def _plain(text: str) -> str:
+    """Return text that is not read as mathematics."""
+    return text.replace("$", r"\$")
 
 
 def _styles(points: Sequence[CurvePoints]) -> dict[str, dict[str, Any]]:
@@ -134,7 +139,7 @@ def _draw_panel(
     for one in points:
         _draw_curve(axes, figure, one, styles[_key(one)])
     if panel.title:
-        axes.set_title(panel.title)
+        axes.set_title(_plain(panel.title))
     axes.set_xlabel(_NAMES[figure.over])
     shown = "probability" if figure.shows == PROBABILITY and figure.values.size < 2 else _NAMES[figure.shows]
     axes.set_ylabel(shown)

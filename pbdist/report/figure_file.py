@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import BaseModel, PlainValidator, ValidationError
 
-from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, SMALLEST_TOLERANCE
+from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, MAX_COMPOSITIONS, SMALLEST_TOLERANCE
 from pbdist.mechanisms import Pair
 from pbdist.report.curves import FORMULAS
 from pbdist.report.figure import (
@@ -46,6 +47,10 @@ _AXES = {
     RENYI: (ORDER,),
     PROBABILITY: (OUTPUT,),
 }
+#: What stands for a choice of ``for_each``.
+_NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+#: Beyond this float64 tells nothing about δ, and axes end.
+_LARGEST_EXP_EPSILON = 1e150
 #: Figures of more panels cannot be read.
 _MOST_PANELS = 24
 
@@ -177,7 +182,7 @@ def load_figure(path: str | Path) -> Figure:
         floor=DEFAULT_FLOOR if model.floor is None else model.floor,
         buckets=DEFAULT_BUCKETS if model.method == "buckets" and model.buckets is None else model.buckets,
     )
-    _check_rounds(document, figure)
+    _check_whole(document, figure)
     return figure
 
 
@@ -210,6 +215,9 @@ def _axis(document: Document, model: _FigureModel) -> tuple[str, FloatArray]:
     for value in values:
         if value < least:
             refuse(document, ("over", over), f"expected numbers of at least {least:g}, got {value!r}")
+        if over in LOSSES and value > _LARGEST_EXP_EPSILON:
+            expected = f"numbers of at most {_LARGEST_EXP_EPSILON:g}"
+            refuse(document, ("over", over), f"expected {expected}, got {value!r}")
     return over, np.array(sorted(values), dtype=np.float64)
 
 
@@ -227,8 +235,22 @@ def _check_method(document: Document, model: _FigureModel) -> None:
         refuse(document, ("buckets",), f"expected none with method tight, got {model.buckets!r}")
 
 
-def _check_rounds(document: Document, figure: Figure) -> None:
-    """Refuse a figure over r that says neither where δ nor where ε is taken."""
+def _check_whole(document: Document, figure: Figure) -> None:
+    """Refuse what contradicts itself, and a figure over r that says neither where δ nor where ε is taken."""
+    own = [curve for panel in figure.panels for curve in panel.curves if curve.delta is not None]
+    if figure.delta is not None or own:
+        keys: Keys = ("delta",) if figure.delta is not None else ("panels",)
+        if figure.matching is not None:
+            refuse(document, ("matching",), "expected either δ or a promise that tells it, got both")
+        if figure.shows not in LOSSES:
+            refuse(document, keys, f"expected no δ where {figure.shows} is shown, got one")
+    if figure.matching is not None and not figure.over_rounds:
+        refuse(document, ("matching",), f"expected none over {figure.over}, got one")
+    if figure.shows != RENYI and any(curve.from_states for panel in figure.panels for curve in panel.curves):
+        refuse(document, ("panels",), f"expected no from_states where {figure.shows} is shown, got true")
+    titles = [panel.title for panel in figure.panels]
+    if len(set(titles)) < len(titles):
+        refuse(document, ("panels",), "expected a title of its own for each panel, got the same twice")
     if not figure.over_rounds or figure.matching is not None:
         return
     if figure.shows == DELTA:
@@ -252,7 +274,14 @@ def _promise(document: Document, keys: Keys, value: Any) -> Promise | None:
     promise: _PromiseModel = _checked(document, keys, _PromiseModel)
     if promise.protocol not in PROTOCOLS:
         refuse(document, (*keys, "protocol"), f"expected one of {', '.join(PROTOCOLS)}, got {shown(promise.protocol)}")
-    return Promise(promise.protocol, promise.mean, promise.scale)
+    found = Promise(promise.protocol, promise.mean, promise.scale)
+    try:
+        finite = all(map(math.isfinite, found.after(1)))
+    except OverflowError:
+        finite = False
+    if not finite:
+        refuse(document, (*keys, "scale"), f"expected a scale that promises a finite ε, got {promise.scale!r}")
+    return found
 
 
 def _panels(document: Document, model: _FigureModel) -> Iterator[Panel]:
@@ -261,6 +290,7 @@ def _panels(document: Document, model: _FigureModel) -> Iterator[Panel]:
     for index in range(len(model.panels)):
         keys: Keys = ("panels", index)
         panel: _PanelModel = _checked(document, keys, _PanelModel)
+        _check_names(document, keys, panel, document.data["panels"][index])
         names, lists = tuple(panel.for_each), tuple(panel.for_each.values())
         for choice in itertools.product(*lists):
             made += 1
@@ -278,9 +308,11 @@ def _panel(document: Document, keys: Keys, model: _FigureModel) -> Panel:
     if not panel.curves:
         refuse(document, (*keys, "curves"), "expected at least one curve, got []")
     rounds = model.compositions if panel.compositions is None else panel.compositions
-    if rounds < 1:
-        refuse(document, (*keys, "compositions"), f"expected an integer of at least 1, got {rounds}")
+    if not 1 <= rounds <= MAX_COMPOSITIONS:
+        at = keys if panel.compositions is not None else ()
+        refuse(document, (*at, "compositions"), f"expected an integer from 1 to 2^62, got {rounds}")
     curves = tuple(_curve(document, (*keys, "curves", i)) for i in range(len(panel.curves)))
+    _check_text(document, (*keys, "title"), panel.title, empty=True)
     labels = [curve.label for curve in curves]
     for position, label in enumerate(labels):
         if label in labels[:position]:
@@ -290,8 +322,15 @@ def _panel(document: Document, keys: Keys, model: _FigureModel) -> Panel:
     return Panel(panel.title, curves, rounds)
 
 
+def _check_text(document: Document, keys: Keys, text: str, *, empty: bool = False) -> None:
+    """Refuse what a drawing or a CSV file cannot show."""
+    if not (text or empty) or not text.isprintable() or text.startswith("_"):
+        refuse(document, keys, f"expected printable text on one line that does not begin with _, got {shown(text)}")
+
+
 def _curve(document: Document, keys: Keys) -> Curve:
     curve: _CurveModel = _checked(document, keys, _CurveModel)
+    _check_text(document, (*keys, "label"), curve.label)
     pair: Pair | None = None
     if curve.mechanism is not None:
         pairs = expand_entry(document, (*keys, "mechanism"))
@@ -304,6 +343,8 @@ def _curve(document: Document, keys: Keys) -> Curve:
     promise = _promise(document, (*keys, "promise"), curve.promise)
     if pair is None and promise is None:
         refuse(document, keys, "expected a mechanism or a promise, got neither")
+    if curve.from_states and (curve.theorem is not None or promise is not None):
+        refuse(document, (*keys, "from_states"), "expected none beside a theorem or a promise, got true")
     if promise is not None and curve.theorem is not None:
         refuse(document, (*keys, "theorem"), f"expected none beside a promise, got {shown(curve.theorem)}")
     return Curve(curve.label, pair, curve.theorem, promise, curve.delta, curve.from_states)
@@ -327,8 +368,28 @@ def _replaced(value: JsonValue, chosen: dict[str, Any]) -> JsonValue:
         return [_replaced(item, chosen) for item in value]
     if not isinstance(value, str):
         return value
-    for name, choice in chosen.items():
-        if value == f"${name}":
-            return choice
-        value = value.replace(f"${name}", str(choice))
-    return value
+    whole = _NAME.fullmatch(value)
+    if whole and whole[1] in chosen:
+        return chosen[whole[1]]
+    return _NAME.sub(lambda found: str(chosen.get(found[1], found[0])), value)
+
+
+def _names_in(value: JsonValue) -> set[str]:
+    """Return the names after ``$`` in all texts of a value."""
+    if isinstance(value, dict):
+        return set().union(*(_names_in(item) for key, item in value.items() if key != "for_each"))
+    if isinstance(value, list):
+        return set().union(*map(_names_in, value))
+    return set(_NAME.findall(value)) if isinstance(value, str) else set()
+
+
+def _check_names(document: Document, keys: Keys, panel: _PanelModel, data: JsonValue) -> None:
+    """Refuse names that stand for nothing, or that nothing uses, and lists without a choice."""
+    used = _names_in(data)
+    for name, choices in panel.for_each.items():
+        if not choices:
+            refuse(document, (*keys, "for_each", name), "expected at least one choice, got []")
+        if name not in used:
+            refuse(document, (*keys, "for_each", name), f"expected a name that the panel uses as ${name}, got {name}")
+    for name in sorted(used - set(panel.for_each)):
+        refuse(document, keys, f"expected names that for_each lists, got ${name}")

@@ -1,9 +1,9 @@
 """Make a figure: compute its study into a store, and write its data and drawings."""
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from pbdist.query import open_study
 from pbdist.report.consistency import contradictions
@@ -72,21 +72,24 @@ def make_figure(
     OSError
         A file cannot be written.
     """
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
     opened = None
     if figure.study is not None:
         told("study")
         stored = run_study(figure.study, store, SerialExecutor() if executor is None else executor, listener)
         opened = open_study(stored.place)
     points = curve_points(figure, opened, told)
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     written = []
     for kind in formats:
         told(kind)
         content = figure_csv(figure, points).encode() if kind == CSV else draw(figure, points, kind)
         path = target / f"{figure.name}.{kind}"
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+        try:
+            unfinished.write_bytes(content)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
         written.append(path)
     return MadeFigure(tuple(written), tuple(contradictions(figure, points)))

@@ -56,7 +56,9 @@ def earlier_epsilon(
         if not 0.0 < value < 1.0:
             raise InvalidInputError(f"delta: expected numbers above 0 and below 1, got {shown(value)}")
     bound = bound_by(theorem, parts)
-    return np.array([_least(bound, int(r), math.log(d)) for r, d in zip(rounds, delta, strict=True)])
+    # Below the logarithm: that of δ is rounded to nearest.
+    limits = [math.nextafter(math.log(d) - 4e-16, -math.inf) for d in delta]
+    return np.array([_least(bound, int(r), limit) for r, limit in zip(rounds, limits, strict=True)])
 
 
 def _least(bound: Callable[[int, FloatArray], FloatArray], rounds: int, limit: float) -> float:

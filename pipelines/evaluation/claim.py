@@ -1,12 +1,14 @@
 """A claim of the paper, what is found of it under each reading, and the verdict that follows."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["HOLDS", "NOT_TESTABLE", "REFUTED", "UNDECIDED", "Claim", "Finding", "Interval"]
+__all__ = ["DEFINED", "HOLDS", "NOT_TESTABLE", "REFUTED", "UNDECIDED", "Claim", "Finding", "Interval"]
 
 HOLDS, REFUTED, UNDECIDED, NOT_TESTABLE = "holds", "refuted", "undecided", "not testable"
+DEFINED = "by definition"
+_ANSWERS = (True, False, None)
 
 
 @dataclass(frozen=True)
@@ -87,24 +89,44 @@ class Claim:
     text
         What is claimed, in our words.
     findings
-        Of each reading; none where it cannot be tested.
+        Of each reading, or of each part; none where it cannot be tested.
     rule
         How words such as "almost" are read, or why it cannot be tested.
+    parts
+        Whether the findings are parts that all have to hold, and not readings of which one may be meant.
+    defined
+        Whether it follows from how something is defined, so that nothing is tested.
     """
 
     where: str
     text: str
     findings: Sequence[Finding]
     rule: str = ""
+    parts: bool = False
+    defined: bool = False
 
     @property
     def verdict(self) -> str:
         """What follows from the findings."""
+        if self.defined:
+            return DEFINED
         if not self.findings:
             return NOT_TESTABLE
-        holding = [finding.reading for finding in self.findings if finding.holds]
-        if len(holding) == len(self.findings):
+        named = {value: "; ".join(one.reading for one in self.findings if one.holds is value) for value in _ANSWERS}
+        count = {value: sum(one.holds is value for one in self.findings) for value in _ANSWERS}
+        if count[True] == len(self.findings):
             return HOLDS
-        if any(finding.holds is None for finding in self.findings) and not holding:
-            return UNDECIDED
-        return f"{HOLDS} only under {'; '.join(holding)}" if holding else REFUTED
+        return self._of_parts(named, count) if self.parts else self._of_readings(named, count)
+
+    @staticmethod
+    def _of_parts(named: Mapping[bool | None, str], count: Mapping[bool | None, int]) -> str:
+        if count[False]:
+            return f"{REFUTED} for {named[False]}" if count[True] or count[None] else REFUTED
+        return f"{UNDECIDED} for {named[None]}" if count[True] else UNDECIDED
+
+    @staticmethod
+    def _of_readings(named: Mapping[bool | None, str], count: Mapping[bool | None, int]) -> str:
+        if not count[True]:
+            return UNDECIDED if count[None] else REFUTED
+        unknown = f", {UNDECIDED} under {named[None]}" if count[None] else ""
+        return f"{HOLDS} only under {named[True]}{unknown}"

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pipelines.evaluation.claim import Claim, Finding
+from pipelines.evaluation.claim import DEFINED, HOLDS, NOT_TESTABLE, REFUTED, UNDECIDED, Claim, Finding
 from pipelines.evaluation.stored import Stored
 
 __all__ = ["page"]
@@ -21,7 +21,10 @@ and [beyond](beyond.md) what the paper leaves open.
 
 This page is generated: `python -m pipelines.evaluate` makes all of it from nothing, and nobody types a number into it.
 Numbers in brackets are proved from both sides and rounded outwards. A claim holds where our bounds prove it, and is
-refuted where they prove the opposite. Where the paper can be read in several ways, each reading has its own line:
+refuted where they prove the opposite. Some claims have several parts, which all have to hold. "N orders" are powers of
+ten, read as N - 0.5 to N + 0.5, and "almost N" as N - 0.5 to N + 0.1.
+
+Where the paper can be read in several ways, each reading has its own line:
 
 * *clamp-and-ceil*: the noise is ⌈max(0, X)⌉, as the papers of Vuvuzela define the protocol;
 * *redraw-and-floor*: it is ⌊X⌋, drawn again while negative, as the published code does it;
@@ -46,11 +49,18 @@ def page(stored: Stored, claims: Sequence[Claim]) -> str:
 
 
 def _summary(claims: Sequence[Claim]) -> str:
-    counts = Counter(
-        claim.verdict.split(" only under")[0] + (" in part" if "only" in claim.verdict else "") for claim in claims
-    )
-    told = ", ".join(f"{count} {'hold' if verdict == 'holds' else verdict}" for verdict, count in counts.most_common())
-    return f"Of {len(claims)} claims: {told.replace('holds in part', 'hold only under some readings')}.\n"
+    kinds = {
+        HOLDS: "hold",
+        f"{HOLDS} only": "hold only under some readings",
+        REFUTED: "are refuted",
+        f"{REFUTED} for": "are refuted in part",
+        UNDECIDED: "are undecided",
+        DEFINED: "hold by definition",
+        NOT_TESTABLE: "cannot be tested",
+    }
+    counts = Counter(max((kind for kind in kinds if claim.verdict.startswith(kind)), key=len) for claim in claims)
+    told = ", ".join(f"{counts[kind]} {text}" for kind, text in kinds.items() if counts[kind])
+    return f"Of {len(claims)} claims {told}.\n"
 
 
 def _claims(claims: Sequence[Claim]) -> str:

@@ -97,18 +97,19 @@ class Stored:
 
     def ratio(
         self, name: str, other: str, ours: str = "certified bounds", floor: float = 1e-9, panel: str = ""
-    ) -> Interval:
-        """Return the least and the largest ratio of a curve to our upper bound, where both are above the floor.
+    ) -> tuple[Interval, Interval]:
+        """Return bounds on the least and on the largest ratio of a curve to the truth, where both are above the floor.
 
-        Points at which a theorem says nothing (δ = 1, or no ε) are left out.
+        The first lies between theirs / our upper and theirs / our lower bound, and so does the second. Points at which
+        a theorem says nothing (δ = 1, or no ε) are left out.
         """
         mine, theirs = self.line(name, ours, panel), self.line(name, other, panel)
-        known = (
-            np.isfinite(theirs.upper) & np.isfinite(mine.upper) & (theirs.upper < 1.0 if self._is_delta(name) else True)
-        )
-        known &= mine.upper > floor
-        ratios = theirs.upper[known] / mine.upper[known]
-        return Interval(float(ratios.min()), float(ratios.max()))
+        known = np.isfinite(theirs.upper) & np.isfinite(mine.upper) & (mine.upper > floor) & (mine.lower > 0.0)
+        if self._is_delta(name):
+            known &= theirs.upper < 1.0
+        low, high = theirs.upper[known] / mine.upper[known], theirs.upper[known] / mine.lower[known]
+        least = Interval(float(low.min()), float(high.min()))
+        return least, Interval(float(low.max()), float(high.max()))
 
     def _is_delta(self, name: str) -> bool:
         return self.figure(name).shows == "delta"
