@@ -1,0 +1,1 @@
+"""Shipped studies and figures, and what is made of them: see docs/evaluation.md."""

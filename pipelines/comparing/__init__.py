@@ -1,0 +1,1 @@
+"""What `pipelines/comparison.py` compares, how it judges, and the page it writes."""
