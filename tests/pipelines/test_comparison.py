@@ -1,0 +1,266 @@
+"""``docs/comparison.md``: its refutations, confirmed without pbdist; parts of it made again; and how it judges."""
+
+import math
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines import comparison
+from pipelines.comparing import run
+from pipelines.comparing.judgement import Claim, Verdict, judged
+from pipelines.comparing.methods import LIBRARIES, THEOREMS, dialing, evaluated, ours
+from pipelines.comparing.numbers import above, below, nearest, times
+from pipelines.comparing.page import Compared, page
+from pipelines.comparing.settings import SETTINGS
+from tests.pipelines.truths import CLOSE, TRUTHS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+OPACUS, TENFOLD = "DP-SGD, σ 3, q 0.2, r 50, δ 1 / 48,000", "randomized response, 2/3 noise, r 10, δ 1e-5"
+GRID, REPLACED = "discrete Gaussian, σ 20, r 256, ε 0", "Gaussian, σ 20, one record replaced, r 256, δ 1e-5"
+COINS = "randomized response, noise 1 - 2^-28, r 2^30, δ 1e-5"
+
+
+def rows(after: str) -> list[list[str]]:
+    """The rows of the first table after a text of the page."""
+    lines = PAGE.partition(after)[2].splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("| ---"))
+    table = []
+    for line in lines[start + 1 :]:
+        if not line.startswith("| "):
+            break
+        table.append([each.strip() for each in line.strip("|").split(" | ")])
+    return table
+
+
+def name_of(link: str) -> str:
+    """The setting that a table's first cell links to."""
+    return re.fullmatch(r"\[(.*)\]\(#.*\)", link)[1]
+
+
+def number(text: str) -> float:
+    """The number of a cell such as "ε = 0.69"."""
+    value = text.rsplit(" ", maxsplit=1)[-1]
+    return math.inf if value == "∞" else float(value)
+
+
+REFUTED = [(name_of(row[0]), row[1], number(row[2])) for row in rows("## Refutations")]
+TOO_SMALL = [
+    (name_of(row[0]), row[1], number(row[2]))
+    for row in rows("estimates are below our lower bound")
+    if name_of(row[0]) in TRUTHS
+]
+#: A printed ε is rounded to 7 digits.
+DIGITS = 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "method", "value"), [*REFUTED, *TOO_SMALL])
+def test_what_the_page_refutes_is_wrong_without_pbdist(name: str, method: str, value: float) -> None:
+    setting, truth = BY_NAME[name], TRUTHS[name]
+    if setting.epsilon:
+        exact = truth(evaluated(setting.epsilon))
+        if method == "PLD, optimistic":
+            assert value * (1.0 - DIGITS) > exact * (1.0 + CLOSE)
+        else:
+            assert value * (1.0 + DIGITS) < exact * (1.0 - CLOSE)
+        return
+    # Even a little above their ε, δ is larger than they say.
+    at = max(value, 0.0) * (1.0 + (DIGITS if value > 1e-3 else 1e-7))
+    assert truth(at) * (1.0 - CLOSE) > evaluated(setting.delta)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in TRUTHS if name not in {COINS, "pure ε₀ = 5, r 40, δ 1e-5"}])
+def test_our_bracket_holds_without_pbdist(name: str) -> None:
+    setting, truth = BY_NAME[name], TRUTHS[name]
+    lower, upper, _ = ours(setting)
+    if setting.epsilon:
+        exact = truth(evaluated(setting.epsilon))
+        assert lower <= exact * (1.0 + CLOSE)
+        assert upper >= exact * (1.0 - CLOSE)
+    else:
+        assert truth(lower) * (1.0 + CLOSE) >= evaluated(setting.delta) >= truth(upper) * (1.0 - CLOSE)
+
+
+@pytest.fixture(scope="module")
+def recomputed() -> dict[str, Compared]:
+    names = (OPACUS, TENFOLD, GRID, REPLACED)
+    return {one.setting.name: one for one in run.compared(lambda _: None, [BY_NAME[name] for name in names])}
+
+
+@pytest.mark.slow
+def test_the_known_cases_come_out(recomputed: dict[str, Compared]) -> None:
+    opacus = recomputed[OPACUS]
+    assert 1.9606 <= opacus.lower <= opacus.upper <= 1.9609
+    assert opacus.answers["clt"].value == pytest.approx(1.83, abs=0.01)
+    assert opacus.judgement("clt").verdict is Verdict.LOW
+    assert opacus.answers["RDP"].value == pytest.approx(2.16, abs=0.01)
+    assert opacus.judgement("RDP").verdict is opacus.judgement("moments-improved").verdict is Verdict.VALID
+
+    tenfold = recomputed[TENFOLD]
+    assert tenfold.answers["PLD"].value == pytest.approx(0.69318, abs=1e-5)
+    assert tenfold.judgement("PLD").verdict is Verdict.REFUTED
+    assert tenfold.answers["PLD, other call"].value == pytest.approx(6.93142, abs=1e-5)
+    assert tenfold.judgement("PLD, other call").verdict is Verdict.VALID
+
+    grid = recomputed[GRID]
+    assert 0.31083 <= grid.lower <= grid.upper <= 0.31086
+    assert grid.answers["PLD"].value == pytest.approx(0.31526, abs=1e-5)
+    assert grid.judgement("PLD").verdict is Verdict.VALID
+
+    replaced = recomputed[REPLACED]
+    assert replaced.judgement("RDP").verdict is Verdict.REFUTED
+    assert replaced.judgement("PLD").verdict in {Verdict.VALID, Verdict.WITHIN}
+
+
+@pytest.mark.slow
+def test_the_page_says_what_is_computed(recomputed: dict[str, Compared]) -> None:
+    for name, one in recomputed.items():
+        table = PAGE.partition(f"\n### {name}\n")[2]
+        told = {row[0]: row for row in rows(f"\n### {name}\n")}
+        assert f"[{below(one.lower)}, {above(one.upper)}]" in table.partition("\n### ")[0]
+        for method in ("PLD", "PLD, other call", "RDP", "PLD, optimistic"):
+            answer = one.answers[method]
+            assert (method in told) == bool(answer.call)
+            if answer.value is not None:
+                assert number(told[method][1]) == pytest.approx(answer.value, rel=1e-6)
+                assert told[method][3] == f"`{answer.call}`"
+        assert number(told["kov"][1]) == pytest.approx(one.answers["kov"].value, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_no_theorem_is_refuted_and_no_ratio_is_wrong_way_round(recomputed: dict[str, Compared]) -> None:
+    for one in recomputed.values():
+        for method, answer in one.answers.items():
+            judgement = one.judgement(method)
+            if judgement is None or answer.value is None:
+                continue
+            if method in THEOREMS and answer.claim is Claim.UPPER:
+                assert judgement.verdict is not Verdict.REFUTED
+            if judgement.verdict is Verdict.VALID:
+                assert judgement.ratio >= 1.0 if answer.claim is Claim.UPPER else judgement.ratio <= 1.0
+
+
+def test_the_page_has_every_setting_and_method_and_both_versions() -> None:
+    for after, names in (("**Earlier theorems**", THEOREMS), ("**dp-accounting and", LIBRARIES)):
+        table = rows(after)
+        assert [name_of(row[0]) for row in table] == list(BY_NAME)
+        assert all(len(row) == 2 + len(names) for row in table)
+    assert "dp-accounting 0.6.0, prv-accountant 0.2.0" in PAGE
+    assert all(f"\n### {name}\n" in PAGE for name in BY_NAME)
+    assert len(SETTINGS) >= 15
+    # Every fault that is told in words has a row.
+    methods = {(method, setting) for setting, method, _ in REFUTED}
+    assert {("PLD", TENFOLD), ("RDP", REPLACED), ("RDP", COINS)} <= methods
+    assert {method for method, _ in methods} >= {"PLD, optimistic", "closed form", "PRV, upper", "PLD, other call"}
+    assert "limit (CLT)" in {method for _, method, _ in TOO_SMALL}
+
+
+def test_no_earlier_theorem_is_refuted_on_the_page() -> None:
+    assert [row for row in REFUTED if row[1] in THEOREMS] == []
+
+
+NUMBERS = st.floats(0.0, 1e300) | st.just(math.inf)
+
+
+@settings(max_examples=300)
+@given(st.sampled_from(Claim), st.floats() | NUMBERS, NUMBERS, NUMBERS, st.sampled_from([1.0, math.inf]))
+def test_nothing_on_the_wrong_side_of_our_bracket_is_called_valid(
+    claim: Claim, value: float, one: float, other: float, largest: float
+) -> None:
+    lower, upper = min(one, other), max(one, other)
+    verdict = judged(claim, value, lower, upper, largest).verdict
+    good = {Verdict.VALID, Verdict.WITHIN, Verdict.SILENT, Verdict.OPEN}
+    if not value >= lower and claim is not Claim.LOWER:
+        assert verdict not in good
+    if not value <= upper and claim is not Claim.UPPER:
+        assert verdict not in good
+    if claim is Claim.UPPER:
+        assert (verdict is Verdict.REFUTED) == (not value >= lower)
+    if claim is Claim.LOWER:
+        assert (verdict is Verdict.REFUTED) == (not value <= upper)
+
+
+def test_judgements_next_to_the_bracket() -> None:
+    cases = [
+        (Claim.UPPER, 0.999, Verdict.REFUTED, 0.999),
+        (Claim.UPPER, 1.0, Verdict.WITHIN, 1.0 / 1.001),
+        (Claim.UPPER, 1.001, Verdict.VALID, 1.0),
+        (Claim.UPPER, 2.002, Verdict.VALID, 2.0),
+        (Claim.UPPER, math.inf, Verdict.SILENT, math.inf),
+        (Claim.LOWER, 0.5, Verdict.VALID, 0.5),
+        (Claim.LOWER, 2.002, Verdict.REFUTED, 2.0),
+        (Claim.LOWER, 0.0, Verdict.SILENT, 0.0),
+        (Claim.ESTIMATE, 0.5, Verdict.LOW, 0.5),
+        (Claim.ESTIMATE, 1.0005, Verdict.WITHIN, 1.0005 / 1.001),
+        (Claim.ESTIMATE, 2.002, Verdict.HIGH, 2.0),
+    ]
+    for claim, value, verdict, ratio in cases:
+        found = judged(claim, value, 1.0, 1.001, math.inf)
+        assert (found.verdict, found.ratio) == (verdict, pytest.approx(ratio))
+    # A bracket of all numbers decides nothing.
+    assert judged(Claim.UPPER, 5.0, 0.0, math.inf, math.inf).verdict is Verdict.OPEN
+
+
+@given(st.floats(1e-300, 1e300))
+def test_our_numbers_are_rounded_outwards(value: float) -> None:
+    assert float(below(value)) <= value <= float(above(value))
+    assert float(below(value)) >= value * (1.0 - 2e-6)
+    assert float(nearest(value)) == pytest.approx(value, rel=1e-6)
+
+
+def test_ratios_next_to_one_are_told_by_what_is_more() -> None:
+    assert [times(ratio) for ratio in (1.0, 1.00014, 1.0 - 2.2e-6, 1.03, 0.5, 620.61, 4.2e24, -3.0, math.inf)] == [
+        "1×",
+        "1 + 1.4e-4×",
+        "1 - 2.2e-6×",
+        "1.03×",
+        "0.5×",
+        "620.6×",
+        "4.2e24×",
+        "(negative)",
+        "∞×",
+    ]
+
+
+def test_the_counts_of_dialing_are_distributions() -> None:
+    for logs in dialing():
+        assert math.fsum(map(math.exp, logs.values())) == pytest.approx(1.0, abs=1e-12)
+    one, other = dialing()
+    assert {count - 2: value for count, value in other.items()} == one
+
+
+@pytest.mark.slow
+def test_the_program_writes_the_page_and_tells_its_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = [BY_NAME[TENFOLD], BY_NAME["Gaussian, σ 20, r 256, ε 7.0"]]
+    monkeypatch.setattr(run, "compared", partial(run.compared, settings=few))
+    assert comparison.main(["--output", str(tmp_path / "page.md")]) == 0
+    text = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert text.startswith("# Who is wrong where\n")
+    assert text.index("## How to read it") < text.index("## Summary") < text.index("## Details")
+    assert "**refuted** 0.1×" in text
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(f"[1/2] {TENFOLD}: ours\n")
+    assert f"[2/2] {few[1].name}: PRV\n" in told.err
+
+
+def test_missing_libraries_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(comparison, "find_spec", {"dp_accounting": None, "prv_accountant": True}.get)
+    assert comparison.main(["--output", str(tmp_path / "page.md")]) == 2
+    assert capsys.readouterr().err == "comparison: dp-accounting missing: pip install 'pbdist[test]'\n"
+    assert not (tmp_path / "page.md").exists()
+
+
+def test_a_page_of_no_settings_is_still_a_page() -> None:
+    assert page([]).startswith("# Who is wrong where")
