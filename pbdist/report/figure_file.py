@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from pydantic import BaseModel, PlainValidator, ValidationError
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_FLOOR, DEFAULT_TOLERANCE, MAX_COMPOSITIONS, SMALLEST_TOLERANCE
 from pbdist.mechanisms import Pair
+from pbdist.report.choices import check_names, filled
 from pbdist.report.curves import FORMULAS
 from pbdist.report.figure import (
     COMPOSITIONS,
@@ -47,8 +47,6 @@ _AXES = {
     RENYI: (ORDER,),
     PROBABILITY: (OUTPUT,),
 }
-#: What stands for a choice of ``for_each``.
-_NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 #: Beyond this float64 tells nothing about δ, and axes end.
 _LARGEST_EXP_EPSILON = 1e150
 #: Figures of more panels cannot be read.
@@ -290,15 +288,15 @@ def _panels(document: Document, model: _FigureModel) -> Iterator[Panel]:
     for index in range(len(model.panels)):
         keys: Keys = ("panels", index)
         panel: _PanelModel = _checked(document, keys, _PanelModel)
-        _check_names(document, keys, panel, document.data["panels"][index])
+        check_names(document, keys, panel.for_each)
         names, lists = tuple(panel.for_each), tuple(panel.for_each.values())
         for choice in itertools.product(*lists):
             made += 1
             if made > _MOST_PANELS:
                 refuse(document, keys, f"expected at most {_MOST_PANELS} panels in all, got more")
             chosen = dict(zip(names, choice, strict=True))
-            filled = Document(document.source, _filled(document.data, keys, chosen), document.lines, document.what)
-            yield _panel(filled, keys, model)
+            of_choice = Document(document.source, filled(document.data, keys, chosen), document.lines, document.what)
+            yield _panel(of_choice, keys, model)
     if not made:
         refuse(document, ("panels",), "expected at least one panel, got none")
 
@@ -348,48 +346,3 @@ def _curve(document: Document, keys: Keys) -> Curve:
     if promise is not None and curve.theorem is not None:
         refuse(document, (*keys, "theorem"), f"expected none beside a promise, got {shown(curve.theorem)}")
     return Curve(curve.label, pair, curve.theorem, promise, curve.delta, curve.from_states)
-
-
-def _filled(data: JsonValue, keys: Keys, chosen: dict[str, Any]) -> JsonValue:
-    """Return the content of a file with the chosen values in the panel at `keys`, for ``$name`` in it."""
-    if not keys:
-        return _replaced(data, chosen)
-    first, *rest = keys
-    if isinstance(data, list):
-        return [_filled(x, tuple(rest), chosen) if i == first else x for i, x in enumerate(data)]
-    return {key: _filled(x, tuple(rest), chosen) if key == first else x for key, x in data.items()}
-
-
-def _replaced(value: JsonValue, chosen: dict[str, Any]) -> JsonValue:
-    """Put values for ``$name``: as they are where the text is nothing else, as text inside a longer one."""
-    if isinstance(value, dict):
-        return {key: item if key == "for_each" else _replaced(item, chosen) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_replaced(item, chosen) for item in value]
-    if not isinstance(value, str):
-        return value
-    whole = _NAME.fullmatch(value)
-    if whole and whole[1] in chosen:
-        return chosen[whole[1]]
-    return _NAME.sub(lambda found: str(chosen.get(found[1], found[0])), value)
-
-
-def _names_in(value: JsonValue) -> set[str]:
-    """Return the names after ``$`` in all texts of a value."""
-    if isinstance(value, dict):
-        return set().union(*(_names_in(item) for key, item in value.items() if key != "for_each"))
-    if isinstance(value, list):
-        return set().union(*map(_names_in, value))
-    return set(_NAME.findall(value)) if isinstance(value, str) else set()
-
-
-def _check_names(document: Document, keys: Keys, panel: _PanelModel, data: JsonValue) -> None:
-    """Refuse names that stand for nothing, or that nothing uses, and lists without a choice."""
-    used = _names_in(data)
-    for name, choices in panel.for_each.items():
-        if not choices:
-            refuse(document, (*keys, "for_each", name), "expected at least one choice, got []")
-        if name not in used:
-            refuse(document, (*keys, "for_each", name), f"expected a name that the panel uses as ${name}, got {name}")
-    for name in sorted(used - set(panel.for_each)):
-        refuse(document, keys, f"expected names that for_each lists, got ${name}")

@@ -21,7 +21,7 @@ _LAPLACE = """\
 The paper finds that both coincide from some r on (sections 1.1, 6 and 8), and asks for the connection. They do not, for
 any fixed scale γ: the ratio of their ε tends to 2γ² (1/γ - 1 + e^(-1/γ)), about 1 - 1/(3γ), whatever δ is. The proof,
 and how fast it gets there, is in [what the evaluation proves](evaluation-theory.md). The gap vanishes only as γ grows:
-at γ = 200, which the paper draws, nobody can see it. In parentheses stands the expansion of that page; it is no bound.
+at γ = 200, which the paper draws, nobody can see it from some hundred rounds on. In parentheses stands the expansion of that page; it is no bound.
 """
 
 _OPTIMAL = """\
@@ -29,7 +29,8 @@ _OPTIMAL = """\
 
 Staircase noise (Geng & Viswanath 2015) is optimal for one answer. What is best after many? Five kinds of noise for a
 query of sensitivity 1, at the same mean size E|X| and then at the same standard deviation. The least ε is bold where
-it is proved to be the least. "> x" says that only a lower bound is known within the ε of the study.
+it is proved to be the least. "> x" and "< x" say that only one of
+the bounds is known, as ε lies beyond those of the study, or δ below what is bounded closely.
 """
 
 _BUCKETS = """\

@@ -71,7 +71,7 @@ def _gap(stored: Stored) -> list[Finding]:
         if one.compositions == _LAST:
             gap = Interval(100.0 * one.lower, 100.0 * one.upper)
             limit = 100.0 * gap_limit(one.scale)
-            text = f"ε differs by {gap} %, and by {limit:.3f} % as r grows without end"
+            text = f"ε differs by {gap} % at r = 2^20, and by {limit:.3f} % as r grows without end"
             found.append(
                 Finding(f"γ = {one.scale:g}, δ = {one.delta:g}", text, _both(gap.between(-0.5, 0.5), abs(limit) <= 0.5))
             )
@@ -87,7 +87,7 @@ def _tight_buckets(stored: Stored) -> list[Finding]:
         if rounds <= 512:
             worst[mechanism] = max(worst.get(mechanism, 0.0), one.width)
     return [
-        Finding(name, f"upper / lower - 1 is at most {rounded_up(width, 2)} where δ >= {WIDTH_FLOOR:g}", width <= 0.01)
+        Finding(name, f"upper / lower - 1 is at most {rounded_up(width, 2)} where δ >= {WIDTH_FLOOR:g}", width <= 0.1)
         for name, width in worst.items()
     ]
 

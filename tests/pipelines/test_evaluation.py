@@ -49,7 +49,7 @@ def test_intervals_decide_only_what_they_prove():
     [
         ((True, True), "holds"),
         ((True, False), "holds only under a"),
-        ((True, None), "holds only under a"),
+        ((True, None), "holds only under a, undecided under b"),
         ((False, False), "refuted"),
         ((False, None), "undecided"),
         ((), "not testable"),
@@ -58,6 +58,23 @@ def test_intervals_decide_only_what_they_prove():
 def test_verdicts_follow_from_findings(holds, verdict):
     findings = [Finding(name, "", one) for name, one in zip("ab", holds, strict=False)]
     assert Claim("1", "a claim", findings).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("holds", "verdict"),
+    [
+        ((True, True), "holds"),
+        ((True, False), "refuted for b"),
+        ((None, False), "refuted for b"),
+        ((True, None), "undecided for b"),
+        ((False, False), "refuted"),
+        ((None, None), "undecided"),
+    ],
+)
+def test_parts_all_have_to_hold(holds, verdict):
+    findings = [Finding(name, "", one) for name, one in zip("ab", holds, strict=True)]
+    assert Claim("1", "a claim", findings, parts=True).verdict == verdict
+    assert Claim("1", "a claim", findings, defined=True).verdict == "by definition"
 
 
 @pytest.fixture(scope="module")
@@ -107,5 +124,5 @@ def test_a_page_is_made_of_its_parts():
     stored = Stored(ROOT / "pipelines" / "figures", ROOT / "data")
     claims = [Claim("1", "one | two", [Finding("a", "x", True), Finding("b", "y", None)], "a rule")]
     text = page(stored, claims)
-    assert "Of 1 claims: 1 hold only under some readings." in text
-    assert "| 1 | one \\| two (a rule) | a: x: yes<br>b: y: undecided | **holds only under a** |" in text
+    assert "Of 1 claims 1 hold only under some readings." in text
+    assert "| 1 | one \\| two (a rule) | a: x: yes<br>b: y: undecided | **holds only under a, undecided under b** |" in text
