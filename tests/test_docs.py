@@ -220,7 +220,7 @@ def test_the_readme_has_every_command_and_the_lines_that_are_copied() -> None:
     text = text_of(README)
     assert [line for line in COPIED if f"\n{line}\n" not in text] == []
     named = {line[0] for line in commands(README)}
-    assert named == {"plan", "run", "status", "query", "size", "verify"}
+    assert named == {"plan", "run", "status", "query", "size", "figure", "verify"}
 
 
 def run_blocks(page: Path, part: slice, capsys: pytest.CaptureFixture[str]) -> None:

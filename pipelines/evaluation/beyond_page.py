@@ -21,7 +21,8 @@ _LAPLACE = """\
 The paper finds that both coincide from some r on (sections 1.1, 6 and 8), and asks for the connection. They do not, for
 any fixed scale γ: the ratio of their ε tends to 2γ² (1/γ - 1 + e^(-1/γ)), about 1 - 1/(3γ), whatever δ is. The proof,
 and how fast it gets there, is in [what the evaluation proves](evaluation-theory.md). The gap vanishes only as γ grows:
-at γ = 200, which the paper draws, nobody can see it from some hundred rounds on. In parentheses stands the expansion of that page; it is no bound.
+at γ = 200, which the paper draws, nobody can see it from some hundred rounds on. In parentheses stands the expansion of
+that page; it is no bound.
 """
 
 _OPTIMAL = """\
