@@ -70,7 +70,7 @@ def _steps(stores: Path, docs: Path) -> list[tuple[str, list[str]]]:
         ("measured timing", ["-m", "pipelines.measured_timing"]),
         ("comparison", ["-m", "pipelines.comparison", "--output", str(docs / "comparison.md")]),
     ]
-    return [*studies, ("figures", [*figures, "csv", "svg"]), *pages]
+    return [*studies, ("figures", [*figures, "csv", "svg", "png"]), *pages]
 
 
 def _tell(text: str) -> None:
