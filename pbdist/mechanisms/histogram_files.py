@@ -17,7 +17,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms.finite import Histogram
-from pbdist.mechanisms.histogram_values import LARGEST_COUNT, Label, count_of, float_limit, label_of
+from pbdist.mechanisms.histogram_values import LARGEST_COUNT, Label, count_of, label_of
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 
 __all__ = ["load_histograms"]
@@ -239,8 +239,8 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
         raise
     except _DAMAGE as error:  # Arrow's own errors are among them.
         raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
-    kinds = {"double": np.float64, "float": np.float32, "halffloat": np.float16}
-    limits = {name: float_limit(np.finfo(kinds[kind]).nmant) for name, kind in types.items() if kind in kinds}
+    bits = {"double": 53, "float": 24, "halffloat": 11}
+    limits = {name: 2 ** bits[kind] for name, kind in types.items() if kind in bits}
     return _Columns(str(path), values, lambda row: f"row {row + 1}", limits)
 
 
@@ -263,7 +263,7 @@ def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
                     raise InvalidInputError(f"{path}: array {name!r}: expected numbers or texts, got {array.dtype}")
                 values[name] = array.tolist()
                 if array.dtype.kind == "f":
-                    limits[name] = float_limit(np.finfo(array.dtype).nmant)
+                    limits[name] = 2 ** (int(np.finfo(array.dtype).nmant) + 1)
     except InvalidInputError:
         raise
     except _DAMAGE as error:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["LARGEST_COUNT", "Label", "count_of", "float_limit", "label_of"]
+__all__ = ["LARGEST_COUNT", "Label", "count_of", "label_of"]
 
 #: The name of a bin: a number, exactly, or a text that is none.
 Label: TypeAlias = Decimal | str
@@ -37,11 +37,6 @@ def count_of(value: object, limit: int = LARGEST_COUNT + 1) -> int | None:
     count = int(number)
     too_large = isinstance(value, float | np.floating) and count >= limit
     return None if count != number or too_large else count
-
-
-def float_limit(mantissa_bits: int) -> int:
-    """Return the number from which on whole floats may have been rounded, for so many bits after the leading one."""
-    return int(2 ** (mantissa_bits + 1))
 
 
 def _exact(value: Any) -> Decimal | None:
