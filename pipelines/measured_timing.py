@@ -7,13 +7,9 @@ import argparse
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from data.timing.bounds import (
     cost_of_late_answers,
@@ -25,15 +21,15 @@ from data.timing.bounds import (
     smallest_shift,
     uniform_pair,
 )
-from data.timing.delay import REACH, UNIT_NS, GaussianDelay
+from data.timing.delay import REACH, UNIT_NS
+from data.timing.measurement import Measurement, measurements
 from pbdist import Histogram, load_histograms, privacy_bounds
 from pbdist.query.printing import rounded_down, rounded_up
 
-__all__ = ["TABLES", "Measurement", "main", "measurements", "with_tables"]
+__all__ = ["TABLES", "main", "with_tables"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = _ROOT / "docs" / "measured-timing.md"
-_DATA = _ROOT / "data" / "timing"
 _UNIT_US = UNIT_NS // 1_000
 #: CoverUp's question: δ at e^ε = 2 after so many observations.
 _ROUNDS, _DELTA, _EPSILON = 2**18, 1e-4, math.log(2.0)
@@ -41,54 +37,6 @@ _ROUNDS, _DELTA, _EPSILON = 2**18, 1e-4, math.log(2.0)
 _WORKS_US = (100, 1_000, 10_000, 40_000)
 #: CoverUp's published curve "linux_loading_vanilla_active" (github.com/sommerda/privacybuckets, 7f36c60): δ by rounds.
 _COVERUP = {1: "2.001e-5", 512: "4.539e-4", 65_536: "5.354e-3"}
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One file of counts, and what provenance.yaml says of it."""
-
-    folder: Path
-    facts: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The delay, as a table names it."""
-        scale = self.facts["delay_scale_us"]
-        blocks = self.delayed and self.facts["order"] == "blocks"
-        return "none" if scale is None else f"{scale // 1_000} ms{', blocks' if blocks else ''}"
-
-    @property
-    def delayed(self) -> bool:
-        """Whether the service drew delays."""
-        return self.facts["delay_scale_us"] is not None
-
-    @property
-    def path(self) -> Path:
-        """The counts of the response times."""
-        return self.folder / str(self.facts["file"])
-
-    @property
-    def delay(self) -> GaussianDelay | None:
-        """The delay that the service drew."""
-        scale = self.facts["delay_scale_us"]
-        return None if scale is None else GaussianDelay(scale // _UNIT_US)
-
-    @property
-    def deadline(self) -> int:
-        """The deadline of the work, in units of the delay."""
-        return int(self.facts["deadline_us"]) // _UNIT_US
-
-    def counts(self, column: str, *, rest: bool = False) -> list[int]:
-        """Return one column of the file, or of the one without the delays."""
-        path = self.path.with_name(f"{self.path.stem}-rest.csv") if rest else self.path
-        with path.open(encoding="utf-8", newline="") as file:
-            return [int(row[column]) for row in csv.DictReader(file)]
-
-
-def measurements(folder: Path = _DATA) -> list[Measurement]:
-    """Return all measurements of a folder, the undelayed one first."""
-    known = yaml.safe_load((folder / "provenance.yaml").read_text(encoding="utf-8"))
-    return [Measurement(folder, facts) for facts in known["measurements"]]
 
 
 def table_of_measurements(found: Sequence[Measurement]) -> str:
@@ -326,7 +274,8 @@ def _verdict(lower: float, upper: float) -> str:
 
 def _float_above(value: Fraction) -> float:
     """Return a float that is at least `value`."""
-    return math.nextafter(float(value), math.inf)
+    found = float(value)
+    return found if found >= value else math.nextafter(found, math.inf)
 
 
 def _intervals(bounds: Sequence[tuple[float, float]]) -> list[str]:

@@ -157,7 +157,7 @@ def _label(table: _Columns, row: int, column: str, value: object) -> Label:
 
 def _count(table: _Columns, row: int, column: str, value: object) -> int:
     """Return a count; a float stands for one if it is whole, and so small that it was not rounded."""
-    limit = table.float_limits.get(column, LARGEST_COUNT + 1)
+    limit = table.float_limits.get(column, 2**53)
     count = count_of(value, limit)
     if count is not None:
         return count
@@ -239,9 +239,14 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
         raise
     except _DAMAGE as error:  # Arrow's own errors are among them.
         raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
-    bits = {"double": 53, "float": 24, "halffloat": 11}
-    limits = {name: 2 ** bits[kind] for name, kind in types.items() if kind in bits}
+    limits = {name: _arrow_limit(kind) for name, kind in types.items()}
     return _Columns(str(path), values, lambda row: f"row {row + 1}", limits)
+
+
+def _arrow_limit(kind: str) -> int:
+    """Return the number from which on floats of an Arrow type, or of a dictionary of it, may have been rounded."""
+    bits = (("halffloat", 11), ("float", 24))
+    return int(2 ** next((bit for name, bit in bits if name in kind), 53))
 
 
 def _read_npz(path: Path, names: Sequence[str]) -> _Columns:

@@ -10,8 +10,9 @@ import pytest
 import pbdist
 from data.timing.bounds import cost_of_late_answers, delayed_pair
 from data.timing.delay import UNIT_NS, GaussianDelay
+from data.timing.measurement import measurements
 from pipelines import measured_timing
-from pipelines.measured_timing import TABLES, measurements, with_tables
+from pipelines.measured_timing import TABLES, with_tables
 from tests.test_docs import ROOT, blocks, run_blocks, text_of
 
 PAGE = ROOT / "docs" / "measured-timing.md"
