@@ -67,7 +67,7 @@ def _steps(stores: Path, docs: Path) -> list[tuple[str, list[str]]]:
     files = sorted(str(path) for path in (_PIPELINES / "figures").glob("*.yaml"))
     figures = [*pbdist, "figure", *files, "--stores", str(stores), "--folder", str(docs / "figures"), "--formats"]
     pages = [
-        ("measured timing", ["-m", "pipelines.measured_timing"]),
+        ("measured timing", ["-m", "pipelines.measured_timing", "--page", str(docs / "measured-timing.md")]),
         ("comparison", ["-m", "pipelines.comparison", "--output", str(docs / "comparison.md")]),
     ]
     return [*studies, ("figures", [*figures, "csv", "svg", "png"]), *pages]

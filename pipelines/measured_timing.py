@@ -1,78 +1,42 @@
-"""Write the tables of docs/measured-timing.md from the measured counts: ``python -m pipelines.measured_timing``."""
+"""Write the tables of docs/measured-timing.md from the measured counts: ``python -m pipelines.measured_timing``.
 
+``--page PATH`` writes the page, with its tables made anew, to another place.
+"""
+
+import argparse
 import csv
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from data.timing.bounds import delayed_pair, fewest_without_one, leaking_pair, uniform_pair
-from data.timing.delay import REACH, UNIT_NS, GaussianDelay
+from data.timing.bounds import (
+    cost_of_late_answers,
+    delayed_pair,
+    fewest_without_one,
+    leak_of_late_answers,
+    leaking_pair,
+    missing_mass,
+    smallest_shift,
+    uniform_pair,
+)
+from data.timing.delay import REACH, UNIT_NS
+from data.timing.measurement import Measurement, measurements
 from pbdist import Histogram, load_histograms, privacy_bounds
 from pbdist.query.printing import rounded_down, rounded_up
 
-__all__ = ["TABLES", "Measurement", "main", "measurements", "with_tables"]
+__all__ = ["TABLES", "main", "with_tables"]
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PAGE = _ROOT / "docs" / "measured-timing.md"
-_DATA = _ROOT / "data" / "timing"
 _UNIT_US = UNIT_NS // 1_000
 #: CoverUp's question: δ at e^ε = 2 after so many observations.
 _ROUNDS, _DELTA, _EPSILON = 2**18, 1e-4, math.log(2.0)
+#: Longest works for which late answers are told, in microseconds.
+_WORKS_US = (100, 1_000, 10_000, 40_000)
 #: CoverUp's published curve "linux_loading_vanilla_active" (github.com/sommerda/privacybuckets, 7f36c60): δ by rounds.
 _COVERUP = {1: "2.001e-5", 512: "4.539e-4", 65_536: "5.354e-3"}
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One file of counts, and what provenance.yaml says of it."""
-
-    folder: Path
-    facts: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """The delay, as a table names it."""
-        scale = self.facts["delay_scale_us"]
-        blocks = self.delayed and self.facts["order"] == "blocks"
-        return "none" if scale is None else f"{scale // 1_000} ms{', blocks' if blocks else ''}"
-
-    @property
-    def delayed(self) -> bool:
-        """Whether the service drew delays."""
-        return self.facts["delay_scale_us"] is not None
-
-    @property
-    def path(self) -> Path:
-        """The counts of the response times."""
-        return self.folder / str(self.facts["file"])
-
-    @property
-    def delay(self) -> GaussianDelay | None:
-        """The delay that the service drew."""
-        scale = self.facts["delay_scale_us"]
-        return None if scale is None else GaussianDelay(scale // _UNIT_US)
-
-    @property
-    def deadline(self) -> int:
-        """The deadline of the work, in units of the delay."""
-        return int(self.facts["deadline_us"]) // _UNIT_US
-
-    def counts(self, column: str, *, rest: bool = False) -> list[int]:
-        """Return one column of the file, or of the one without the delays."""
-        path = self.path.with_name(f"{self.path.stem}-rest.csv") if rest else self.path
-        with path.open(encoding="utf-8", newline="") as file:
-            return [int(row[column]) for row in csv.DictReader(file)]
-
-
-def measurements(folder: Path = _DATA) -> list[Measurement]:
-    """Return all measurements of a folder, the undelayed one first."""
-    known = yaml.safe_load((folder / "provenance.yaml").read_text(encoding="utf-8"))
-    return [Measurement(folder, facts) for facts in known["measurements"]]
 
 
 def table_of_measurements(found: Sequence[Measurement]) -> str:
@@ -115,8 +79,6 @@ def table_of_delays(found: Sequence[Measurement]) -> str:
             continue
         rounds = (1, 512, _ROUNDS)
         bounds = _bounds(delayed_pair(delay.weights, one.deadline), rounds, _EPSILON)
-        lower, upper = bounds[-1]
-        verdict = "**yes**" if upper <= _DELTA else "no" if lower > _DELTA else "undecided"
         uniform = uniform_pair(2 * REACH * delay.scale + 1, one.deadline)
         rows.append(
             (
@@ -124,7 +86,7 @@ def table_of_delays(found: Sequence[Measurement]) -> str:
                 f"{delay.mean * UNIT_NS / 1e9:g} s",
                 f"{one.deadline * _UNIT_US} µs",
                 *_intervals(bounds),
-                verdict,
+                _verdict(*bounds[-1]),
                 *_intervals(_bounds(uniform, (1, _ROUNDS), _EPSILON)),
             )
         )
@@ -140,6 +102,48 @@ def table_of_delays(found: Sequence[Measurement]) -> str:
         "r = 262,144",
     )
     return _table(head, rows)
+
+
+def table_of_longer_work(found: Sequence[Measurement]) -> str:
+    """What is proved where work takes longer than the deadline, and what then repairs a delay."""
+    rows = []
+    for one in found:
+        delay = one.delay
+        if delay is None or one.facts["order"] == "blocks":
+            continue
+        [(lower, upper)] = _bounds(delayed_pair(delay.weights, one.deadline), (_ROUNDS,), _EPSILON)
+        room = Fraction(_DELTA) - Fraction(upper)
+        for work_us in _WORKS_US:
+            case = (delay.weights, work_us // _UNIT_US, one.deadline, _ROUNDS)
+            added = cost_of_late_answers(*case)
+            bounds = (max(lower, leak_of_late_answers(*case)), min(1.0, _float_above(Fraction(upper) + added)))
+            shift = _shown(smallest_shift(*case, room) * _UNIT_US) if room >= 0 else "none"
+            rows.append(
+                (
+                    one.name,
+                    _shown(work_us),
+                    rounded_up(min(1.0, _float_above(added)), 3),
+                    *_intervals([bounds]),
+                    _verdict(*bounds),
+                    shift,
+                )
+            )
+    head = ("scale", "longest work w", "added, at most", "δ, r = 262,144", "δ <= 1e-4", "smallest shift for 1e-4")
+    return _table(head, rows)
+
+
+def table_of_missing_mass(found: Sequence[Measurement]) -> str:
+    """The probability of all bins that were never seen: the estimate, and a bound with confidence 95 %."""
+    rows = []
+    for one in found:
+        cells: list[str] = []
+        for side in "ab":
+            counts = one.counts(side)
+            estimate, most = missing_mass(counts)
+            cells += [f"{sum(count == 1 for count in counts):,}", rounded_up(estimate, 3), rounded_up(most, 3)]
+        rows.append((one.name, f"{one.facts['requests']['a']:,}", *cells))
+    sides = (f"{side}: {what}" for side in "AB" for what in ("bins seen once", "estimate", "at most"))
+    return _table(("delay: scale", "requests a side", *sides), rows)
 
 
 def table_of_leaks(found: Sequence[Measurement]) -> str:
@@ -201,14 +205,18 @@ def table_of_confidence(found: Sequence[Measurement]) -> str:
             "Dvoretzky, Kiefer & Wolfowitz, with Massart's constant",
             f"the share below any time is known to ± {band:.2e}",
         ),
-        ("Clopper & Pearson", f"what was never seen has a probability of at most {never:.2e}"),
         (
-            f"that, in {_ROUNDS:,} rounds",
+            "Clopper & Pearson",
+            f"one event named beforehand, and never seen, has a probability of at most {never:.2e}",
+        ),
+        ("the same", f'"later than every time seen" has a probability of at most {never:.2e}'),
+        (
+            f"such an event, in {_ROUNDS:,} rounds",
             f"it may come about with a probability of {-math.expm1(_ROUNDS * math.log1p(-never)):.2f}",
         ),
         (
-            f"what δ <= {_DELTA:g} would take",
-            f"a probability of at most {needed:.2e} a round: {fewest_without_one(needed):.1e} measurements without one",
+            f"what δ <= {_DELTA:g} would take of it",
+            f"a probability of at most {needed:.2e} a round: {fewest_without_one(needed):.1e} measurements without it",
         ),
     ]
     return _table((f"{total:,} measurements a side", "with confidence 95 %"), rows)
@@ -220,8 +228,10 @@ TABLES: Mapping[str, Callable[[Sequence[Measurement]], str]] = {
     "rest": table_of_the_rest,
     "face-value": table_at_face_value,
     "confidence": table_of_confidence,
+    "missing": table_of_missing_mass,
     "leaks": table_of_leaks,
     "delays": table_of_delays,
+    "works": table_of_longer_work,
     "coverup": table_beside_coverup,
 }
 
@@ -237,20 +247,35 @@ def with_tables(text: str, tables: Mapping[str, str]) -> str:
     return text
 
 
-def main() -> None:
-    """Make all tables, and write them into the page."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Make all tables, and write the page with them."""
+    parser = argparse.ArgumentParser(prog="python -m pipelines.measured_timing", description=__doc__)
+    parser.add_argument("--page", type=Path, default=_PAGE, metavar="PATH", help="where the page goes")
+    page = parser.parse_args(arguments).page
     found = measurements()
     tables = {}
     for number, (name, make) in enumerate(TABLES.items(), start=1):
         print(f"{number} of {len(TABLES)}: {name}", flush=True)
         tables[name] = make(found)
-    _PAGE.write_text(with_tables(_PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
+    text = with_tables(_PAGE.read_text(encoding="utf-8"), tables)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text, encoding="utf-8")
 
 
 def _bounds(pair: Histogram, rounds: Sequence[int], epsilon: float) -> list[tuple[float, float]]:
     """Lower and upper bounds of δ."""
     found = privacy_bounds(pair, compositions=list(rounds), epsilon=epsilon)
     return [*zip(found.delta_lower.values.ravel(), found.delta_upper.values.ravel(), strict=True)]
+
+
+def _verdict(lower: float, upper: float) -> str:
+    return "**yes**" if upper <= _DELTA else "no" if lower > _DELTA else "undecided"
+
+
+def _float_above(value: Fraction) -> float:
+    """Return a float that is at least `value`."""
+    found = float(value)
+    return found if found >= value else math.nextafter(found, math.inf)
 
 
 def _intervals(bounds: Sequence[tuple[float, float]]) -> list[str]:

@@ -4,14 +4,27 @@ The theorem and its proof are in docs/measured-timing.md.
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
+from itertools import accumulate
 
 from scipy.special import betaincinv
 
 from data.timing.delay import is_log_concave
 from pbdist import Histogram
 
-__all__ = ["delayed_pair", "fewest_without_one", "largest_gap", "leaking_pair", "uniform_pair"]
+__all__ = [
+    "cost_of_late_answers",
+    "delayed_pair",
+    "fewest_without_one",
+    "largest_gap",
+    "leak_of_late_answers",
+    "leaking_pair",
+    "missing_mass",
+    "smallest_shift",
+    "uniform_pair",
+]
 
 #: Frequencies of a leaking pair are rounded to this many parts, against the leak.
 _PARTS = 10**9
@@ -48,6 +61,52 @@ def uniform_pair(values: int, longest: int) -> Histogram:
     if not 1 <= longest <= values:
         raise ValueError(f"longest: expected 1 to {values}, got {longest}")
     return Histogram((longest, values - longest, 0), (0, values - longest, longest))
+
+
+def cost_of_late_answers(weights: Sequence[int], work: int, deadline: int, rounds: int) -> Fraction:
+    """Return what late answers add to δ at every ε, at most, if the work of a round takes up to `work` units.
+
+    The delay has the weights of `delayed_pair`. Work within the deadline adds nothing: no answer is late. Longer work
+    adds at most rounds * P(D < work): Theorem (late answers) of docs/measured-timing.md.
+    """
+    if work <= deadline:
+        return Fraction(0)
+    return min(Fraction(1), rounds * Fraction(sum(weights[:work]), sum(weights)))
+
+
+def leak_of_late_answers(weights: Sequence[int], work: int, deadline: int, rounds: int) -> float:
+    """Return a lower bound of δ at every ε, where A does nothing and each round of B works `work` units.
+
+    No answer of B leaves before `work`; one of A does with probability 1 - (1 - p)^rounds >= 1 - e^(-rounds p), with
+    p = P(D < work). The factor covers the rounding.
+    """
+    if work <= deadline:
+        return 0.0
+    expected = rounds * Fraction(sum(weights[:work]), sum(weights))
+    return -math.expm1(-float(expected)) * (1 - 2.0**-50)
+
+
+def smallest_shift(weights: Sequence[int], work: int, deadline: int, rounds: int, room: Fraction) -> int:
+    """Return the smallest constant that, added to the delay, lets work of up to `work` units cost at most `room`.
+
+    The constant costs no privacy. With `work - deadline` no answer is late at all; with less, some may be.
+    """
+    most = math.floor(room * sum(weights) / rounds)
+    harmless = bisect_right(list(accumulate(weights, initial=0)), most) - 1
+    return max(0, work - max(harmless, deadline))
+
+
+def missing_mass(counts: Sequence[int], confidence: float = 0.95) -> tuple[float, float]:
+    """Return Good and Turing's estimate of the probability of all bins never seen, and a bound of it with confidence.
+
+    The bound is that of McAllester and Schapire (2000), On the convergence rate of Good-Turing estimators, for
+    independent draws. With n draws, N of them alone in their bins, and β = 1 - confidence, it is
+    N / n + (2 √2 + √3) √(ln(3 / β) / n).
+    """
+    total = sum(counts)
+    estimate = sum(count == 1 for count in counts) / total
+    spread = (2 * math.sqrt(2) + math.sqrt(3)) * math.sqrt(math.log(3 / (1 - confidence)) / total)
+    return estimate, min(1.0, estimate + spread)
 
 
 def leaking_pair(a: Sequence[int], b: Sequence[int], test_a: Sequence[int], test_b: Sequence[int]) -> Histogram | None:

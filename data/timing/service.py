@@ -3,7 +3,9 @@
 ``GET /plain`` and ``GET /extra`` get an answer of the same length. Without a delay the answer leaves when the work is
 done. With a delay it is scheduled: let T be the time that the work took, rounded up to whole units, or the deadline
 where that is less. The answer leaves T and a freshly drawn delay after the request was read. So T never exceeds the
-deadline, whatever the work takes; work that is not done at the scheduled time makes the answer late.
+deadline. But an answer cannot leave before its work is done: work that takes longer than the scheduled time makes the
+answer late, and that tells of the work. Nothing here limits the work; what late answers cost is in
+docs/measured-timing.md.
 
 The body of an answer is the drawn delay, in units, so that a measurement can take it off. A service that hides
 something would not tell it.

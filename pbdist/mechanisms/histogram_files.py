@@ -1,30 +1,44 @@
 """Read a pair of histograms from CSV, Parquet or npz files."""
 
 import csv
-import math
-import re
+import io
+import lzma
+import struct
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms.finite import Histogram
+from pbdist.mechanisms.histogram_values import LARGEST_COUNT, Label, count_of, label_of
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 
 __all__ = ["load_histograms"]
 
-#: The name of a bin: a number, or a text that is none.
-Label: TypeAlias = int | float | str
-
-_LARGEST_COUNT = 2**63 - 1
-#: Floats are counts up to here: larger ones may have been rounded.
-_LARGEST_FLOAT_COUNT = 2**53
-_DIGITS = re.compile(r"[-+]?[0-9]{1,400}")
+#: What reading a damaged file may raise besides OSError.
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+    EOFError,
+    SyntaxError,
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    tokenize.TokenError,
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,8 @@ class _Columns:
     source: str
     values: Mapping[str, Sequence[Any]]
     place: Callable[[int], str]
+    #: By column of floats, the number from which on they may have been rounded.
+    float_limits: Mapping[str, int] = field(default_factory=dict)
 
     def error(self, row: int, column: str, expected: str, got: object) -> InvalidInputError:
         """Return the error about one value."""
@@ -69,15 +85,21 @@ def load_histograms(
     Raises
     ------
     InvalidInputError
-        A file cannot be read, lacks a column, names a bin twice, or has a count that is not a whole number of at least
-        0; or all counts of a side are 0. The text names the file, the line or row, the column, what was expected and
-        what came.
+        A file cannot be read, is damaged, lacks a column, names a bin twice, or has a count that is not a whole number
+        of at least 0; or all counts of a side are 0. The text names the file, the line or row, the column, what was
+        expected and what came.
     MissingDependencyError
         The file is Parquet, and pyarrow is not installed.
 
     Notes
     -----
-    Bins are compared as numbers where they are numbers: 1 and 1.0 are the same bin.
+    Bins are compared as numbers where they are numbers, exactly, without rounding: 1 and 1.0 are the same bin, 1e400
+    and 2e400 are two. The number of a text is its decimal, that of a float its binary value, so that 0.1 in a CSV file
+    and the float 0.1 are two bins. A number in a text may have 400 characters, and an exponent 6 digits. Other texts
+    are compared without the spaces around them.
+
+    A count may be a float as long as that cannot have been rounded: below 2^53 (float64), 2^24 (float32) or 2^11
+    (float16).
 
     The bounds are those of the pair of these very frequencies. They say nothing certain of the distributions from which
     the counts were drawn: ``docs/measured-timing.md``.
@@ -127,35 +149,23 @@ def _counts(table: _Columns, bins: str, column: str) -> dict[Label, int]:
 
 def _label(table: _Columns, row: int, column: str, value: object) -> Label:
     """Return a bin as a number, or as a text where it is none."""
-    label = _plain(value)
-    known = isinstance(label, int | float | str) and not isinstance(label, bool)
-    if not known or label == "" or (isinstance(label, float) and math.isnan(label)):
-        raise table.error(row, column, "a bin: a number or a text", value)
-    found: Label = label
-    return found
+    label = label_of(value)
+    if label is None:
+        raise table.error(row, column, "a bin: a number (of at most 400 digits) or a text", value)
+    return label
 
 
 def _count(table: _Columns, row: int, column: str, value: object) -> int:
-    """Return a count; a float stands for one if it is whole."""
-    count = _plain(value)
-    if isinstance(count, float) and count.is_integer() and count <= _LARGEST_FLOAT_COUNT:
-        count = int(count)
-    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= _LARGEST_COUNT:
-        raise table.error(row, column, "a count: a whole number from 0 to 2^63 - 1", value)
-    return count
-
-
-def _plain(value: Any) -> Any:
-    """Return the number that a text stands for, or the text without spaces around it."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip()
-    if _DIGITS.fullmatch(text):
-        return int(text)
-    try:
-        return text if "_" in text else float(text)
-    except ValueError:
-        return text
+    """Return a count; a float stands for one if it is whole, and so small that it was not rounded."""
+    limit = table.float_limits.get(column, 2**53)
+    count = count_of(value, limit)
+    if count is not None:
+        return count
+    if count_of(value) is not None:
+        raise table.error(
+            row, column, f"a count below {limit} where it is such a float, as others may be rounded", value
+        )
+    raise table.error(row, column, "a count: a whole number from 0 to 2^63 - 1", value)
 
 
 def _read(path: Path, names: Sequence[str]) -> _Columns:
@@ -163,6 +173,8 @@ def _read(path: Path, names: Sequence[str]) -> _Columns:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise InvalidInputError(f"{path}: expected a file name that ends in {', '.join(_READERS)}")
+    if "\0" in str(path):
+        raise InvalidInputError(f"{path}: expected a readable file, got a path with a null character")
     try:
         table = reader(path, names)
     except OSError as error:
@@ -218,36 +230,56 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
             f"{path}: expected pyarrow for Parquet, not found; install it with: pip install 'pbdist[parquet]'"
         ) from error
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             _check_names(path, file.schema_arrow.names, names)
             table = file.read(columns=list(names))
+        values = {name: table.column(name).to_pylist() for name in names}
+        types = {name: str(table.column(name).type) for name in names}
     except InvalidInputError:
         raise
-    except ValueError as error:  # Arrow's own errors are.
+    except _DAMAGE as error:  # Arrow's own errors are among them.
         raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
-    values = {name: table.column(name).to_pylist() for name in names}
-    return _Columns(str(path), values, lambda row: f"row {row + 1}")
+    limits = {name: _arrow_limit(kind) for name, kind in types.items()}
+    return _Columns(str(path), values, lambda row: f"row {row + 1}", limits)
+
+
+def _arrow_limit(kind: str) -> int:
+    """Return the number from which on floats of an Arrow type, or of a dictionary of it, may have been rounded."""
+    bits = (("halffloat", 11), ("float", 24))
+    return int(2 ** next((bit for name, bit in bits if name in kind), 53))
 
 
 def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
     """Read arrays of one dimension; nothing in the file is executed."""
     values: dict[str, list[object]] = {}
+    limits: dict[str, int] = {}
     try:
-        # NumPy leaves a file open that it cannot read, unless it is handed the open file.
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            _check_names(path, arrays.files, names)
+        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+            members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
+            _check_names(path, [name for name, _ in members], names)
             for name in names:
-                array = arrays[name]
+                # A member is read to its end: only then its checksum is verified, that of the head included.
+                array = _array(archive.read(dict(members)[name]))
                 if array.ndim != 1:
                     raise InvalidInputError(
                         f"{path}: array {name!r}: expected one dimension, got the shape {array.shape}"
                     )
+                if array.dtype.kind in "mM":  # Some become plain numbers, whatever their unit.
+                    raise InvalidInputError(f"{path}: array {name!r}: expected numbers or texts, got {array.dtype}")
                 values[name] = array.tolist()
+                if array.dtype.kind == "f":
+                    limits[name] = 2 ** (int(np.finfo(array.dtype).nmant) + 1)
     except InvalidInputError:
         raise
-    except (ValueError, TypeError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise InvalidInputError(f"{path}: expected an npz file, got: {shown(str(error))}") from error
-    return _Columns(str(path), values, lambda row: f"element {row}")
+    return _Columns(str(path), values, lambda row: f"element {row}", limits)
+
+
+def _array(data: bytes) -> np.ndarray[Any, Any]:
+    """Return the array of one member."""
+    found: np.ndarray[Any, Any] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+    return found
 
 
 _READERS: Mapping[str, Callable[[Path, Sequence[str]], _Columns]] = {

@@ -9,7 +9,17 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from data.timing.bounds import delayed_pair, fewest_without_one, largest_gap, leaking_pair, uniform_pair
+from data.timing.bounds import (
+    cost_of_late_answers,
+    delayed_pair,
+    fewest_without_one,
+    largest_gap,
+    leak_of_late_answers,
+    leaking_pair,
+    missing_mass,
+    smallest_shift,
+    uniform_pair,
+)
 from data.timing.delay import GaussianDelay, is_log_concave
 from pbdist import Histogram, privacy_bounds
 from tests.effort import SEED
@@ -77,6 +87,82 @@ def test_any_times_are_dominated_also_where_later_ones_depend_on_earlier_outcome
             assert hockey_stick(one, odds) <= hockey_stick(worst, odds)
             assert hockey_stick(((b, a) for a, b in one), odds) <= hockey_stick(worst, odds)
             assert hockey_stick(adaptive, odds) <= hockey_stick(twice, odds)
+
+
+def answered(works: Law, delay: Law, deadline: int) -> Law:
+    """When answers leave: as scheduled, or when the work is done, where that is later."""
+    result = [Fraction(0)] * (max(len(works), deadline + len(delay)) + 1)
+    for (work, x), (drawn, y) in itertools.product(enumerate(works), enumerate(delay)):
+        result[max(min(work, deadline) + drawn, work)] += x * y
+    return result
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_late_answers_cost_no_more_than_the_theorem_says(number: int) -> None:
+    draw = random.Random(f"{SEED} late {number}")  # noqa: S311 -- examples, no secrets
+    for _ in range(6):
+        deadline, weights = draw.randint(1, 2), drawn_delay(draw)
+        work = draw.randint(deadline, deadline + len(weights) + 1)
+        worst, law = masses(delayed_pair(weights, deadline)), shares(weights)
+
+        def observed(work: int = work, law: Law = law, deadline: int = deadline) -> list[tuple[Fraction, Fraction]]:
+            laws = [answered(drawn_law(draw, work + 1), law, deadline) for _ in range(2)]
+            return [*zip(*laws, strict=True)]
+
+        one = observed()
+        adaptive = [pair for a, b in one for pair in product([(a, b)], observed())]
+        for rounds, seen, schedule in ((1, one, worst), (2, adaptive, product(worst, worst))):
+            added = cost_of_late_answers(weights, work, deadline, rounds)
+            for odds in (*ODDS, Fraction(10**6)):
+                bound = hockey_stick(schedule, odds) + added
+                assert hockey_stick(seen, odds) <= bound
+                assert hockey_stick(((b, a) for a, b in seen), odds) <= bound
+
+
+def test_work_that_is_always_late_leaks_at_every_epsilon() -> None:
+    weights, deadline = [1, 5, 9, 9, 5, 1], 1
+    law = shares(weights)
+    for work in (1, 2, 3, 5, 8):
+        none, late = (answered(shares([*(0,) * at, 1, *(0,) * (8 - at)]), law, deadline) for at in (0, work))
+        one = [*zip(none, late, strict=True)]
+        for rounds, seen in ((1, one), (2, product(one, one))):
+            leak = leak_of_late_answers(weights, work, deadline, rounds)
+            assert all(leak <= hockey_stick(seen, odds) for odds in (*ODDS, Fraction(10**9)))
+            assert (leak > 0) == (work > deadline)
+    # P(D < work - deadline) is too little: the first units of the delay are left out.
+    work, odds = 3, Fraction(10**9)
+    none, late = (answered(shares([*(0,) * at, 1]), law, deadline) for at in (0, work))
+    seen = itertools.zip_longest(none, late, fillvalue=Fraction(0))
+    too_little = hockey_stick(masses(delayed_pair(weights, deadline)), odds) + sum(law[: work - deadline])
+    assert hockey_stick(seen, odds) > too_little
+
+
+@pytest.mark.parametrize("room", [Fraction(0), Fraction(1, 30), Fraction(1, 2), Fraction(9, 10)])
+@pytest.mark.parametrize("work", [1, 2, 4, 9])
+def test_the_smallest_shift_is_the_smallest_one_that_repairs(work: int, room: Fraction) -> None:
+    weights, deadline, rounds = [1, 5, 9, 9, 5, 1], 1, 3
+
+    def cost(shift: int) -> Fraction:
+        # A shift of work - deadline makes no answer late, whatever the delay.
+        shifted = [*(0,) * shift, *weights]
+        return Fraction(0) if shift >= work - deadline else cost_of_late_answers(shifted, work, deadline, rounds)
+
+    expected = next(shift for shift in range(work + 1) if cost(shift) <= room)
+    assert smallest_shift(weights, work, deadline, rounds, room) == expected
+
+
+def test_the_missing_mass_is_that_of_all_bins_never_seen() -> None:
+    assert missing_mass([1, 0, 1, 8]) == (0.2, 1.0)
+    estimate, most = missing_mass([1, 1, 999_998])
+    assert (estimate, most) == (2e-6, pytest.approx(2e-6 + 4.5604779 * (4.0943446 / 1e6) ** 0.5, rel=1e-6))
+    # As many draws as bins, all as likely: some 37 % are never seen, the estimate is near and the bound above.
+    draw, bins = random.Random(SEED), 5_000  # noqa: S311 -- examples, no secrets
+    for _ in range(5):
+        seen = Counter(draw.randrange(bins) for _ in range(bins))
+        estimate, most = missing_mass([seen[one] for one in range(bins)])
+        missing = 1 - len(seen) / bins
+        assert estimate == pytest.approx(missing, abs=0.05)
+        assert missing <= most < 0.6
 
 
 def test_the_bounds_are_those_of_the_longest_time_against_none() -> None:

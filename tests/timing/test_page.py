@@ -2,14 +2,17 @@
 
 import math
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
 import pbdist
-from data.timing.bounds import delayed_pair
+from data.timing.bounds import cost_of_late_answers, delayed_pair
 from data.timing.delay import UNIT_NS, GaussianDelay
-from pipelines.measured_timing import TABLES, measurements, with_tables
+from data.timing.measurement import measurements
+from pipelines import measured_timing
+from pipelines.measured_timing import TABLES, with_tables
 from tests.test_docs import ROOT, blocks, run_blocks, text_of
 
 PAGE = ROOT / "docs" / "measured-timing.md"
@@ -22,7 +25,9 @@ def told(name: str) -> str:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name in {"face-value", "delays", "leaks", "coverup"} else [])
+        pytest.param(
+            name, marks=[pytest.mark.slow] if name in {"face-value", "delays", "works", "leaks", "coverup"} else []
+        )
         for name in TABLES
     ],
 )
@@ -43,6 +48,29 @@ def test_each_table_goes_between_its_markers() -> None:
 def test_the_verdict_is_that_of_the_table() -> None:
     rows = re.findall(r"^\| (\d+ ms) \|.*\| (\*\*yes\*\*|no) \|", told("delays"), re.MULTILINE)
     assert dict(rows) == {"25 ms": "no", "100 ms": "no", "250 ms": "**yes**"}
+
+
+def test_longer_work_has_its_own_verdict() -> None:
+    rows = re.findall(r"^\| 250 ms \| (\d+ .s) \|.*\| (\*\*yes\*\*|no) \| (.*) \|$", told("works"), re.MULTILINE)
+    expected = [("100 µs", "**yes**", "0 µs"), ("1 ms", "**yes**", "0 µs"), ("10 ms", "**yes**", "0 µs")]
+    assert rows == [*expected, ("40 ms", "no", "29.9 ms")]
+
+
+def test_another_page_leaves_that_of_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measured_timing, "TABLES", {"rest": TABLES["rest"]})
+    before = text_of(PAGE)
+    other = tmp_path / "new" / "page.md"
+    measured_timing.main(["--page", str(other)])
+    assert text_of(PAGE) == before == other.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work_us", [10_100, 10_110])
+def test_the_longest_work_of_the_page_meets_the_target(work_us: int) -> None:
+    delay, rounds = GaussianDelay(25_000), 2**18
+    found = pbdist.privacy_bounds(delayed_pair(delay.weights, 10), compositions=rounds, epsilon=math.log(2))
+    added = cost_of_late_answers(delay.weights, work_us // 10, 10, rounds)
+    assert (Fraction(found.delta_upper.item()) + added <= Fraction(1, 10_000)) == (work_us == 10_100)
 
 
 @pytest.mark.slow
