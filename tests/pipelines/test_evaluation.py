@@ -125,4 +125,7 @@ def test_a_page_is_made_of_its_parts():
     claims = [Claim("1", "one | two", [Finding("a", "x", True), Finding("b", "y", None)], "a rule")]
     text = page(stored, claims)
     assert "Of 1 claims 1 hold only under some readings." in text
-    assert "| 1 | one \\| two (a rule) | a: x: yes<br>b: y: undecided | **holds only under a, undecided under b** |" in text
+    assert (
+        "| 1 | one \\| two (a rule) | a: x: yes<br>b: y: undecided | **holds only under a, undecided under b** |"
+        in text
+    )
