@@ -17,7 +17,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
 from pbdist.mechanisms.finite import Histogram
-from pbdist.mechanisms.histogram_values import LARGEST_COUNT, Label, count_of, label_of
+from pbdist.mechanisms.histogram_values import Label, count_of, label_of
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 
 __all__ = ["load_histograms"]
