@@ -51,13 +51,16 @@ class RoundPrivacy:
 
     def _largest(self) -> float:
         """Return the first ε known at which δ is not above its last value; no bound depends on it."""
-        probes = _PROBES
+        probes, high = _PROBES, math.inf
         for _ in range(_CUTS):
             values = np.maximum(self.log_delta(probes), _FAINT)
             last = max(float(values[-1]), _FAINT)
             first = int(np.argmax(values <= last + 1e-12))
             if first == 0 or len(self.pair.factors) > 1:
                 return float(probes[first])
+            if float(probes[first]) > high:
+                # Rounding decides between probes that are so close.
+                break
             low, high = float(probes[first - 1]), float(probes[first])
             if high <= low * (1.0 + 1e-14):
                 break

@@ -24,6 +24,7 @@ from pbdist import (
 )
 from pbdist.mechanisms import Pair
 from pbdist.theorems import THEOREMS
+from pbdist.theorems.one_round import RoundPrivacy
 from pbdist.theorems.vuvuzela import conversation, dialing
 
 BOUNDS = tuple(name for name in THEOREMS if name != "clt")
@@ -188,3 +189,18 @@ def test_an_answer_does_not_depend_on_what_else_is_asked() -> None:
 def test_what_a_theorem_says_nothing_of_is_refused(pair: Pair, rounds: int, theorem: str, named: str) -> None:
     with pytest.raises(InvalidInputError, match=named):
         earlier_bounds(pair, compositions=rounds, epsilon=1.0, theorem=theorem)
+
+
+@pytest.mark.parametrize("scale", [2.0, 4.0])
+def test_the_largest_loss_of_sampled_noise_is_found(scale):
+    """δ of one round is below e^-230 from there on, and above it before."""
+    privacy = RoundPrivacy(SubsampledGaussian(scale, 0.01))
+    assert 0.1 < privacy.largest < 50.0
+    before, there = privacy.log_delta(np.array([0.99 * privacy.largest, 1.01 * privacy.largest]))
+    assert there <= -230.0 <= before
+
+
+def test_sequences_with_sampled_noise_are_bounded():
+    parts = [(Gaussian(50.0), 2), (SubsampledGaussian(2.0, 0.01), 4)]
+    found = earlier_bounds(parts, compositions=4, epsilon=2.0, theorem="advanced")
+    assert privacy_bounds(parts, compositions=4, epsilon=2.0).delta_lower.item() <= found.delta_upper.item() < 0.5
