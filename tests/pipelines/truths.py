@@ -163,6 +163,7 @@ TRUTHS: dict[str, _Truth] = {
     "randomized response, noise 1 - 2^-28, r 2^30, δ 1e-5": many_coins(2.0**-29, 2**30),
     "pure ε₀ = 1, r 50, δ 1e-5": randomized("mpf(1)", 50),
     "pure ε₀ = 5, r 40, δ 1e-5": randomized("mpf(5)", 40),
+    "pure ε₀ = 1, r 1,000, δ 1e-5": randomized("mpf(1)", 1000),
     "(0.1, 1e-6)-DP, r 100, δ 1e-3": randomized("mpf('0.1')", 100, "1e-6"),
     "(1, 1e-8)-DP, r 50, δ 1e-5": randomized("mpf(1)", 50, "1e-8"),
 }
