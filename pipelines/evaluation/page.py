@@ -19,7 +19,7 @@ proved, and every figure is computed again. The [glossary](glossary.md) has the 
 [bounds of earlier work](earlier-bounds.md) the theorems, [comparison](comparison.md) who else is wrong where,
 and [beyond](beyond.md) what the paper leaves open.
 
-This page is generated: `python -m pipelines.evaluate` makes all of it from nothing, in some 20 minutes on two cores, and
+This page is generated: `python -m pipelines.evaluate` makes all of it from nothing in some 20 minutes, and
 nobody types a number into it.
 Numbers in brackets are proved from both sides and rounded outwards. A claim holds where our bounds prove it, and is
 refuted where they prove the opposite. Some claims have several parts, which all have to hold. "N orders" are powers of
