@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 
 from pbdist.report.curves import CurvePoints
-from pbdist.report.figure import PROBABILITY, Figure
+from pbdist.report.figure import LOSSES, PROBABILITY, Figure
 
 __all__ = ["contradictions"]
 
@@ -40,7 +40,11 @@ def _compared(figure: Figure, mine: CurvePoints, other: CurvePoints) -> Iterator
     theirs, x = other.upper[inside], other.x[inside]
     refuted = lower > theirs * (1.0 + _DIGITS)
     slack = (figure.tolerance if figure.method == "tight" else np.inf) + _DIGITS
-    looser = (upper > theirs * (1.0 + slack)) & (upper > figure.floor) & np.isfinite(theirs)
+    # Beyond the largest ε of the figure ours is not sought.
+    sought = np.inf
+    if figure.shows in LOSSES and figure.largest is not None:
+        sought = np.exp(figure.largest) if figure.shows == "exp_epsilon" else figure.largest
+    looser = (upper > theirs * (1.0 + slack)) & (upper > figure.floor) & np.isfinite(theirs) & (theirs <= sought)
     where = f"{figure.name}, {mine.panel.title or 'its panel'}"
     for wrong, text in ((refuted, "lies below the lower bound of"), (looser, "lies below the upper bound of")):
         if wrong.any():

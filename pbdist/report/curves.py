@@ -10,7 +10,8 @@ import numpy as np
 
 from pbdist.bounds.curves import renyi_bounds
 from pbdist.errors import InvalidInputError, PrecisionWarning, shown
-from pbdist.mechanisms import Pair, SubsampledGaussian
+from pbdist.mechanisms import UNIT_ROUNDOFF, Pair, SubsampledGaussian
+from pbdist.pld.engine import delta_above
 from pbdist.report.densities import densities
 from pbdist.report.figure import DELTA, PROBABILITY, RENYI, Curve, Figure, Panel, Promise
 from pbdist.theorems import earlier_bounds
@@ -166,7 +167,10 @@ def _by_theorem(figure: Figure, panel: Panel, curve: Curve, pair: Pair, theorem:
             float(earlier_bounds(pair, compositions=r, epsilon=e, theorem=theorem)[f"log_delta_{name}"].item())
             for r, e in zip(rounds, _wanted_epsilon(figure).tolist(), strict=True)
         ]
-        return _valued(panel, curve, figure.values, np.exp(logs), approximate=approximate)
+        nothing = np.full(len(logs), np.nan)
+        log_delta = np.array(logs)
+        values = delta_above(log_delta)
+        return CurvePoints(panel, curve, figure.values, nothing, values, nothing, log_delta, approximate)
     losses = earlier_epsilon(pair, compositions=rounds, delta=_wanted_delta(figure, curve).tolist(), theorem=theorem)
     return _valued(panel, curve, figure.values, _shown(figure, losses), approximate=approximate)
 
@@ -187,7 +191,8 @@ def _certified(figure: Figure, panel: Panel, curve: Curve, pair: Pair, study: "S
         epsilon = study.epsilon(pair, compositions=rounds, delta=_wanted_delta(figure, curve))
     lower, upper = _shown(figure, np.asarray(epsilon.lower)), _shown(figure, np.asarray(epsilon.upper))
     if figure.shows == "exp_epsilon":
-        lower, upper = np.nextafter(lower, 0.0), np.nextafter(upper, np.inf)
+        # An exponential is off by less than 2u; e^ε is at least 1.
+        lower, upper = np.maximum(lower * (1.0 - 4.0 * UNIT_ROUNDOFF), 1.0), upper * (1.0 + 4.0 * UNIT_ROUNDOFF)
     with np.errstate(divide="ignore"):
         return CurvePoints(panel, curve, figure.values, lower, upper, np.log(lower), np.log(upper))
 

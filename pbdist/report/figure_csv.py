@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from pbdist.report.curves import CurvePoints
-from pbdist.report.figure import Figure
+from pbdist.report.figure import DELTA, Figure
 
 __all__ = ["figure_csv"]
 
@@ -16,19 +16,23 @@ def figure_csv(figure: Figure, points: Iterable[CurvePoints]) -> str:
 
     Columns: ``panel``, ``curve``, ``kind`` (``certified``, the name of a theorem, ``promise`` or ``distribution``; with
     ``, no bound`` where a theorem proves none), the horizontal axis under its name, and of what the figure shows
-    ``.._lower`` and ``.._upper``, and ``log_.._lower`` and ``log_.._upper``, natural logarithms that tell of values
-    below float64 too. Earlier work has no lower value. Numbers are written so that they are read as the same float64.
+    ``.._lower`` and ``.._upper``; of δ also ``log_delta_lower`` and ``log_delta_upper``, natural logarithms that tell
+    of values below float64 too. Earlier work has no lower value. Numbers are written so that they are read as the same
+    float64.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     shown = figure.shows
-    columns = [f"{shown}_lower", f"{shown}_upper", f"log_{shown}_lower", f"log_{shown}_upper"]
+    columns = [f"{shown}_lower", f"{shown}_upper"]
+    if shown == DELTA:
+        columns += ["log_delta_lower", "log_delta_upper"]
     writer.writerow(["panel", "curve", "kind", figure.over, *columns])
     for curve in points:
         kind = f"{curve.kind}, no bound" if curve.approximate else curve.kind
         label = f"{curve.curve.label}: {curve.name}" if curve.name else curve.curve.label
         for values in zip(curve.x, curve.lower, curve.upper, curve.log_lower, curve.log_upper, strict=True):
-            writer.writerow([curve.panel.title, label, kind, *(_written(float(value)) for value in values)])
+            told = values[: len(columns) + 1]
+            writer.writerow([curve.panel.title, label, kind, *(_written(float(value)) for value in told)])
     return text.getvalue()
 
 

@@ -90,11 +90,16 @@ def at_once(
 
 
 def _started(name: str, arguments: Sequence[str]) -> _Running:
-    output, error = (tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") for _ in "12")  # noqa: SIM115
+    output, error = _file(), _file()
     command = [sys.executable, "-m", "pbdist", *arguments]
     # A session of its own: Ctrl-C reaches this process alone, which ends the others.
     process = subprocess.Popen(command, stdout=output, stderr=error, text=True, start_new_session=True)  # noqa: S603
     return _Running(name, process, output, error, time.monotonic())
+
+
+def _file() -> IO[str]:
+    """Return an unnamed file, which `_read` closes."""
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
 def _read(file: IO[str]) -> str:

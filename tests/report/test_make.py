@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pbdist import Gaussian, privacy_bounds
-from pbdist.report import load_figure, make_figure
+from pbdist import Gaussian, earlier_bounds, privacy_bounds
+from pbdist.report import Promise, load_figure, make_figure
 from pbdist.report.consistency import contradictions
 from pbdist.report.curves import curve_points
 from pbdist.report.drawing import draw
@@ -217,3 +217,41 @@ def test_a_delta_below_float64_is_drawn_and_told(tmp_path):
     assert draw(figure, points, "png")[:8] == b"\x89PNG\r\n\x1a\n"
     exact = privacy_bounds(Gaussian(0.5), compositions=1, epsilon=math.log(1e8))
     assert low.log_upper[1] >= float(exact.log_delta_lower.item())
+
+
+def test_beyond_the_largest_loss_nothing_is_judged(tmp_path):
+    """Ours is not sought there, and so is no worse; up to it an infinite bound of ours would be told."""
+    figure, points = points_of(tmp_path, OVER.replace("largest_exp_epsilon: 8", "largest_exp_epsilon: 1.5"))
+    assert list(contradictions(figure, points)) == []
+    unknown = [replace(one, upper=np.full(3, np.inf)) if one.curve.certified else one for one in points]
+    low = [replace(one, upper=np.full(3, 1.4)) if one.kind == "kov" else one for one in unknown]
+    assert any("upper bound of 'ours'" in text for text in contradictions(figure, low))
+
+
+def test_a_theorem_over_rounds_is_rounded_up(tmp_path):
+    own = "      - {label: other, mechanism: {kind: Gaussian, scale: 5}, delta: 1.0e-2}\n"
+    text = (
+        OVER.replace("shows: exp_epsilon", "shows: delta")
+        .replace(own, "")
+        .replace("delta: 1.0e-3\nlargest", "matching: {protocol: dialing, mean: 100, scale: 30}\nlargest")
+    )
+    _, points = points_of(tmp_path, text)
+    [kov] = [one for one in points if one.kind == "kov"]
+    for r, value, log in zip(kov.x, kov.upper, kov.log_upper, strict=True):
+        epsilon = kov_epsilon(int(r))
+        exact = earlier_bounds(Gaussian(5.0), compositions=int(r), epsilon=epsilon, theorem="kov")
+        assert value == exact.delta_upper.item()
+        assert log == exact.log_delta_upper.item()
+
+
+def kov_epsilon(rounds):
+    """ε of the promise for dialing with noise of mean 100 and scale 30."""
+    return Promise("dialing", 100.0, 30.0).after(rounds)[0]
+
+
+def test_only_delta_has_logarithms(gauss, tmp_path):
+    _, _, made = gauss
+    assert set(rows_of(made.files[0])[0]) >= {"log_delta_lower", "log_delta_upper"}
+    figure, points = points_of(tmp_path, OVER)
+    head = figure_csv(figure, points).splitlines()[0]
+    assert head == "panel,curve,kind,compositions,exp_epsilon_lower,exp_epsilon_upper"
