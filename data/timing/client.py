@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
 from data.timing.delay import UNIT_NS
 from data.timing.service import ANSWER_BYTES
@@ -75,8 +76,8 @@ class _Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the way out."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- asyncio types the parameter too widely
-        self._transport = transport
+        # asyncio types the parameter too widely.
+        self._transport = cast(asyncio.Transport, transport)
 
     def send_next(self) -> None:
         """Send the next request, or close where there is none."""

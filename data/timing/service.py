@@ -15,6 +15,7 @@ import asyncio
 import hashlib
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from typing import cast
 
 from data.timing.delay import UNIT_NS, GaussianDelay
 
@@ -69,8 +70,8 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the way back."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- asyncio types the parameter too widely
-        self._transport = transport
+        # asyncio types the parameter too widely.
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Answer a request when its head is complete."""
