@@ -1,0 +1,1 @@
+"""Neighbourhoods of databases, partitions of them, and the rules of composition for both."""
