@@ -49,7 +49,7 @@ class DatabaseClass:
             raise InvalidInputError(f"DatabaseClass.databases: expected hashable databases: {error}") from error
         if not listed or distinct < len(listed):
             raise InvalidInputError(
-                f"DatabaseClass.databases: expected each once, and at least one, got {len(listed)} of which {distinct} differ"
+                f"DatabaseClass.databases: expected one or more, each once, got {len(listed)}, {distinct} distinct"
             )
         object.__setattr__(self, "databases", listed)
 

@@ -63,7 +63,8 @@ class ApproximatePrivacy(_Privacy):
         given: Any = self.delta
         if not isinstance(given, StarDistance) or given.domain != self.distance.domain:
             raise InvalidInputError(
-                f"ApproximatePrivacy.delta: expected a StarDistance over {self.distance.domain.name}, got {shown(given)}"
+                f"ApproximatePrivacy.delta: expected a StarDistance over {self.distance.domain.name},"
+                f" got {shown(given)}"
             )
 
 
@@ -100,8 +101,8 @@ class OnItsOwnDomain:
         if self.privacy.distance.domain != self.reads.codomain:
             raise InvalidInputError(
                 f"OnItsOwnDomain.privacy: expected privacy over {self.reads.codomain.name}, which {self.reads.name}"
-                f" maps into, got privacy over {self.privacy.distance.domain.name}: the whole mechanism's privacy on the"
-                " common domain is another statement, OnTheCommonDomain"
+                f" maps into, got privacy over {self.privacy.distance.domain.name}: the whole mechanism's privacy on"
+                " the common domain is another statement, OnTheCommonDomain"
             )
 
 
