@@ -129,8 +129,8 @@ def checked_floor(floor: Any, default: float) -> float:
     return float(floor)
 
 
-def checked_components(components: Any) -> list[tuple[Pair, int]]:
-    """Return the pairs of a round and how often each occurs.
+def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple[Pair, int]]:
+    """Return the pairs of a round and how often each occurs; with `worst_of` it may be the worst of several, alone.
 
     Raises
     ------
@@ -153,6 +153,13 @@ def checked_components(components: Any) -> list[tuple[Pair, int]]:
         parts.append((pair, int(count)))
     if not parts:
         raise InvalidInputError("mechanism: expected at least one pair, got none")
+    several = any(pair.alternatives != (pair,) for pair, _ in parts)
+    if several and not worst_of:
+        raise InvalidInputError(
+            "mechanism: expected one worst-case pair, got the worst of several: ask for each of its pairs"
+        )
+    if several and len(parts) > 1:
+        raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
     return parts
 
 

@@ -21,7 +21,7 @@ from pbdist.arguments import (
 )
 from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Pair, factor_counts, reveals_nothing
+from pbdist.mechanisms import Pair, WorstOf, factor_counts, reveals_nothing
 from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -149,8 +149,28 @@ def bounds_table(
     """
     rounds = checked_compositions(compositions)
     losses = checked_epsilon(epsilon)
-    parts = checked_components(components)
+    parts = checked_components(components, worst_of=True)
     check_totals(parts, rounds)
+    worst, count = parts[0]
+    if isinstance(worst, WorstOf):
+        if keep_states or method != "tight":
+            raise InvalidInputError(
+                "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
+                " got the worst of several"
+            )
+        return _worst_table(
+            worst,
+            count,
+            compositions=rounds,
+            epsilon=losses,
+            tolerance=tolerance,
+            buckets=buckets,
+            factor=factor,
+            strict=strict,
+            together=together,
+            floor=floor,
+            excuses=excuses,
+        )
     lowest = checked_floor(floor, DEFAULT_FLOOR)
     width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
     if method not in METHODS:
@@ -204,12 +224,16 @@ class EpsilonTable:
     delta : ndarray, shape (D,)
     lower, upper : ndarray, shape (2, R, D)
         First axis: A||B, B||A; nats.
+    computed_lower : ndarray, shape (2, R, D), or None
+        By which a tolerance is judged; None where it is the lower bound. Of the worst of several pairs, some of which
+        are not attained, it is the largest lower bound of all.
     """
 
     compositions: IntArray
     delta: FloatArray
     lower: FloatArray
     upper: FloatArray
+    computed_lower: FloatArray | None = None
 
 
 def epsilon_table_of(
@@ -226,14 +250,63 @@ def epsilon_table_of(
     """
     rounds = checked_compositions(compositions)
     wanted = checked_delta(delta)
-    parts = checked_components(components)
+    parts = checked_components(components, worst_of=True)
     check_totals(parts, rounds)
     precision = checked_precision(tolerance, None, None)
+    worst, count = parts[0]
+    if isinstance(worst, WorstOf):
+        return _worst_epsilon_table(
+            worst, count, compositions=rounds, delta=wanted, tolerance=tolerance, together=together
+        )
     if reveals_nothing(parts):
         nothing = np.zeros((2, rounds.size, wanted.size))
         return EpsilonTable(rounds, wanted, nothing, nothing)
     found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance, together=together)
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
+
+
+def _worst_table(worst: WorstOf, count: int, **settings: Any) -> BoundsTable:
+    """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.
+
+    The largest of upper bounds is one. Lower bounds of pairs that are attained alone are lower bounds of δ. Where the
+    bounds of each pair meet within the tolerance, so do the largest of each kind, up to what is not attained.
+    """
+    tables = [bounds_table([(pair, count)], **settings) for pair in worst.pairs]
+    first = tables[0]
+    attained = [table for table, there in zip(tables, worst.attained, strict=True) if there]
+    within = [table.within for table in tables if table.within is not None]
+    return BoundsTable(
+        compositions=first.compositions,
+        epsilon=first.epsilon,
+        method=first.method,
+        loss_width=min(table.loss_width for table in tables),
+        half_width=None,
+        delta_lower=_largest([table.delta_lower for table in attained], first.delta_lower, 0.0),
+        delta_upper=np.max([table.delta_upper for table in tables], axis=0),
+        log_delta_lower=_largest([table.log_delta_lower for table in attained], first.log_delta_lower, -np.inf),
+        log_delta_upper=np.max([table.log_delta_upper for table in tables], axis=0),
+        states={},
+        within=np.all(within, axis=0) if within else None,
+    )
+
+
+def _worst_epsilon_table(worst: WorstOf, count: int, **settings: Any) -> EpsilonTable:
+    """Bound ε of the worst of several pairs: the largest of theirs; from below that of the pairs that are attained."""
+    tables = [epsilon_table_of([(pair, count)], **settings) for pair in worst.pairs]
+    first = tables[0]
+    attained = [table.lower for table, there in zip(tables, worst.attained, strict=True) if there]
+    return EpsilonTable(
+        first.compositions,
+        first.delta,
+        _largest(attained, first.lower, 0.0),
+        np.max([table.upper for table in tables], axis=0),
+        computed_lower=np.max([table.lower for table in tables], axis=0),
+    )
+
+
+def _largest(found: Sequence[FloatArray], like: FloatArray, least: float) -> FloatArray:
+    """Return the elementwise maximum; `least` everywhere where there is nothing."""
+    return np.asarray(np.max(found, axis=0)) if found else np.full_like(like, least)
 
 
 def _tight_table(

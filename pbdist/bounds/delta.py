@@ -248,7 +248,8 @@ def _warn_of_missed(found: xr.Dataset, tolerance: float) -> None:
 
 def _judged(found: EpsilonTable, tolerance: float, *, strict: bool) -> BoolArray:
     """Where brackets of ε are within the tolerance; tell of the widest one, if one misses it."""
-    lower, upper = found.lower, found.upper
+    lower = found.lower if found.computed_lower is None else found.computed_lower
+    upper = found.upper
     ratio = relative_width(lower, upper)
     # No ε up to the largest one meets δ: nothing is left to be told.
     ratio[lower >= LARGEST_EPSILON] = 0.0

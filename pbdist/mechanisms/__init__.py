@@ -15,6 +15,7 @@ from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed, fact
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.mechanisms.worst_of import WorstOf
 from pbdist.types import JsonValue
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "ScaledLossMasses",
     "Staircase",
     "SubsampledGaussian",
+    "WorstOf",
     "factor_counts",
     "load_histograms",
     "pair_from_canonical",
@@ -65,6 +67,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         Reversed,
         Staircase,
         SubsampledGaussian,
+        WorstOf,
     )
 }
 
@@ -94,6 +97,8 @@ def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
         if set(parameters) != {"pairs"} or not isinstance(pairs, list | tuple):
             raise InvalidInputError(f"Product: expected a list of pairs and nothing else, got {shown(parameters)}")
         return Product(*(pair_from_canonical(pair) for pair in pairs))
+    if name == "WorstOf":
+        return _worst_of(parameters)
     nested = {
         key: pair_from_canonical(value) if isinstance(value, Mapping) else value for key, value in parameters.items()
     }
@@ -101,3 +106,10 @@ def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
         return MECHANISMS[name](**nested)
     except TypeError as error:
         raise InvalidInputError(f"{name}: expected its parameters by name, got {sorted(nested)}: {error}") from error
+
+
+def _worst_of(parameters: Mapping[str, JsonValue]) -> WorstOf:
+    pairs, attained = parameters.get("pairs"), parameters.get("attained")
+    if set(parameters) != {"pairs", "attained"} or not isinstance(pairs, list | tuple):
+        raise InvalidInputError(f"WorstOf: expected a list of pairs, and attained, got {shown(parameters)}")
+    return WorstOf(*(pair_from_canonical(pair) for pair in pairs), attained=attained)

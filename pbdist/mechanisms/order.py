@@ -15,6 +15,7 @@ from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.mechanisms.worst_of import WorstOf
 
 __all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]
 
@@ -51,8 +52,16 @@ NOISE_PARAMETER: Mapping[type[Pair], str] = {
 def noise_order(pair: Pair) -> NoiseOrder | None:
     """Return where a mechanism stands, or None where no order is proved.
 
-    A product has the families and the amounts of its factors, in their order.
+    A product has the families and the amounts of its factors, in their order; so has the worst of several pairs, whose
+    δ is the largest of theirs.
     """
+    if isinstance(pair, WorstOf):
+        inner = [noise_order(one) for one in pair.pairs]
+        known = [order for order in inner if order is not None]
+        if len(known) < len(inner):
+            return None
+        families = tuple(order.family for order in known)
+        return NoiseOrder((WorstOf, pair.attained, families), tuple(x for order in known for x in order.amounts))
     found = [_order_of_factor(factor) for factor in pair.factors]
     orders = [order for order in found if order is not None]
     if len(orders) < len(found):

@@ -34,6 +34,11 @@ class Pair(ABC):
         return all(factor.identical for factor in self.factors)
 
     @property
+    def alternatives(self) -> tuple["Pair", ...]:
+        """The pairs of which the worst counts: the pair itself, but for `WorstOf`."""
+        return (self,)
+
+    @property
     @abstractmethod
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The independent pairs whose product this pair is."""
@@ -195,8 +200,9 @@ class Product(Pair):
     def __init__(self, *pairs: Pair) -> None:
         if not pairs:
             raise InvalidInputError("Product.pairs: expected at least one pair, got none")
+        pair: Any
         for position, pair in enumerate(pairs):
-            if not isinstance(pair, Pair):
+            if not isinstance(pair, Pair) or pair.alternatives != (pair,):
                 raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         object.__setattr__(self, "pairs", pairs)
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -21,6 +21,7 @@ from pbdist.mechanisms import (
     Product,
     RandomizedResponse,
     Reversed,
+    WorstOf,
     factor_counts,
 )
 from pbdist.pld.cost import Cost, table_cost
@@ -128,7 +129,10 @@ _CUT = 37.0
 
 
 def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
-    """Return the cost of a cell by the tight method."""
+    """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
+    if isinstance(cell.pair, WorstOf):
+        costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.pairs]
+        return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
     rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
     outcomes = sum(pair.outcomes for pair in cell.pair.factors)
     pair = cell.pair if outcomes <= _MOST_OUTCOMES else _without_outcomes(cell.pair)
@@ -232,7 +236,7 @@ def _pair_key(
     pair: Pair, sizes: dict[float, int], readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]]
 ) -> tuple[Hashable, ...]:
     kind = type(pair)
-    if kind is Product:
+    if kind in (Product, WorstOf):
         return (kind, *(_pair_key(part, sizes, readers) for part in pair.pairs))  # type: ignore[attr-defined]
     if kind is RandomizedResponse:
         p = pair.p  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.mechanisms import ElementaryPair, Pair, WorstOf
 from pbdist.types import Direction
 from pbdist.verify.exact_leaf import dominating_leaf, event_groups, subset_leaf
 from pbdist.verify.exact_power import (
@@ -129,7 +129,8 @@ def exact_bounds(
     Parameters
     ----------
     components : sequence of (Pair, int)
-        The mechanisms of one round: each pair, and how often it occurs in a round.
+        The mechanisms of one round: each pair, and how often it occurs in a round. The worst of several pairs stands
+        alone; its bounds are the largest of theirs, attained or not.
     compositions : int
         Rounds, r >= 1.
     epsilon : sequence of float
@@ -159,6 +160,26 @@ def exact_bounds(
         If python-flint is not installed.
     """
     flint_module()
+    alternatives = _alternatives(components)
+    if len(alternatives) > 1:
+        found = [
+            exact_bounds(
+                one,
+                compositions=compositions,
+                epsilon=epsilon,
+                direction=direction,
+                loss_width=loss_width,
+                bits=bits,
+                max_bins=max_bins,
+            )
+            for one in alternatives
+        ]
+        lower, upper = (
+            tuple(map(max, zip(*side, strict=True)))
+            for side in ([one.lower for one in found], [one.upper for one in found])
+        )
+        return ExactBounds(found[0].epsilon, lower, upper)
+    components = alternatives[0]
     fixed = FixedPoint(
         _checked_integer("bits", bits, _SMALLEST_BITS, _LARGEST_BITS),
         _checked_integer("max_bins", max_bins, 4, 2**40),
@@ -249,10 +270,19 @@ def _padded(polynomial: Any, length: int) -> list[Any]:
     return coefficients + [0] * (length - len(coefficients))
 
 
+def _alternatives(components: Sequence[tuple[Pair, int]]) -> list[Sequence[tuple[Pair, int]]]:
+    """Return the sequences of which the worst counts: more than one where a worst of several pairs stands alone."""
+    given: Any = components[0][0] if len(components) == 1 else None
+    if not isinstance(given, WorstOf):
+        return [components]
+    return [[(pair, components[0][1])] for pair in given.pairs]
+
+
 def _factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
     counts: dict[ElementaryPair, int] = {}
-    for index, (pair, count) in enumerate(components):
-        if not isinstance(pair, Pair):
+    for index, (given, count) in enumerate(components):
+        pair: Any = given
+        if not isinstance(pair, Pair) or isinstance(pair, WorstOf):
             raise InvalidInputError(f"components[{index}]: expected a mechanism, got {shown(pair)}")
         times = _checked_integer(f"components[{index}]", count, 1, 2**62)
         for factor in pair.factors:

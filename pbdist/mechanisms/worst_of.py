@@ -1,0 +1,70 @@
+"""The worst of several pairs: which of them a mechanism follows depends on which neighbouring inputs are compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.pair import ElementaryPair, Pair
+
+__all__ = ["WorstOf"]
+
+
+@dataclass(frozen=True, init=False)
+class WorstOf(Pair):
+    """Several pairs, one for each way in which neighbouring inputs may differ; δ is the largest of theirs.
+
+    In all rounds the same inputs are compared, so that δ after r rounds is the largest of the δ of r rounds of one of
+    the pairs. A release of several analyses is one such: what a record touches differs from record to record.
+
+    Parameters
+    ----------
+    *pairs : Pair
+        At least one; none of them the worst of several.
+    attained : sequence of bool, optional
+        Of each pair, whether some neighbouring inputs follow it exactly. Only such pairs give lower bounds: others
+        dominate what happens, and may be worse than it. All by default.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no pair, something else than a pair, or not one bool for each pair.
+    """
+
+    pairs: tuple[Pair, ...]
+    attained: tuple[bool, ...]
+
+    def __init__(self, *pairs: Pair, attained: Sequence[bool] | None = None) -> None:
+        if not pairs:
+            raise InvalidInputError("WorstOf.pairs: expected at least one pair, got none")
+        pair: Any
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair, Pair) or isinstance(pair, WorstOf):
+                raise InvalidInputError(f"WorstOf.pairs[{position}]: expected a mechanism, got {shown(pair)}")
+        given: Any = (True,) * len(pairs) if attained is None else attained
+        if (
+            isinstance(given, str)
+            or not isinstance(given, Sequence)
+            or len(given) != len(pairs)
+            or not all(isinstance(one, bool) for one in given)
+        ):
+            raise InvalidInputError(
+                f"WorstOf.attained: expected true or false for each of {len(pairs)} pairs, got {shown(given)}"
+            )
+        object.__setattr__(self, "pairs", pairs)
+        object.__setattr__(self, "attained", tuple(given))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every pair is."""
+        return all(pair.symmetric for pair in self.pairs)
+
+    @property
+    def alternatives(self) -> tuple[Pair, ...]:
+        """The pairs."""
+        return self.pairs
+
+    @property
+    def factors(self) -> tuple[ElementaryPair, ...]:
+        """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
+        return tuple(factor for pair in self.pairs for factor in pair.factors)
