@@ -120,8 +120,8 @@ def _of_graphs(first: Granularity, second: Granularity, domain: Graphs) -> float
         case EdgeLevel(), NodeLevel(presence="public"):
             if domain.degree is None:
                 raise InvalidInputError(
-                    f"{domain.name}: expected graphs of a declared maximal degree, Graphs(.., degree=..), for a node may"
-                    " have any number of edges: no bound on an edge protects a node"
+                    f"{domain.name}: expected graphs of a declared maximal degree, Graphs(.., degree=..), for a node"
+                    " may have any number of edges: no bound on an edge protects a node"
                 )
             return domain.degree
         case (EdgeLevel(), NodeLevel()) | (NodeLevel(presence="public"), NodeLevel(presence="protected")):

@@ -28,9 +28,9 @@ Multiset: TypeAlias = tuple[Hashable, ...]
 
 def _place(record: Any) -> tuple[Any, ...]:
     """Return where a record stands in the order, which is total: sets, of which `<` means inclusion, are sorted too."""
-    if isinstance(record, Real):
-        if isinstance(record, float) and math.isnan(record):
-            raise InvalidInputError("record: expected a value that equals itself, got a NaN")
+    if isinstance(record, float) and math.isnan(record):
+        raise InvalidInputError("record: expected a value that equals itself, got a NaN")
+    if isinstance(record, float | Real):
         return (0, record)
     if isinstance(record, str):
         return (1, record)

@@ -2,7 +2,7 @@
 
 import math
 from fractions import Fraction
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.connection import privacy_metric
@@ -10,10 +10,9 @@ from pbdist.granularity.notions import Granularity
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
-    GaussianPrivacy,
     OnItsOwnDomain,
     PurePrivacy,
-    ZeroConcentratedPrivacy,
+    Statement,
 )
 
 __all__ = [
@@ -26,19 +25,28 @@ __all__ = [
     "sensitivity",
 ]
 
-Kind = TypeVar("Kind", PurePrivacy, ApproximatePrivacy, ZeroConcentratedPrivacy, GaussianPrivacy)
-
 
 def _product(first: Any, second: Any) -> float:
     """Return the product of two finite numbers: exact for whole numbers and fractions, else rounded up."""
-    exact = Fraction(first) * Fraction(second)
-    if not isinstance(first, float) and not isinstance(second, float):
-        return cast(float, exact)
-    near = float(exact)
-    return near if near >= exact else math.nextafter(near, math.inf)
+    return _rounded_up(Fraction(first) * Fraction(second), exact=not _floats(first, second))
 
 
-def scaled(metric: Metric, factor: float) -> Metric:
+def _floats(*values: Any) -> bool:
+    return any(isinstance(value, float) for value in values)
+
+
+def _rounded_up(value: Fraction, *, exact: bool) -> float:
+    """Return a number as it is, or as the next float that is not below."""
+    if exact:
+        return cast(float, value)
+    try:
+        near = float(value)
+    except OverflowError:
+        return math.inf
+    return near if near >= value else math.nextafter(near, math.inf)
+
+
+def scaled(metric: Metric, factor: float | Fraction) -> Metric:
     """Return a factor times a metric, rounded up where it is no whole number or fraction.
 
     What is ∞ stays ∞, also with a factor of 0: nothing is known there.
@@ -65,7 +73,7 @@ def scaled(metric: Metric, factor: float) -> Metric:
     return Metric(metric.domain, distance, f"{shown(factor)} times {metric.name}")
 
 
-def granular_privacy(epsilon: float, granularity: Granularity, domain: DatabaseClass) -> PurePrivacy:
+def granular_privacy(epsilon: float | Fraction, granularity: Granularity, domain: DatabaseClass) -> PurePrivacy:
     """Return what 𝒢 ε-DP says: ε d^𝒢-privacy (Theorem III.3).
 
     Parameters
@@ -129,7 +137,7 @@ def _ratio(reads: DatabaseMap, before: Metric, after: Metric, first: Any, second
     return cast(float, Fraction(image) / Fraction(whole))
 
 
-def range_sensitivity(lower: float, upper: float) -> float:
+def range_sensitivity(lower: float | Fraction, upper: float | Fraction) -> float:
     """Return the sensitivity of a real function with values in an interval, from the free-lunch metric to |x - y|.
 
     It is the interval's length where its ends are approached, else an upper bound (Remark III.7): 1 for 1/(1 + e^-x),
@@ -149,14 +157,10 @@ def range_sensitivity(lower: float, upper: float) -> float:
         raise InvalidInputError(f"range_sensitivity: expected lower <= upper, got {shown(lower)} and {shown(upper)}")
     if math.inf in (upper, -lower):
         return math.inf
-    exact = Fraction(upper) - Fraction(lower)
-    if not isinstance(lower, float) and not isinstance(upper, float):
-        return cast(float, exact)
-    near = float(exact)
-    return near if near >= exact else math.nextafter(near, math.inf)
+    return _rounded_up(Fraction(upper) - Fraction(lower), exact=not _floats(lower, upper))
 
 
-def composed_sensitivity(first: float, second: float) -> float:
+def composed_sensitivity(first: float | Fraction, second: float | Fraction) -> float:
     """Return a bound on Δ(g ∘ f): Δf Δg (Proposition III.8).
 
     It is ∞ where one of them is, also next to a 0: databases at distance 0 need not be equal, so that the other map may
@@ -173,7 +177,7 @@ def composed_sensitivity(first: float, second: float) -> float:
     return math.inf if math.inf in (first, second) else _product(first, second)
 
 
-def preprocessed(stated: OnItsOwnDomain, before: Metric, declared: float | None = None) -> Any:
+def preprocessed(stated: OnItsOwnDomain, before: Metric, declared: float | Fraction | None = None) -> Statement:
     """Return the privacy of M ∘ f on the domain of f: Δf times a metric there (Proposition III.6).
 
     Parameters
@@ -214,7 +218,7 @@ def preprocessed(stated: OnItsOwnDomain, before: Metric, declared: float | None 
     return _with_distance(privacy, scaled(before, found), reads)
 
 
-def pulled_back(stated: OnItsOwnDomain) -> Any:
+def pulled_back(stated: OnItsOwnDomain) -> Statement:
     """Return the privacy of M ∘ f on the domain of f, with the distance d(f(D), f(D')) itself.
 
     It is at most Δf d₁, needs no sensitivity, and is a metric where d is.
@@ -236,7 +240,7 @@ def _of_images(distance: Metric | StarDistance, reads: DatabaseMap) -> Metric | 
     )
 
 
-def _with_distance(privacy: Kind, distance: Metric | StarDistance, reads: DatabaseMap) -> Kind:
+def _with_distance(privacy: Statement, distance: Metric | StarDistance, reads: DatabaseMap) -> Statement:
     if isinstance(privacy, ApproximatePrivacy):
         return ApproximatePrivacy(distance, cast(StarDistance, _of_images(privacy.delta, reads)))
     return type(privacy)(distance)
