@@ -86,7 +86,7 @@ class Analysis:
         if given is None:
             return
         if given != "unchanged" and (not isinstance(given, Pair) or isinstance(given, WorstOf)):
-            raise InvalidInputError(f"{self.name}.replaced: expected a worst-case pair or unchanged, got {shown(given)}")
+            raise InvalidInputError(f"{self.name}.replaced: expected a pair or unchanged, got {shown(given)}")
         if self.declared != Unbounded():
             raise InvalidInputError(
                 f"{self.name}.replaced: expected none beside a pair declared for {self.declared!r}, got {shown(given)}"

@@ -11,6 +11,7 @@ the curve of a pair of histograms with exact masses.
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
@@ -22,6 +23,7 @@ from pbdist.mechanisms import (
     Laplace,
     Pair,
     Product,
+    RandomizedResponse,
     Reversed,
 )
 from pbdist.table import bounds_table
@@ -36,6 +38,8 @@ _MOST_POINTS, _PER_OCTAVE = 96, 4
 _MOST_OCTAVES = 40
 #: Binary digits of likelihood ratios, and of masses.
 _RATIO_BITS, _MASS_BITS = 40, 400
+#: Outcomes of a histogram whose ratios are all looked at.
+_MOST_CORNERS = 48
 #: Longer chains are refused.
 _MOST_CHANGES = 1000
 
@@ -112,7 +116,8 @@ def _points(pair: Pair) -> tuple[list[_Point] | None, list[_Point] | None]:
     δ of (A, B) at 1/x is 1 - 1/x + δ of (B, A) at x, over x.
     """
     exponents = range(_MOST_OCTAVES * _PER_OCTAVE + 1)
-    ratios = [1.0] + [_rounded_ratio(2.0 ** (k / _PER_OCTAVE)) for k in exponents[1:]]
+    grid = {1.0} | {_rounded_ratio(2.0 ** (k / _PER_OCTAVE)) for k in exponents[1:]}
+    ratios = sorted(grid | {ratio for ratio in _corners(pair) if ratio <= 2.0**_MOST_OCTAVES})
     # At slightly less than ln x, δ is at least that at x.
     epsilon = [max(math.log(x) * (1.0 - 2.0**-50), 0.0) for x in ratios]
     table = bounds_table([(pair, 1)], compositions=1, epsilon=epsilon, strict=False)
@@ -127,6 +132,21 @@ def _points(pair: Pair) -> tuple[list[_Point] | None, list[_Point] | None]:
         below = [(1 / x, 1 - 1 / x + d / x) for x, d in backwards[1:]]
         curves.append(_thinned(_kept_ends(forwards) + below))
     return curves[0], curves[1]
+
+
+def _corners(pair: Pair) -> set[float]:
+    """Return likelihood ratios above 1 at which the curve of a finite pair has its corners, rounded up."""
+    exact: list[float | Fraction] = []
+    if isinstance(pair, ApproximateDP):
+        exact = [math.exp(min(pair.epsilon, 700.0)) * (1.0 + 2.0**-40)]
+    elif isinstance(pair, RandomizedResponse) and 0.0 < pair.p < 1.0:
+        odds = Fraction(pair.p) / (1 - Fraction(pair.p))
+        exact = [max(odds, 1 / odds)]
+    elif isinstance(pair, Histogram) and pair.outcomes <= _MOST_CORNERS:
+        p, q = (sum(map(Fraction, side)) for side in (pair.p, pair.q))
+        both = [(Fraction(a) / p, Fraction(b) / q) for a, b in zip(pair.p, pair.q, strict=True) if a and b]
+        exact = [max(a / b, b / a) for a, b in both]
+    return {float(_up(Fraction(ratio), _RATIO_BITS)) for ratio in exact if 1 < ratio < 2**_MOST_OCTAVES}
 
 
 def _rounded_ratio(ratio: float) -> float:
@@ -183,49 +203,47 @@ def _pair_of(points: list[_Point]) -> Pair:
     """Return the pair of histograms whose curve goes through points, or a little above.
 
     Between corners x_m the curve has slopes s_m, which rise to 0 at the last corner. P_B has the mass s_m - s_(m-1) at
-    the ratio x_m, P_A x_m times that; P_A alone has δ of the last corner, P_B alone what is left of 1. The slopes are
-    rounded down to whole units, from the last corner on, which lifts the curve; the first one, from (0, 1), is exact,
-    as the first ratio is a power of 2.
+    the ratio x_m, P_A x_m times that; P_A alone has δ of the last corner, P_B alone what is left of 1.
     """
-    unit = Fraction(1, 2**_MASS_BITS)
-    corners = _with_power_of_two(points)
-    while True:
-        height = _ceiling(corners[-1][1], unit)
-        slopes: list[Fraction] = []
-        for (x, d), (y, _) in zip(corners[-2::-1], corners[:0:-1], strict=True):
-            slope = math.floor((height - max(d, height)) / (y - x) / unit) * unit
-            slopes.insert(0, min(slope, slopes[0]) if slopes else slope)
-            height -= slopes[0] * (y - x)
-        first = (height - 1) / corners[0][0]
-        if not slopes or first <= slopes[0]:
-            break
-        # Rounding has lifted the first corner above the line to the second one.
-        corners = _with_power_of_two(corners[1:])
-    slopes = [first, *slopes, Fraction(0)]
-    masses_b = [after - before for before, after in zip(slopes[:-1], slopes[1:], strict=True)]
-    masses_a = [x * mass for (x, _), mass in zip(corners, masses_b, strict=True)]
+    corners, slopes = _curve_above(points)
+    masses_b = [after - before for before, after in pairwise(slopes)]
+    masses_a = [x * mass for x, mass in zip(corners, masses_b, strict=True)]
     p = [*masses_a, 1 - sum(masses_a), Fraction(0)]
     q = [*masses_b, Fraction(0), 1 - sum(masses_b)]
     scale = math.lcm(*(mass.denominator for mass in p + q))
     return Histogram(tuple(int(mass * scale) for mass in p), tuple(int(mass * scale) for mass in q))
 
 
-def _with_power_of_two(points: list[_Point]) -> list[_Point]:
-    """Return points that begin at a power of 2: the first ratio rounded up to one, where the curve is at its chord."""
-    x, d = points[0]
-    power = Fraction(2) ** math.ceil(math.log2(x))
-    while power < x:
-        power *= 2
-    if power == x:
-        return points
-    before = [point for point in points if point[0] < power]
-    after = [point for point in points if point[0] >= power]
-    if not after:
-        return [(power, before[-1][1])]
-    if after[0][0] == power:
-        return after
-    return [(power, before[-1][1]), *after]
+def _curve_above(points: list[_Point]) -> tuple[list[Fraction], list[Fraction]]:
+    """Return corners of a convex curve from (0, 1) that is nowhere below points, and its slopes, the last one 0.
+
+    All are whole multiples of powers of 2. From the last corner on, slopes are rounded down, which lifts the corners
+    before it. The chord from (0, 1) to the first corner x is broken at the largest power of 2 below x: its upper part
+    has a slope rounded up, by a unit at most, and x is lifted by 4x units first, so that the lower part, whose slope is
+    exact, stays above the chord that was there before.
+    """
+    unit = Fraction(1, 2**_MASS_BITS)
+    while True:
+        (first, target), *rest = points
+        lifted = [(first, target + 4 * unit * first), *rest]
+        height, slopes = math.ceil(lifted[-1][1] / unit) * unit, [Fraction(0)]
+        for (right, _), (left, wanted) in pairwise(reversed(lifted)):
+            slope = math.floor((height - wanted) / (right - left) / unit) * unit
+            slopes.insert(0, min(slope, slopes[0]))
+            height -= slopes[0] * (right - left)
+        power = _power_of_two_below(first)
+        upper = math.ceil((height - 1) / first / unit) * unit
+        if upper <= slopes[0]:
+            break
+        # Rounding has lifted the first corner above the line to the second one, or to 1.
+        points = rest
+    at_power = height - upper * (first - power)
+    if power == first:
+        return [x for x, _ in points], [(height - 1) / first, *slopes]
+    return [power, *(x for x, _ in points)], [(at_power - 1) / power, upper, *slopes]
 
 
-def _ceiling(value: Fraction, unit: Fraction) -> Fraction:
-    return math.ceil(value / unit) * unit
+def _power_of_two_below(value: Fraction) -> Fraction:
+    """Return the largest power of 2 that is at most a value."""
+    power = Fraction(2) ** (value.numerator.bit_length() - value.denominator.bit_length())
+    return power if power <= value else power / 2

@@ -27,7 +27,9 @@ class TouchedPair:
     attained: Attained = "never"
 
 
-def touched_pair(analysis: Analysis, removed: int, added: int, granularity: Granularity, *, elsewhere: bool) -> TouchedPair:
+def touched_pair(
+    analysis: Analysis, removed: int, added: int, granularity: Granularity, *, elsewhere: bool
+) -> TouchedPair:
     """Return what so many records less and so many more in the input of an analysis do to its outputs.
 
     Parameters
@@ -101,15 +103,15 @@ def _of_removals(analysis: Analysis, removed: int, added: int) -> TouchedPair:
 
 
 def _of_changes(analysis: Analysis, removed: int, added: int, *, elsewhere: bool) -> TouchedPair:
-    """A pair for one changed record. On the common domain the others are filled up with records that are not read.
+    r"""A pair for one changed record. On the common domain the others are filled up with records that are not read.
 
-    Corollary IV.15, sharpened: max(|A \\ B|, |B \\ A|) changes lead from f(D) to f(D').
+    Corollary IV.15, sharpened: max(|A \ B|, |B \ A|) changes lead from f(D) to f(D').
     """
     if removed != added and (analysis.domain == "own" or not elsewhere):
         raise InvalidInputError(
-            f"{analysis.name}: expected as many records in its input, got {removed} less and {added} more, and a pair for"
-            " Bounded() on its own domain: sizes are not protected by it (Example II.9). Declare a pair for"
-            " Unbounded(), or that the whole analysis is private on the common domain and depends on its blocks"
+            f"{analysis.name}.declared: expected a pair that protects how many records it reads, got one for Bounded()"
+            f" on its own domain, and a change with {removed} records less and {added} more (Example II.9): declare a"
+            " pair for Unbounded(), or that the whole analysis is private on the common domain"
         )
     pair = group_pair(analysis.pair, max(removed, added), 0)
     exact = removed == added == 1 and pair.symmetric

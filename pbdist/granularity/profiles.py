@@ -1,0 +1,251 @@
+"""All profiles of the changes of a release plan, up to blocks that are exchangeable.
+
+Two blocks are alike if the analyses that read them alone are the same, one for one, and every other analysis reads both
+or neither. To exchange them changes no δ, so that a profile is told by how many blocks of each kind lose records, gain
+some, or both: with a few kinds of blocks there are few profiles, however many blocks there are.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pbdist.errors import InvalidInputError
+from pbdist.granularity.analysis import Analysis
+from pbdist.granularity.blocks import Blocks, Memberships
+from pbdist.granularity.changes import Profile, Touch
+from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, NodeLevel, UserLevel
+
+__all__ = ["MOST_PROFILES", "profiles_of", "records_of_change"]
+
+#: Plans with more are refused.
+MOST_PROFILES = 200_000
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Blocks that are alike.
+
+    Attributes
+    ----------
+    blocks : tuple of str
+    wide : frozenset of str
+        The names of the analyses that read these blocks and others.
+    """
+
+    blocks: tuple[str, ...]
+    wide: frozenset[str]
+
+
+#: For each kind, in how many of its blocks how many records are removed and added: ((removed, added), blocks), ..
+_Counts = tuple[tuple[tuple[tuple[int, int], int], ...], ...]
+
+
+def profiles_of(granularity: Granularity, blocks: Blocks | None, analyses: Sequence[Analysis]) -> list[Profile]:
+    """Return a profile of each kind, each once.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are more than `MOST_PROFILES`, or nothing bounds how many records change.
+    """
+    if isinstance(granularity, FreeLunch):
+        return [Profile(tuple(Touch(one.name, removed=1) for one in analyses))]
+    if isinstance(blocks, Memberships):
+        found = _of_sets(granularity, blocks, analyses)
+    else:
+        found = _of_kinds(granularity, blocks, analyses)
+    profiles: dict[Profile, None] = {}
+    for profile in found:
+        if profile.touches:
+            profiles[profile] = None
+        _check_number(len(profiles))
+    return list(profiles)
+
+
+def _check_number(count: int) -> None:
+    if count > MOST_PROFILES:
+        raise InvalidInputError(
+            f"analyses: expected at most {MOST_PROFILES} profiles of changes, got more: fewer kinds of blocks, or fewer"
+            " blocks of a record, have fewer"
+        )
+
+
+def records_of_change(granularity: Granularity) -> tuple[int, int]:
+    """Return how many records or edges are removed at most, and how many are added."""
+    if isinstance(granularity, Bounded):
+        return 1, 1
+    if isinstance(granularity, UserLevel):
+        return granularity.records, 0
+    if isinstance(granularity, NodeLevel):
+        if granularity.degree is None:
+            raise InvalidInputError(
+                "granularity: expected a declared maximal degree, got NodeLevel() without one: nothing bounds how many"
+                " edges a node has"
+            )
+        if granularity.presence != "public":
+            raise InvalidInputError(
+                "granularity: expected NodeLevel(presence='public'), got one that protects the presence of nodes: no"
+                " number of edges removed leads to a graph with other nodes"
+            )
+        return granularity.degree, 0
+    return 1, 0
+
+
+def _of_sets(granularity: Granularity, blocks: Memberships, analyses: Sequence[Analysis]) -> Iterator[Profile]:
+    """Every choice of the listed sets for the records that are removed and added."""
+    removed, added = records_of_change(granularity)
+    sets = blocks.sets
+    smallest = removed if isinstance(granularity, Bounded) else 1
+    for less in range(smallest, removed + 1):
+        for lost in itertools.combinations_with_replacement(sets, less):
+            for gained in itertools.combinations_with_replacement(sets, added):
+                yield _profile_of_records(lost, gained, analyses)
+
+
+def _profile_of_records(
+    lost: Sequence[tuple[str, ...]], gained: Sequence[tuple[str, ...]], analyses: Sequence[Analysis]
+) -> Profile:
+    touches = []
+    for one in analyses:
+        less, more = (
+            sum(one.reads is None or not set(one.reads).isdisjoint(names) for names in side) for side in (lost, gained)
+        )
+        if less or more:
+            touches.append(Touch(one.name, less, more))
+    return Profile(tuple(touches))
+
+
+def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequence[Analysis]) -> Iterator[Profile]:
+    removed, added = records_of_change(granularity)
+    alone, kinds = _kinds(blocks, analyses)
+    at_most = 1 if blocks is None else blocks.at_most
+    exhaustive = blocks is not None and blocks.exhaustive
+    sizes = [len(kind.blocks) for kind in kinds]
+    if added:
+        counts = _changed_record(sizes, at_most, exhaustive=exhaustive)
+    else:
+        counts = _removed_records(sizes, removed, at_most, exhaustive=exhaustive)
+    everything = [one.name for one in analyses if one.reads is None]
+    for number, count in enumerate(counts):
+        _check_number(number)
+        yield _profile(kinds, count, alone, everything, (removed, added))
+
+
+def _kinds(blocks: Blocks | None, analyses: Sequence[Analysis]) -> tuple[dict[str, list[Analysis]], list[_Kind]]:
+    """Return the analyses that read one block alone, in an order that alike blocks share, and the kinds of blocks."""
+    names = () if blocks is None else blocks.blocks
+    alone: dict[str, list[Analysis]] = {name: [] for name in names}
+    wide: dict[str, set[str]] = {name: set() for name in names}
+    for one in analyses:
+        if one.reads is None:
+            continue
+        if len(one.reads) == 1:
+            alone[one.reads[0]].append(one)
+        else:
+            for name in one.reads:
+                wide[name].add(one.name)
+    numbers: dict[Hashable, int] = {}
+    kinds: dict[Hashable, list[str]] = {}
+    for name in names:
+        signed = [(numbers.setdefault(replace(one, name="any", reads=None), len(numbers)), one) for one in alone[name]]
+        signed.sort(key=lambda item: item[0])
+        alone[name] = [one for _, one in signed]
+        key = (tuple(number for number, _ in signed), frozenset(wide[name]))
+        kinds.setdefault(key, []).append(name)
+    return alone, [_Kind(tuple(found), frozenset(wide[found[0]])) for found in kinds.values()]
+
+
+def _changed_record(sizes: Sequence[int], at_most: int, *, exhaustive: bool) -> Iterator[_Counts]:
+    """One record is changed: blocks that it leaves, that it enters, and that it stays in with another value."""
+    for stays in _choices(sizes, at_most):
+        left = at_most - sum(stays)
+        free = [size - taken for size, taken in zip(sizes, stays, strict=True)]
+        for leaves in _choices(free, left):
+            if exhaustive and not sum(stays) + sum(leaves):
+                continue
+            rest = [size - taken for size, taken in zip(free, leaves, strict=True)]
+            for enters in _choices(rest, left):
+                if exhaustive and not sum(stays) + sum(enters):
+                    continue
+                yield tuple(
+                    (((1, 1), both), ((1, 0), less), ((0, 1), more))
+                    for both, less, more in zip(stays, leaves, enters, strict=True)
+                )
+
+
+def _removed_records(sizes: Sequence[int], records: int, at_most: int, *, exhaustive: bool) -> Iterator[_Counts]:
+    """Up to so many records of a user are removed, each from up to so many blocks.
+
+    A block loses at most one for each record, all blocks together at most `at_most` for each. Where every record is in
+    a block, at least one is. Any such numbers can be those of some records.
+    """
+    smallest = 1 if exhaustive else 0
+    for total in range(smallest, min(records * at_most, records * sum(sizes)) + 1):
+        for parts in _parts(total, records, sum(sizes)):
+            for shared in _shared(Counter(parts), list(sizes)):
+                yield tuple(tuple(((part, 0), count) for part, count in kind) for kind in shared)
+
+
+def _parts(total: int, largest: int, most: int) -> Iterator[tuple[int, ...]]:
+    """Whole numbers from 1 to `largest` that sum to `total`, at most `most` of them, falling."""
+    if total == 0:
+        yield ()
+    elif most > 0:
+        for part in range(min(largest, total), 0, -1):
+            for rest in _parts(total - part, part, most - 1):
+                yield (part, *rest)
+
+
+def _shared(parts: Counter[int], sizes: list[int]) -> Iterator[tuple[tuple[tuple[int, int], ...], ...]]:
+    """Share equal parts out to kinds of blocks, each block at most one."""
+    if not parts:
+        yield tuple(() for _ in sizes)
+        return
+    part = max(parts)
+    rest = Counter({other: count for other, count in parts.items() if other != part})
+    for choice in _choices(sizes, parts[part]):
+        if sum(choice) < parts[part]:
+            continue
+        left = [size - taken for size, taken in zip(sizes, choice, strict=True)]
+        for others in _shared(rest, left):
+            yield tuple(
+                ((part, taken), *other) if taken else other for taken, other in zip(choice, others, strict=True)
+            )
+
+
+def _choices(sizes: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
+    """How many blocks of each kind, at most `most` in all."""
+    if not sizes:
+        yield ()
+        return
+    for first in range(min(sizes[0], most) + 1):
+        for rest in _choices(sizes[1:], most - first):
+            yield (first, *rest)
+
+
+def _profile(
+    kinds: Sequence[_Kind],
+    counts: _Counts,
+    alone: dict[str, list[Analysis]],
+    everything: Sequence[str],
+    records: tuple[int, int],
+) -> Profile:
+    """Return the profile with the first blocks of each kind.
+
+    Of an analysis that reads several blocks, at most as many records are counted as there are in its blocks, and as
+    change at all.
+    """
+    touches: list[Touch] = []
+    wide: dict[str, tuple[int, int]] = {}
+    for kind, groups in zip(kinds, counts, strict=True):
+        names = iter(kind.blocks)
+        for (less, more), blocks in groups:
+            for name in itertools.islice(names, blocks):
+                touches.extend(Touch(one.name, less, more) for one in alone[name])
+                for analysis in kind.wide:
+                    known = wide.get(analysis, (0, 0))
+                    wide[analysis] = (min(known[0] + less, records[0]), min(known[1] + more, records[1]))
+    touches.extend(Touch(name, less, more) for name, (less, more) in wide.items())
+    touches.extend(Touch(name, *records) for name in everything)
+    return Profile(tuple(touches))

@@ -1,0 +1,257 @@
+"""A release plan: several analyses, what each of them reads, and which databases are neighbours."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from pbdist.arguments import DEFAULT_TOLERANCE, checked_compositions, checked_delta, checked_epsilon
+from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
+from pbdist.errors import InvalidInputError, shown
+from pbdist.granularity.analysis import Analysis
+from pbdist.granularity.blocks import Blocks, Memberships, Overlapping, Partition
+from pbdist.granularity.changes import Profile
+from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
+from pbdist.granularity.profiles import profiles_of
+from pbdist.granularity.resolved import Resolved, Resolver, without_dominated, without_reversed
+from pbdist.granularity.worst_profile import Largest, largest_delta, largest_epsilon
+from pbdist.mechanisms import Pair, Product, RandomizedResponse, WorstOf
+from pbdist.pld.engine import delta_above, delta_below
+from pbdist.results import log_relative_width, relative_width
+from pbdist.types import DELTA, EPSILON
+
+__all__ = ["ReleasePlan"]
+
+#: Pairs of a plan that is one mechanism of a study, and factors of one of them.
+_MOST_PAIRS, _MOST_FACTORS = 1000, 4096
+
+
+@dataclass(frozen=True)
+class ReleasePlan:
+    """Analyses that are released together, and what of them one change of the database can touch.
+
+    Theorem G2 of docs/granularity.md: δ of the release is at most the largest δ, over the profiles of all changes, of
+    the product of the pairs that dominate the touched analyses. That holds for adaptive analyses too, as long as what
+    each of them reads is fixed beforehand.
+
+    Parameters
+    ----------
+    granularity : Granularity
+        Which databases of the release are neighbours. The databases are all finite multisets of records.
+    analyses : sequence of Analysis
+        At least one; each name once.
+    blocks : Partition, Overlapping or Memberships, optional
+        What the blocks are that the analyses read. None where every analysis reads all records.
+    profiles : sequence of Profile, optional
+        For a granularity that is given as a relation or a metric: every way in which its neighbours may differ, as
+        declared data. For the others they follow from the blocks.
+
+    Raises
+    ------
+    InvalidInputError
+        If a field is none of these, an analysis reads a block that is not there, or a pair says nothing about
+        neighbours at that distance, such as one for `Bounded` on its own domain where a record moves between blocks.
+    """
+
+    granularity: Granularity
+    analyses: tuple[Analysis, ...]
+    blocks: Blocks | None = None
+    profiles: tuple[Profile, ...] = ()
+
+    def __post_init__(self) -> None:
+        given: Any = self
+        if not isinstance(given.granularity, Granularity):
+            raise InvalidInputError(f"ReleasePlan.granularity: expected a Granularity, got {shown(given.granularity)}")
+        if given.blocks is not None and not isinstance(given.blocks, Partition | Overlapping | Memberships):
+            raise InvalidInputError(f"ReleasePlan.blocks: expected declared blocks, got {shown(given.blocks)}")
+        object.__setattr__(self, "analyses", _listed("analyses", given.analyses, Analysis))
+        object.__setattr__(self, "profiles", _listed("profiles", given.profiles, Profile))
+        self._check_names()
+        self._check_profiles()
+        # What cannot be bounded is refused now.
+        if not self._resolved:
+            raise InvalidInputError("ReleasePlan.analyses: expected an analysis that a change can touch, got none")
+
+    def _check_names(self) -> None:
+        if not self.analyses:
+            raise InvalidInputError("ReleasePlan.analyses: expected at least one analysis, got none")
+        names = [one.name for one in self.analyses]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInputError(f"ReleasePlan.analyses: expected each name once, got {shown(twice)} twice")
+        known = set() if self.blocks is None else set(self.blocks.blocks)
+        for one in self.analyses:
+            unknown = [name for name in one.reads or () if name not in known]
+            if unknown:
+                raise InvalidInputError(
+                    f"{one.name}.reads: expected blocks among {shown(sorted(known))}, got {shown(unknown[0])}"
+                )
+
+    def _check_profiles(self) -> None:
+        own = isinstance(self.granularity, Unbounded | Bounded | UserLevel | EdgeLevel | NodeLevel | FreeLunch)
+        if own and self.profiles:
+            raise InvalidInputError(
+                f"ReleasePlan.profiles: expected none with {self.granularity!r}, whose changes follow from the blocks,"
+                f" got {len(self.profiles)}"
+            )
+        if not own and not self.profiles:
+            raise InvalidInputError(
+                f"ReleasePlan.profiles: expected every way in which neighbours of {self.granularity.title} may differ,"
+                " got none: they do not follow from a relation that is given as a function"
+            )
+        known = {one.name for one in self.analyses}
+        for profile in self.profiles:
+            for touch in profile.touches:
+                if touch.analysis not in known:
+                    raise InvalidInputError(
+                        f"ReleasePlan.profiles: expected analyses among {shown(sorted(known))},"
+                        f" got {shown(touch.analysis)}"
+                    )
+
+    @cached_property
+    def changes(self) -> tuple[Profile, ...]:
+        """The profiles of all changes, one of each kind: those declared, or those that follow from the blocks."""
+        return self.profiles or tuple(profiles_of(self.granularity, self.blocks, self.analyses))
+
+    @cached_property
+    def _resolved(self) -> tuple[Resolved, ...]:
+        return tuple(Resolver(self.granularity, self.blocks, self.analyses).resolve(self.changes))
+
+    @cached_property
+    def _telling(self) -> tuple[Resolved, ...]:
+        """The products that count for the larger of the two directions."""
+        return tuple(without_dominated(without_reversed(self._resolved)))
+
+    def pair(self) -> Pair:
+        """Return the plan as one mechanism, for studies, queries and sizing.
+
+        Returns
+        -------
+        Pair
+            The worst of the products of all profiles, in both directions, without those that others dominate. Where
+            none is attained its lower bounds are 0.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are more than 1,000, or one has more than 4,096 pairs.
+        """
+        products = without_dominated(self._resolved)
+        most = max(sum(count for _, count in one.factors) for one in products)
+        if len(products) > _MOST_PAIRS or most > _MOST_FACTORS:
+            raise InvalidInputError(
+                f"ReleasePlan: expected at most {_MOST_PAIRS} products of at most {_MOST_FACTORS} pairs, got"
+                f" {len(products)} of up to {most}: ask for privacy_bounds of the plan itself"
+            )
+        pairs = [_product(one) for one in products]
+        if len(pairs) == 1 and products[0].attained:
+            return pairs[0]
+        return WorstOf(*pairs, attained=[one.attained for one in products])
+
+    def privacy_bounds(self, *, compositions: Any, epsilon: Any, tolerance: float | None = None) -> xr.Dataset:
+        """Bound δ(ε) of r releases of the whole plan, with the same input each time.
+
+        Parameters
+        ----------
+        compositions : int or array_like of int
+            r, at least 1.
+        epsilon : float or array_like of float
+            ε >= 0, nats.
+        tolerance : float, optional
+            As `pbdist.privacy_bounds` takes it; 1e-3 by default.
+
+        Returns
+        -------
+        xarray.Dataset
+            As `pbdist.privacy_bounds` returns it, for the larger of the two directions. Lower bounds are NaN where no
+            declared change attains all pairs that it touches. ``within_tolerance`` tells how closely the product that
+            dominates was computed.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter is out of its range.
+        """
+        rounds, losses = checked_compositions(compositions), checked_epsilon(epsilon)
+        found = largest_delta(self._telling, rounds, losses, tolerance=tolerance)
+        lower = np.where(np.isnan(found.lower), np.nan, delta_below(found.lower))
+        upper = np.minimum(delta_above(found.upper), 1.0)
+        with np.errstate(invalid="ignore"):
+            within = log_relative_width(found.computed_lower, found.upper) <= _tolerance(tolerance)
+        variables = {
+            "delta_lower": Variable(lower[None], "certified lower bound on δ"),
+            "delta_upper": Variable(upper[None], "certified upper bound on δ"),
+            "log_delta_lower": Variable(found.lower[None], "natural logarithm of the certified lower bound on δ"),
+            "log_delta_upper": Variable(found.upper[None], "natural logarithm of the certified upper bound on δ"),
+            "within_tolerance": Variable(within[None], "whether δ of what dominates meets the tolerance", "", np.all),
+        }
+        axis = Axis(EPSILON, losses, "privacy loss ε in nats")
+        return bounds_dataset(variables, rounds, axis, direction="both", attributes=self._attributes(found))
+
+    def epsilon_bounds(self, *, compositions: Any, delta: Any, tolerance: float | None = None) -> xr.Dataset:
+        """Bound ε(δ) of r releases of the whole plan: the smallest ε with which (ε, δ) is met.
+
+        Parameters
+        ----------
+        compositions : int or array_like of int
+            r, at least 1.
+        delta : float or array_like of float
+            δ, above 0 and below 1.
+        tolerance : float, optional
+            As `pbdist.epsilon_bounds` takes it; 1e-3 by default.
+
+        Returns
+        -------
+        xarray.Dataset
+            As `pbdist.epsilon_bounds` returns it. Lower bounds are NaN where no declared change attains all pairs that
+            it touches.
+
+        Raises
+        ------
+        InvalidInputError
+            If a parameter is out of its range.
+        """
+        rounds, wanted = checked_compositions(compositions), checked_delta(delta)
+        found = largest_epsilon(self._telling, rounds, wanted, tolerance=tolerance)
+        within = relative_width(found.computed_lower, found.upper) <= _tolerance(tolerance)
+        variables = {
+            "epsilon_lower": Variable(found.lower[None], "certified lower bound on ε in nats"),
+            "epsilon_upper": Variable(found.upper[None], "certified upper bound on ε in nats"),
+            "within_tolerance": Variable(within[None], "whether ε of what dominates meets the tolerance", "", np.all),
+        }
+        axis = Axis(DELTA, wanted, "δ")
+        return bounds_dataset(variables, rounds, axis, direction="both", attributes=self._attributes(found))
+
+    def _attributes(self, found: Largest) -> dict[str, Any]:
+        return {
+            "method": "tight",
+            "granularity": repr(self.granularity),
+            "profiles": len(self.changes),
+            "products": len(self._telling),
+            "products_computed": found.computed,
+        }
+
+
+def _listed(field: str, given: Any, kind: type) -> tuple[Any, ...]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInputError(f"ReleasePlan.{field}: expected a sequence of {kind.__name__}, got {shown(given)}")
+    listed = tuple(given)
+    for position, one in enumerate(listed):
+        if not isinstance(one, kind):
+            raise InvalidInputError(f"ReleasePlan.{field}[{position}]: expected {kind.__name__}, got {shown(one)}")
+    return listed
+
+
+def _product(one: Resolved) -> Pair:
+    """Return the pair of a product; one that tells nothing where there are no factors."""
+    factors = [factor for factor, count in sorted(one.factors, key=repr) for _ in range(count)]
+    if not factors:
+        return RandomizedResponse(0.5)
+    return factors[0] if len(factors) == 1 else Product(*factors)
+
+
+def _tolerance(given: float | None) -> float:
+    return DEFAULT_TOLERANCE if given is None else float(given)

@@ -1,0 +1,171 @@
+"""The largest δ and ε of many products, of which only those are computed that may have it.
+
+Quick upper bounds come first. The product with the largest one is computed, then every other whose quick bound is above
+the lower bounds of those computed, until none is left: the others are proved smaller. That is exact, as every pruned δ
+is at most a computed lower bound.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pbdist.granularity.renyi_bounds import QuickBounds
+from pbdist.granularity.resolved import Resolved
+from pbdist.granularity.spectra import Spectra
+from pbdist.mechanisms import Pair
+from pbdist.progress import report
+from pbdist.table import bounds_table, epsilon_table_of
+from pbdist.types import BoolArray, FloatArray, IntArray
+
+__all__ = ["Largest", "largest_delta", "largest_epsilon"]
+
+#: Fewer products are all computed.
+_FEW = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Largest:
+    """Bounds on the largest of several quantities.
+
+    Attributes
+    ----------
+    lower, upper : ndarray, shape (R, K)
+        Natural logarithms for δ, nats for ε. The lower bounds are of products that are attained, and NaN where none is.
+    computed_lower : ndarray, shape (R, K)
+        Lower bounds of what dominates, attained or not: how closely it was computed.
+    computed : int
+        How many products were computed.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    computed_lower: FloatArray
+    computed: int
+
+
+def largest_delta(
+    products: Sequence[Resolved], rounds: IntArray, epsilon: FloatArray, *, tolerance: float | None
+) -> Largest:
+    """Bound ln δ of the worst product, the larger of the two directions, over (r, ε)."""
+
+    def compute(product: Resolved) -> tuple[FloatArray, FloatArray]:
+        table = bounds_table(
+            _components(product),
+            compositions=rounds,
+            epsilon=epsilon,
+            tolerance=tolerance,
+            strict=False,
+            together=True,
+            excuses=True,
+        )
+        return table.log_delta_lower.max(axis=0), table.log_delta_upper.max(axis=0)
+
+    def exceeding(screen: _Screen, indices: IntArray, best: FloatArray) -> BoolArray:
+        left = indices[(screen.renyi_log_delta(indices, epsilon) > best).any(axis=(1, 2))]
+        with np.errstate(divide="ignore"):
+            close = [np.log(screen.delta(left, r, epsilon)) for r in rounds.tolist()]
+        return _chosen(indices, left[(np.stack(close, axis=1) > best).any(axis=(1, 2))])
+
+    return _largest(products, rounds, compute, exceeding, np.full((rounds.size, epsilon.size), -np.inf))
+
+
+def largest_epsilon(
+    products: Sequence[Resolved], rounds: IntArray, delta: FloatArray, *, tolerance: float | None
+) -> Largest:
+    """Bound ε of the worst product, with which both directions meet δ, over (r, δ)."""
+
+    def compute(product: Resolved) -> tuple[FloatArray, FloatArray]:
+        table = epsilon_table_of(
+            _components(product), compositions=rounds, delta=delta, tolerance=tolerance, together=True
+        )
+        return table.lower.max(axis=0), table.upper.max(axis=0)
+
+    def exceeding(screen: _Screen, indices: IntArray, best: FloatArray) -> BoolArray:
+        left = indices[(screen.renyi_epsilon(indices, delta) > best).any(axis=(1, 2))]
+        # ε is at most the best one where δ is met there.
+        above = [(screen.delta(left, r, row) > delta).any(axis=1) for r, row in zip(rounds.tolist(), best, strict=True)]
+        return _chosen(indices, left[np.any(above, axis=0)])
+
+    return _largest(products, rounds, compute, exceeding, np.zeros((rounds.size, delta.size)))
+
+
+def _components(product: Resolved) -> list[tuple[Pair, int]]:
+    return sorted(product.factors, key=repr)
+
+
+def _chosen(indices: IntArray, kept: IntArray) -> BoolArray:
+    return np.isin(indices, kept)
+
+
+class _Screen:
+    """Quick upper bounds of products: by Rényi divergences, and closer by spectra of those that are asked for."""
+
+    def __init__(self, products: Sequence[Resolved], rounds: IntArray) -> None:
+        self._products, self._rounds = products, rounds
+        self._renyi = QuickBounds(products)
+
+    @cached_property
+    def _spectra(self) -> Spectra:
+        return Spectra(self._products, self._renyi.far_loss(int(self._rounds.max())))
+
+    def renyi_log_delta(self, indices: IntArray, epsilon: FloatArray) -> FloatArray:
+        """Return upper bounds on ln δ, shape (n, R, E)."""
+        return self._renyi.log_delta(self._rounds, epsilon)[indices]
+
+    def renyi_epsilon(self, indices: IntArray, delta: FloatArray) -> FloatArray:
+        """Return upper bounds on ε, shape (n, R, D)."""
+        return self._renyi.epsilon(self._rounds, delta)[indices]
+
+    def delta(self, indices: IntArray, rounds: int, epsilon: FloatArray) -> FloatArray:
+        """Return close upper bounds on δ, shape (n, E)."""
+        return self._spectra.delta(indices, rounds, epsilon)
+
+    def most_promising(self, indices: IntArray) -> int:
+        """Return the product that is likely to be the worst: no bound rests on it."""
+        return int(indices[np.argmax(self._renyi.rank[indices])])
+
+
+def _largest(
+    products: Sequence[Resolved],
+    rounds: IntArray,
+    compute: Callable[[Resolved], tuple[FloatArray, FloatArray]],
+    exceeding: Callable[[_Screen, IntArray, FloatArray], BoolArray],
+    nothing: FloatArray,
+) -> Largest:
+    telling = [one for one in products if one.factors]
+    attained = np.array([one.attained for one in telling], dtype=bool)
+    if not telling:
+        there = any(one.attained for one in products)
+        return Largest(nothing if there else np.full_like(nothing, np.nan), nothing, nothing, 0)
+    screen = _Screen(telling, rounds) if len(telling) > _FEW else None
+    found: dict[int, tuple[FloatArray, FloatArray]] = {}
+    for allowed in (np.ones(len(telling), dtype=bool), attained):
+        left = np.flatnonzero(allowed)
+        while (left := _left(left, found, screen, exceeding)).size:
+            chosen = int(left[0]) if screen is None else screen.most_promising(left)
+            found[chosen] = compute(telling[chosen])
+            report("profile =", len(found), len(found) + left.size - 1)
+    lowers = [low for index, (low, _) in found.items() if attained[index]]
+    uppers = np.max([high for _, high in found.values()], axis=0)
+    return Largest(
+        lower=np.max(lowers, axis=0) if lowers else np.full_like(uppers, np.nan),
+        upper=uppers,
+        computed_lower=np.max([low for low, _ in found.values()], axis=0),
+        computed=len(found),
+    )
+
+
+def _left(
+    allowed: IntArray,
+    found: dict[int, tuple[FloatArray, FloatArray]],
+    screen: _Screen | None,
+    exceeding: Callable[[_Screen, IntArray, FloatArray], BoolArray],
+) -> IntArray:
+    """Return those of some products that may still be the worst of them, at any point."""
+    known = [low for index, (low, _) in found.items() if index in allowed]
+    left = np.array([index for index in allowed.tolist() if index not in found], dtype=np.int64)
+    if screen is None or not known or not left.size:
+        return left
+    return left[exceeding(screen, left, np.max(known, axis=0))]
