@@ -155,29 +155,36 @@ def _looked_at(parts: Parts, granularity: Granularity, domain: DatabaseClass) ->
 
 def _proved(parts: Parts, granularity: Granularity, domain: DatabaseClass) -> Compatibility | None:
     """Return what docs/granularity-notions.md proves, section 5."""
-    blocks = len(parts.blocks)
-    match parts, granularity, domain:
-        case (RecordPartition(), Unbounded(), Multisets() | UserDatabases()):
-            return Compatibility(1, 1, False, "Propositions A.4 and A.6's remark: one record is in one part")
-        case (OrderPartition(), Bounded(), OrderedDatabases()):
+    if isinstance(parts, OrderPartition):
+        if isinstance(granularity, Bounded) and isinstance(domain, OrderedDatabases):
             return Compatibility(1, 1, False, "Proposition A.6: a place is in one part")
-        case (OverlappingParts(), Unbounded(), Multisets() | UserDatabases()):
-            return Compatibility(min(parts.most, blocks), 1, False, "Example IV.5: one record is in at most that many")
-        case (RecordPartition(), Bounded(), Multisets() | UserDatabases()):
+        return None
+    match granularity, domain:
+        case Unbounded(), Multisets() | UserDatabases():
+            return _bounded_by(parts, 1, "a record is in one part (after Proposition A.4), or in few (Example IV.5)")
+        case UserLevel(), UserDatabases():
+            return _bounded_by(parts, domain.records, "a user has few records, each in few parts")
+        case Bounded(), Multisets() | UserDatabases():
             return _of_changed_record(parts, domain)
-        case (OverlappingParts(), Bounded(), Multisets() | UserDatabases()):
-            return Compatibility(min(2 * parts.most, blocks), math.inf, False, "a record leaves parts and joins others")
-        case (RecordPartition() | OverlappingParts(), UserLevel(), UserDatabases()):
-            most = domain.records * (parts.most if isinstance(parts, OverlappingParts) else 1)
-            return Compatibility(min(most, blocks), 1, False, "a user has at most that many records")
     return None
 
 
-def _of_changed_record(parts: RecordPartition, domain: DatabaseClass) -> Compatibility:
-    """Return what a changed record does to parts by record: it may move, and then their sizes change."""
+def _most_blocks(parts: Parts) -> int:
+    """Return in how many blocks a record may be."""
+    return parts.most if isinstance(parts, OverlappingParts) else 1
+
+
+def _bounded_by(parts: Parts, records: int, reason: str) -> Compatibility:
+    """Return what at most so many added or removed records do: each part that they are in loses or gains them."""
+    return Compatibility(min(records * _most_blocks(parts), len(parts.blocks)), 1, False, reason)
+
+
+def _of_changed_record(parts: Parts, domain: DatabaseClass) -> Compatibility:
+    """Return what a changed record does: it may leave parts and join others, whose sizes change then."""
     records = domain.records if isinstance(domain, Multisets) else None
-    inhabited = None if records is None else {parts.block_of(record) for record in records}
-    if inhabited is not None and len(inhabited) == 1:
-        return Compatibility(int(inhabited != {None}), 1, False, "one block has all records, so that nothing moves")
-    inside = len(parts.blocks) if inhabited is None else len(inhabited - {None})
-    return Compatibility(min(2, inside), math.inf, False, "Proposition A.5: a record moves between parts")
+    places = None if records is None else {parts.of_record(record) for record in records}
+    if places is not None and len(places) == 1:
+        return Compatibility(len(next(iter(places))), 1, False, "all records are in the same parts: none moves")
+    reachable = len(parts.blocks) if places is None else len(frozenset[Hashable]().union(*places))
+    most = min(2 * _most_blocks(parts), reachable)
+    return Compatibility(most, math.inf, False, "Proposition A.5: a record moves between parts")

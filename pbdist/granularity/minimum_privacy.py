@@ -110,7 +110,7 @@ def bounded_minimum_metric(
     r"""Return the minimum privacy of bounded DP for a mechanism that reads only the records of 𝒴 ⊊ 𝒳, in closed form.
 
     With A = D ∩ 𝒴 and B = D' ∩ 𝒴 it is max(|A \ B|, |B \ A|), where Corollary IV.15 has min(d^ℬ(D, D'), |A △ B|), which
-    is never smaller. It is exact, and a metric (docs/granularity-notions.md, section 6), so that it may be used wherever
+    is never smaller. It is exact, and a metric (docs/granularity-notions.md, section 6), so that it may be used where
     one is needed. ε times it is the privacy of a bounded ε-DP mechanism.
 
     Parameters

@@ -48,7 +48,7 @@ class Parts(ABC):
         return tuple(self._map(domain, block) for block in self.blocks)
 
     def _map(self, domain: DatabaseClass, block: Hashable) -> DatabaseMap:
-        part = partial(self.part, block=block)
+        part: Callable[[Any], Multiset] = partial(self.part, block=block)
         name = f"part {shown(block)} of {domain.name}"
         images = None if domain.databases is None else tuple(dict.fromkeys(part(one) for one in domain.databases))
         codomain = self._universe(domain, block, name) if images is None else DatabaseClass(name, images)
