@@ -76,11 +76,11 @@ READ: list[tuple[Granularity, DatabaseMap]] = [
 
 
 @pytest.mark.parametrize("case", READ, ids=told)
-@pytest.mark.parametrize("part", range(times(6)))
+@pytest.mark.parametrize("part", range(times(4)))
 def test_minimum_privacy_is_exact_and_bounds_every_loss(case: Any, part: int) -> None:
     """IV.10 by brute force, and the losses of random mechanisms in fractions: e^loss <= (e^ε)^(d^f)."""
     granularity, reads = case
-    chance = random.Random(f"{SEED} {part} {granularity!r}")
+    chance = random.Random(f"{SEED} {part} {granularity!r}")  # noqa: S311 -- no secret
     metric = canonical_metric(granularity, reads.domain)
     found = minimum_privacy(OnTheCommonDomain(PurePrivacy(metric), reads))
     assert isinstance(found, PurePrivacy)
@@ -88,7 +88,7 @@ def test_minimum_privacy_is_exact_and_bounds_every_loss(case: Any, part: int) ->
     table = random_table(chance, reads)
     listed = reads.domain.listed("this test")
     base = max(largest_ratio(table, a, b) for a, b in product(listed, repeat=2) if metric(a, b) == 1)
-    for first, second in product(chance.sample(listed, min(12, len(listed))), repeat=2):
+    for first, second in product(chance.sample(listed, min(8, len(listed))), repeat=2):
         distance = found.distance(first, second)
         assert distance == least(metric, reads, first, second) <= metric(first, second)
         if distance < math.inf:
@@ -113,7 +113,7 @@ def distribution(row: list[Fraction]) -> dict[Any, Fraction]:
 def test_dependency_is_seen() -> None:
     """Definition IV.8."""
     reads = READ[0][1]
-    table = random_table(random.Random(SEED), reads)
+    table = random_table(random.Random(SEED), reads)  # noqa: S311 -- no secret
     mechanism = {one: distribution(row) for one, row in table.items()}
     assert depends_only_on(mechanism, reads)
     mechanism["c", "c"] = {0: Fraction(1), 7: Fraction(0)}
@@ -134,7 +134,7 @@ def test_the_printed_approximate_minimum_is_false() -> None:
     """f = id, k = 1: the identity is (0, 1)-private for different databases, and would be certified (0, 0)-private."""
     two = DatabaseClass("two", (0, 1))
     identity = DatabaseMap(two, two, lambda one: one, "identity")
-    nowhere = Metric(two, lambda one, other: 0)
+    nowhere = Metric(two, lambda *_: 0)
     privacy = ApproximatePrivacy(nowhere, StarDistance(two, lambda one, other: int(one != other)))
     revealing = {0: [Fraction(1), Fraction(0)], 1: [Fraction(0), Fraction(1)]}
     truth = hockey_stick(revealing, 0, 1, Fraction(1))
@@ -147,7 +147,7 @@ def test_the_printed_approximate_minimum_is_false() -> None:
 @pytest.mark.parametrize("part", range(times(30)))
 def test_the_corrected_approximate_minimum_holds(part: int) -> None:
     """Random mechanisms with their exact δ of every pair: never above δ^f, which the printed form is below at times."""
-    chance = random.Random(f"{SEED} {part}")
+    chance = random.Random(f"{SEED} {part}")  # noqa: S311 -- no secret
     granularity, reads = READ[part % len(READ)]
     metric = canonical_metric(granularity, reads.domain)
     table = random_table(chance, reads, lowest=0)
@@ -159,7 +159,7 @@ def test_the_corrected_approximate_minimum_holds(part: int) -> None:
     found = minimum_privacy(OnTheCommonDomain(ApproximatePrivacy(metric, delta), reads))
     assert isinstance(found, ApproximatePrivacy)
     listed = reads.domain.listed("this test")
-    for first, second in product(chance.sample(listed, min(12, len(listed))), repeat=2):
+    for first, second in product(chance.sample(listed, min(8, len(listed))), repeat=2):
         distance = found.distance(first, second)
         assert distance == least(metric, reads, first, second)
         if distance < math.inf:
@@ -203,13 +203,10 @@ def test_the_closed_form_of_bounded_is_the_minimum(domain: DatabaseClass, univer
         sharp = closed(first, second)
         assert sharp == found(first, second)
         assert sharp <= min(metric(first, second), symmetric_difference_size(reads(first), reads(second)))
-    images = sorted({reads(one) for one in listed})
-    for one, other, third in product(images, repeat=3):
-        sides = [
-            bounded_minimum_metric(Multisets("all"), kept.__contains__, "x")(*pair)
-            for pair in product((one, third), (other,))
-        ]
-        assert bounded_minimum_metric(Multisets("all"), kept.__contains__, "x")(one, third) <= sum(sides)
+    # It depends on the parts alone, which are databases of the universe without a size.
+    of_parts = bounded_minimum_metric(Multisets("all"), kept.__contains__, "x")
+    for one, other, third in product({reads(one) for one in listed}, repeat=3):
+        assert of_parts(one, third) <= of_parts(one, other) + of_parts(other, third)
 
 
 def test_two_records_for_two_others_are_two_and_not_four() -> None:
@@ -245,5 +242,5 @@ def test_without_a_record_outside_the_closed_form_is_false() -> None:
     found = minimum_privacy(OnTheCommonDomain(PurePrivacy(metric), reads)).distance
     assert found(("a",), ("a", "b")) == math.inf
     for universe, kept, other in ((ALL, "abcx", "x"), (ALL, "ab", "z"), (domain, "ab", "x")):
-        with pytest.raises(InvalidInputError, match="^bounded_minimum_metric"):
+        with pytest.raises(InvalidInputError, match=r"^bounded_minimum_metric"):
             bounded_minimum_metric(universe, kept.__contains__, other)

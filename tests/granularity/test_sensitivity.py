@@ -60,7 +60,7 @@ def test_the_sigmoid_is_free_lunch_private_and_the_bare_mechanism_is_not() -> No
     assert pulled_back(after).distance(0.0, 1000.0) == 0.5
 
 
-@pytest.mark.parametrize("most", [10, 100, 1000])
+@pytest.mark.parametrize("most", [10, 100, 700])
 def test_the_sensitivity_of_the_identity_grows_without_end(most: int) -> None:
     """Remark III.7, over a few of the reals."""
     some = DatabaseClass("some", (-most, 0, most))
@@ -109,7 +109,7 @@ def random_metric(chance: random.Random, domain: DatabaseClass) -> Metric:
 @pytest.mark.parametrize("part", range(times(40)))
 def test_sensitivities_of_random_maps(part: int) -> None:
     """Definition III.5 to the letter, and Proposition III.8, with distances of 0 and ∞."""
-    chance = random.Random(f"{SEED} {part}")
+    chance = random.Random(f"{SEED} {part}")  # noqa: S311 -- no secret
     classes = [DatabaseClass(name, tuple(range(size))) for name, size in (("one", 4), ("two", 5), ("three", 4))]
     metrics = [random_metric(chance, one) for one in classes]
     f, g = random_map(chance, classes[0], classes[1]), random_map(chance, classes[1], classes[2])
@@ -129,7 +129,7 @@ def test_sensitivities_of_random_maps(part: int) -> None:
 def test_no_sensitivity_next_to_an_infinite_one_is_infinite() -> None:
     """f maps into databases at distance 0, which g tells apart: 0 times ∞ must not be 0."""
     two = DatabaseClass("two", (0, 1))
-    blind, sharp = Metric(two, lambda a, b: 0), Metric(two, lambda a, b: int(a != b))
+    blind, sharp = Metric(two, lambda *_: 0), Metric(two, lambda a, b: int(a != b))
     identity = DatabaseMap(two, two, lambda one: one)
     assert sensitivity(identity, sharp, blind) == 0
     assert sensitivity(identity, blind, sharp) == math.inf
@@ -151,7 +151,7 @@ def random_table(chance: random.Random, listed: tuple[Any, ...], outputs: int = 
 @pytest.mark.parametrize("part", range(times(20)))
 def test_preprocessed_mechanisms_are_as_private_as_told(granularity: Granularity, part: int) -> None:
     """Proposition III.6, exactly: e^loss is at most (e^ε)^distance for random tables M over the images."""
-    chance = random.Random(f"{SEED} {part} {granularity!r}")
+    chance = random.Random(f"{SEED} {part} {granularity!r}")  # noqa: S311 -- no secret
     domain = TABLES if granularity == Unbounded() else OF_THREE
     reads = random_map(chance, domain, listed_multisets("images", "ab", range(3)))
     images = reads.codomain.listed("this test")
