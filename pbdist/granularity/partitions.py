@@ -55,7 +55,10 @@ class Parts(ABC):
         return DatabaseMap(domain, codomain, part, name)
 
     def _universe(self, domain: DatabaseClass, block: Hashable, name: str) -> DatabaseClass:
-        """Return p_i(𝔻) of a full universe: again a full one, over the records of the block, where that is known."""
+        """Return p_i(𝔻) of a full universe: again a full one, over the records of the block, where that is known.
+
+        A block is taken to have two or more records, or values; with fewer, distances have the same closed forms.
+        """
         if isinstance(domain, UserDatabases):
             return UserDatabases(name, records=domain.records)
         if not isinstance(domain, Multisets) or domain.size is not None:

@@ -23,7 +23,7 @@ from pbdist.granularity.spaces import DatabaseClass
 
 def told(one: Any) -> str:
     """What a test is called by: no listed databases, which are many, and sets of which print in any order."""
-    if isinstance(one, tuple):
+    if isinstance(one, tuple | list):
         return told(one[0])
     return one.name.replace(" ", "-") if isinstance(one, DatabaseClass) else repr(one)
 
