@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cache
 from itertools import chain, combinations, combinations_with_replacement, product
+from types import FunctionType
 from typing import Any
 
 from pbdist.granularity.graphs import graph, highest_degree
@@ -25,6 +26,8 @@ def told(one: Any) -> str:
     """What a test is called by: no listed databases, which are many, and sets of which print in any order."""
     if isinstance(one, tuple | list):
         return told(one[0])
+    if isinstance(one, FunctionType):
+        return one.__name__
     return one.name.replace(" ", "-") if isinstance(one, DatabaseClass) else repr(one)
 
 
