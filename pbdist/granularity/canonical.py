@@ -4,6 +4,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.multisets import counts
@@ -18,8 +19,9 @@ __all__ = [
 ]
 
 
+@lru_cache(maxsize=32)
 def neighbours(granularity: Granularity, domain: DatabaseClass) -> tuple[tuple[Hashable, Hashable], ...]:
-    """Return all ordered pairs of neighbours of a listed class.
+    """Return all ordered pairs of neighbours of a listed class; those of the last classes asked for are kept.
 
     Raises
     ------

@@ -55,6 +55,8 @@ def is_totally_disconnected(granularity: Granularity, domain: DatabaseClass) -> 
     InvalidInputError
         If the class is neither listed nor a full universe that is known.
     """
+    if domain.databases is not None:
+        return not neighbours(granularity, domain)
     return not _shape(granularity, domain).has_neighbours
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "multiset_sum",
     "part_of",
     "symmetric_difference",
+    "symmetric_difference_size",
     "union",
 ]
 
@@ -105,6 +106,11 @@ def symmetric_difference(first: Multiset, second: Multiset) -> Multiset:
     """Return D △ D': multiplicities |m_D - m_D'|."""
     left, right = counts(first), counts(second)
     return multiset(((left - right) + (right - left)).elements())
+
+
+def symmetric_difference_size(first: Multiset, second: Multiset) -> int:
+    """Return |D △ D'|."""
+    return sum(one_sided(first, second))
 
 
 def one_sided(first: Multiset, second: Multiset) -> tuple[int, int]:

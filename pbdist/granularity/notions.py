@@ -118,9 +118,14 @@ class UserLevel(Granularity):
 
     def closed_form(self, universe: DatabaseClass) -> Distance | None:
         """1 for a user who is in one of them alone, 2 for a user who has other records."""
-        if isinstance(universe, UserDatabases) and universe.records <= self.records:
-            return self._steps
-        return None
+        if not isinstance(universe, UserDatabases):
+            return None
+        if universe.records > self.records:
+            raise InvalidInputError(
+                f"{universe.name}: expected users of at most {self.records} records, as {self.title} declares,"
+                f" got {universe.records}"
+            )
+        return self._steps
 
     def _steps(self, first: Multiset, second: Multiset) -> int:
         left, right = self._of_users(first), self._of_users(second)
@@ -195,7 +200,10 @@ class NodeLevel(Granularity):
         if not isinstance(universe, Graphs) or self.presence == "public":
             return None
         if self.degree is not None and (universe.degree is None or universe.degree > self.degree):
-            return None
+            raise InvalidInputError(
+                f"{universe.name}: expected Graphs of a degree of at most {self.degree}, as {self.title} declares,"
+                f" got {universe.degree}"
+            )
         return self._steps
 
     def _steps(self, first: Graph, second: Graph) -> int:

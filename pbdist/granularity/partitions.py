@@ -1,0 +1,163 @@
+"""Which part of a database goes where: partitions by record or by place, and overlapping parts (IV-B to IV-C)."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.granularity.multisets import Multiset, counts
+from pbdist.granularity.spaces import DatabaseClass, DatabaseMap
+from pbdist.granularity.universes import Multisets, UserDatabases, whole
+
+__all__ = ["OrderPartition", "OverlappingParts", "Parts", "RecordPartition"]
+
+
+@dataclass(frozen=True)
+class Parts(ABC):
+    """A function p = (p_1 .. p_k) of databases, each part p_i(D) ⊆ D for a block.
+
+    Attributes
+    ----------
+    blocks : tuple
+        The names of the parts, each once.
+    """
+
+    blocks: tuple[Hashable, ...]
+
+    def __post_init__(self) -> None:
+        blocks = tuple(self.blocks)
+        if not blocks or len(set(blocks)) < len(blocks):
+            raise InvalidInputError(
+                f"{type(self).__name__}.blocks: expected one or more, each once, got {shown(blocks)}"
+            )
+        object.__setattr__(self, "blocks", blocks)
+
+    @abstractmethod
+    def of_record(self, record: Any) -> frozenset[Hashable]:
+        """Return the blocks that a record is in."""
+
+    def part(self, database: Multiset, block: Hashable) -> Multiset:
+        """Return p_i(D): the records of a block, as often as D has them."""
+        self._refuse_others(database)
+        return tuple(record for record in database if block in self.of_record(record))
+
+    def maps(self, domain: DatabaseClass) -> tuple[DatabaseMap, ...]:
+        """Return p_1 .. p_k over a class, each into p_i(𝔻): all images of a listed class, or a class of that name."""
+        return tuple(self._map(domain, block) for block in self.blocks)
+
+    def _map(self, domain: DatabaseClass, block: Hashable) -> DatabaseMap:
+        part: Callable[[Any], Multiset] = partial(self.part, block=block)
+        name = f"part {shown(block)} of {domain.name}"
+        images = None if domain.databases is None else tuple(dict.fromkeys(part(one) for one in domain.databases))
+        codomain = self._universe(domain, block, name) if images is None else DatabaseClass(name, images)
+        return DatabaseMap(domain, codomain, part, name)
+
+    def _universe(self, domain: DatabaseClass, block: Hashable, name: str) -> DatabaseClass:
+        """Return p_i(𝔻) of a full universe: again a full one, over the records of the block, where that is known.
+
+        A block is taken to have two or more records, or values; with fewer, distances have the same closed forms.
+        """
+        if isinstance(domain, UserDatabases):
+            return UserDatabases(name, records=domain.records)
+        if not isinstance(domain, Multisets) or domain.size is not None:
+            return DatabaseClass(name)
+        if domain.records is None:
+            return Multisets(name)
+        inside = tuple(record for record in domain.records if block in self.of_record(record))
+        return Multisets(name, records=inside) if len(inside) > 1 else DatabaseClass(name)
+
+    def _refuse_others(self, database: Multiset) -> None:
+        counts(database)
+
+    def _known(self, blocks: Iterable[Hashable], record: Any) -> frozenset[Hashable]:
+        found = frozenset(blocks)
+        if not found <= set(self.blocks):
+            raise InvalidInputError(
+                f"{type(self).__name__}.blocks: expected blocks among {shown(self.blocks)}, got {shown(set(found))}"
+                f" for {shown(record)}"
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class RecordPartition(Parts):
+    """Disjoint parts in which a record's own value says where it goes (Example IV.4).
+
+    Attributes
+    ----------
+    blocks : tuple
+        The names of the parts.
+    block_of : callable
+        The block of a record, or None: a record of no block is read by no mechanism.
+    """
+
+    block_of: Callable[[Any], Hashable | None] = field(repr=False)
+
+    def of_record(self, record: Any) -> frozenset[Hashable]:
+        """Return the one block of a record, or none."""
+        block = self.block_of(record)
+        return self._known(() if block is None else (block,), record)
+
+
+@dataclass(frozen=True)
+class OrderPartition(Parts):
+    """Disjoint parts in which the place of a record says where it goes (Example IV.7).
+
+    Databases are multisets of records (n, x), with n = 1 .. |D|, each once.
+
+    Attributes
+    ----------
+    blocks : tuple
+        The names of the parts.
+    block_of : callable
+        The block of a place n, or None.
+    """
+
+    block_of: Callable[[int], Hashable | None] = field(repr=False)
+
+    def of_record(self, record: Any) -> frozenset[Hashable]:
+        """Return the one block of the place of a record, or none."""
+        block = self.block_of(record[0])
+        return self._known(() if block is None else (block,), record)
+
+    def _refuse_others(self, database: Multiset) -> None:
+        counts(database)
+        places = [record[0] for record in database if isinstance(record, tuple) and len(record) == 2]
+        if len(places) < len(database) or places != list(range(1, len(places) + 1)):
+            raise InvalidInputError(
+                f"OrderPartition: expected records (n, x) with n = 1 to the number of records, got {shown(database)}"
+            )
+
+
+@dataclass(frozen=True)
+class OverlappingParts(Parts):
+    """Parts that may share records: each record is in at most so many (Example IV.5).
+
+    Attributes
+    ----------
+    blocks : tuple
+        The names of the parts.
+    blocks_of : callable
+        The blocks of a record; there may be none.
+    most : int
+        The largest number of blocks of a record. A record of more is refused.
+    """
+
+    blocks_of: Callable[[Any], Iterable[Hashable]] = field(repr=False)
+    most: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("OverlappingParts.most", self.most, 1)
+
+    def of_record(self, record: Any) -> frozenset[Hashable]:
+        """Return the blocks of a record."""
+        found = self._known(self.blocks_of(record), record)
+        if len(found) > self.most:
+            raise InvalidInputError(
+                f"OverlappingParts.most: expected records in at most {self.most} blocks, got {len(found)} of"
+                f" {shown(record)}"
+            )
+        return found
