@@ -176,7 +176,10 @@ def _least(mechanism: OnTheCommonDomain) -> Callable[[Database, Database], Terms
         return least
 
     def from_all_pairs(first: Database, second: Database) -> Terms:
-        return table()[read(first), read(second)]
+        try:
+            return table()[read(first), read(second)]
+        except (KeyError, TypeError):  # A database that is not listed, or parts that are not hashable.
+            return from_the_pair(first, second)
 
     return from_all_pairs
 

@@ -106,3 +106,12 @@ def _returned(value: Fraction, given: Iterable[Amount]) -> Amount:
 def as_fraction(value: Amount) -> Fraction:
     """Return a finite amount as the fraction that it is."""
     return Fraction(int(value.numerator), int(value.denominator)) if isinstance(value, Rational) else Fraction(value)
+
+
+def upward_norm(values: Iterable[Amount]) -> Amount:
+    """Return the root of the sum of squares: exact where it is rational, else rounded upwards once."""
+    amounts = tuple(values)
+    if math.inf in amounts:
+        return math.inf
+    square = sum((as_fraction(amount) ** 2 for amount in amounts), Fraction(0))
+    return _returned(as_fraction(root), amounts) if isinstance(root := upward_root(square), Rational) else root
