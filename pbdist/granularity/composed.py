@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.declared_partition import DeclaredPartition, check_reads_the_database
 from pbdist.granularity.distances import CanonicalMetric, RootMetric, RootStarDistance, square_of
-from pbdist.granularity.spaces import Database, DatabaseClass, Metric, StarDistance
+from pbdist.granularity.spaces import Database, DatabaseClass, DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
     GaussianPrivacy,
@@ -52,7 +52,7 @@ def numbered(independent: str, adaptive_number: str, adaptive: bool, notion: Any
 
 
 def on_own_domains(rule: Rule, mechanisms: Sequence[OnItsOwnDomain]) -> Statement:
-    """Return the privacy of mechanisms that are private on what they read: the pairwise sum over d_i(f_i(D), f_i(D'))."""
+    """Return the privacy of mechanisms that are private on what they read: the sum of d_i(f_i(D), f_i(D'))."""
     placed = _checked(rule, mechanisms, OnItsOwnDomain)
 
     def of_each(first: Database, second: Database) -> list[Terms]:
@@ -89,7 +89,7 @@ def on_the_common_domain(rule: Rule, mechanisms: Sequence[OnTheCommonDomain]) ->
 
 
 def over_neighbours(rule: Rule, privacy: Statement, granularity: CanonicalMetric) -> Terms:
-    """Return the largest term and the largest δ between neighbours."""
+    """Return the largest term and the largest δ between neighbours; a δ above 1 says no more than 1."""
     if not isinstance(granularity, CanonicalMetric):
         raise rule.refuse(f"expected a CanonicalMetric, got {shown(granularity)}")
     if not isinstance(privacy, rule.notion):
@@ -101,7 +101,8 @@ def over_neighbours(rule: Rule, privacy: Statement, granularity: CanonicalMetric
         )
     granularity.domain.listed(f"{rule.name}, for its maximum over neighbours,")
     terms = [_terms(privacy, first, second) for first, second in granularity.neighbours]
-    return max((term for term, _ in terms), default=0), max((delta for _, delta in terms), default=0)
+    largest = max((term for term, _ in terms), default=0)
+    return largest, min(max((delta for _, delta in terms), default=0), 1)
 
 
 def scaled_statements(
@@ -114,7 +115,7 @@ def scaled_statements(
     if not isinstance(partition, DeclaredPartition):
         raise rule.refuse(f"expected a DeclaredPartition, got {shown(partition)}")
     placed = _checked(rule, mechanisms, kind)
-    maps = [each.reads if isinstance(each, OnItsOwnDomain) else each.depends_on for each in placed]
+    maps = [_map_of(each) for each in placed]
     if len(maps) != len(partition.maps) or any(a is not b for a, b in zip(maps, partition.maps, strict=True)):
         raise rule.refuse("expected one mechanism for each part of the partition, in its order, which reads that part")
     return tuple(each.privacy for each in placed)
@@ -133,11 +134,11 @@ def _summed(
     notion = rule.notion
     if _adds_squares(notion):
         root = (RootStarDistance if starred else RootMetric)(domain, total, name)
-        return cast("Statement", notion(root))  # type: ignore[call-arg]
+        return notion(root)  # type: ignore[call-arg]
     distance: Metric | StarDistance = (StarDistance if starred else Metric)(domain, total, name)
     if issubclass(notion, ApproximatePrivacy):
         return notion(distance, StarDistance(domain, delta, f"the δ of {rule.name}"))
-    return cast("Statement", notion(distance))  # type: ignore[call-arg]
+    return notion(distance)
 
 
 def _terms(privacy: Statement, first: Database, second: Database) -> Terms:
@@ -189,12 +190,14 @@ def _checked(rule: Rule, mechanisms: Sequence[_Placed], kind: type[_Placed]) -> 
     for each in placed:
         if not isinstance(each, kind):
             raise rule.refuse(_wrong_kind(each, kind))
-        check_reads_the_database(each.reads if isinstance(each, OnItsOwnDomain) else each.depends_on)
+        check_reads_the_database(_map_of(each))
         _check_statement(rule, each.privacy)
-    _check_one_domain(
-        rule, [each.reads.domain if isinstance(each, OnItsOwnDomain) else each.depends_on.domain for each in placed]
-    )
+    _check_one_domain(rule, [_map_of(each).domain for each in placed])
     return placed
+
+
+def _map_of(mechanism: OnItsOwnDomain | OnTheCommonDomain) -> DatabaseMap:
+    return mechanism.reads if isinstance(mechanism, OnItsOwnDomain) else mechanism.depends_on
 
 
 def _wrong_kind(given: Any, kind: type[Any]) -> str:

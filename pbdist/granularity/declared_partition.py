@@ -74,7 +74,9 @@ class DeclaredPartition:
             )
         for name in ("compatible", "at_most_two", "non_expanding", "commuting"):
             if not isinstance(getattr(self, name), str):
-                raise InvalidInputError(f"DeclaredPartition.{name}: expected a reason, got {shown(getattr(self, name))}")
+                raise InvalidInputError(
+                    f"DeclaredPartition.{name}: expected a reason, got {shown(getattr(self, name))}"
+                )
 
     def require_granularity(self, rule: str) -> CanonicalMetric:
         """Return d^𝒢."""
@@ -91,7 +93,9 @@ class DeclaredPartition:
 
     def require_at_most_two(self, rule: str) -> None:
         """Refuse parts of which neighbours differ in more than two."""
-        self._require_touched(rule, 2, self.at_most_two or self.compatible, "such that a change touches at most two parts")
+        self._require_touched(
+            rule, 2, self.at_most_two or self.compatible, "such that a change touches at most two parts"
+        )
 
     def require_non_expanding(self, rule: str) -> None:
         """Refuse parts of neighbours that are not neighbours or equal: Δp_i > 1."""

@@ -1,4 +1,4 @@
-"""The engine of the rules for partitions: the parameters of the mechanisms, once the partition has what a rule needs."""
+"""The engine of the rules for partitions: the parameters of the mechanisms, if the partition has what is needed."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -120,7 +120,11 @@ class ScaledMetric(Metric):
     def __init__(self, base: Metric, factor: Amount) -> None:
         _check_base(base)
         amount = checked_amount(factor, "ScaledMetric.factor")
-        super().__init__(base.domain, lambda first, second: cast("float", _times(amount, base(first, second))), f"{amount} {base.name}")
+        super().__init__(
+            base.domain,
+            lambda first, second: cast("float", _times(amount, base(first, second))),
+            f"{amount} {base.name}",
+        )
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "factor", amount)
 
@@ -163,7 +167,9 @@ class RootScaledMetric(RootMetric):
         _check_base(base)
         amount = checked_amount(rho, "RootScaledMetric.rho")
         super().__init__(
-            base.domain, lambda first, second: cast("float", _times(amount, square_of(base, first, second))), f"√{amount} {base.name}"
+            base.domain,
+            lambda first, second: cast("float", _times(amount, square_of(base, first, second))),
+            f"√{amount} {base.name}",
         )
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "rho", amount)
@@ -178,7 +184,9 @@ class GroupDelta(StarDistance):
 
     def __init__(self, base: Metric, epsilon: Amount, delta: Amount) -> None:
         super().__init__(
-            base.domain, lambda first, second: cast("float", group_delta(epsilon, delta, base(first, second))), f"{delta} [{base.name}]"
+            base.domain,
+            lambda first, second: cast("float", group_delta(epsilon, delta, base(first, second))),
+            f"{delta} [{base.name}]",
         )
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "epsilon", epsilon)

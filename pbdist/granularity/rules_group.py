@@ -104,13 +104,7 @@ def pure_over_neighbours(privacy: PurePrivacy, granularity: CanonicalMetric) -> 
 
 
 def approximate_over_neighbours(privacy: ApproximatePrivacy, granularity: CanonicalMetric) -> ApproximatePrivacy:
-    """Return 𝒢 (ε, δ)-DP as privacy of all pairs: ε and δ are the largest between neighbours (Theorem VI.3).
-
-    Raises
-    ------
-    InvalidInputError
-        If a δ is above 1, so that nothing is known of some neighbours.
-    """
+    """Return 𝒢 (ε, δ)-DP as privacy of all pairs: ε and δ are the largest between neighbours (Theorem VI.3)."""
     epsilon, delta = over_neighbours(Rule("Theorem VI.3", ApproximatePrivacy), privacy, granularity)
     return approximate_privacy(epsilon, delta, granularity)
 

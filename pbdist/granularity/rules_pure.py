@@ -57,8 +57,8 @@ def pure_parallel(epsilons: Sequence[Amount], subsets: Sequence[Collection[Any]]
     for i, block in enumerate(blocks):
         if seen & block:
             raise InvalidInputError(
-                f"Theorem II.8: expected disjoint subsets, got {shown(min(seen & block, key=repr))} in subset {i} and in"
-                " an earlier one: Theorem IV.1 adds up what one record reaches"
+                f"Theorem II.8: expected disjoint subsets, got {shown(min(seen & block, key=repr))} in subset {i} and"
+                " in an earlier one: Theorem IV.1 adds up what one record reaches"
             )
         seen |= block
     return max(amounts)

@@ -27,7 +27,11 @@ def checked_amount(value: Any, name: str) -> Amount:
     known = isinstance(value, Rational | float) and not isinstance(value, bool)
     if not known or not value >= 0:
         raise InvalidInputError(f"{name}: expected a number of at least 0, got {shown(value)}")
-    return simplest(as_fraction(value)) if isinstance(value, Rational) else float(value)
+    return (
+        simplest(Fraction(int(value.numerator), int(value.denominator)))
+        if isinstance(value, Rational)
+        else float(value)
+    )
 
 
 def checked_amounts(values: Any, name: str) -> tuple[Amount, ...]:
