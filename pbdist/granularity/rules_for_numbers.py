@@ -67,21 +67,27 @@ class TouchedTogether:
     changes: Sequence[Collection[int] | Mapping[int, Amount]]
 
     def __post_init__(self) -> None:
-        if isinstance(self.changes, str | Mapping) or not isinstance(self.changes, Sequence) or not self.changes:
+        given: Any = self.changes
+        if isinstance(given, str | Mapping) or not isinstance(given, Sequence) or not given:
             raise InvalidInputError(f"TouchedTogether.changes: expected one change or more, got {shown(self.changes)}")
 
     def distances(self, mechanisms: int) -> list[dict[int, Amount]]:
         """Return the distance of each touched mechanism, for each change."""
-        changes = [dict(c) if isinstance(c, Mapping) else dict.fromkeys(c, 1) for c in self.changes]
+        changes = [_distances(change) for change in self.changes]
         for i, change in enumerate(changes):
             checked_amounts(change.values() or [0], f"TouchedTogether.changes[{i}]")
+            number: Any
             for number in change:
-                if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < mechanisms:
+                if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < mechanisms:
                     raise InvalidInputError(
                         f"TouchedTogether.changes[{i}]: expected numbers of mechanisms below {mechanisms}, got"
                         f" {shown(number)}"
                     )
         return changes
+
+
+def _distances(change: Collection[int] | Mapping[int, Amount]) -> dict[int, Amount]:
+    return dict(change) if isinstance(change, Mapping) else dict.fromkeys(change, 1)
 
 
 Touched: TypeAlias = EachTouched | AtMostTouched | TouchedTogether
