@@ -2,7 +2,9 @@
 
 import itertools
 import math
+import re
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -309,3 +311,10 @@ def test_zero_concentrated_statements_keep_their_squares() -> None:
     metric = canonical(domain, unbounded)
     assert isinstance(concentrated_privacy(2, metric), ZeroConcentratedPrivacy)
     assert parameters(concentrated_privacy(2, metric), metric) == (2,)
+
+
+def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "granularity-rules.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(code, {})  # noqa: S102
+    assert capsys.readouterr().out.split() == re.findall(r"# (\S+):", code)
