@@ -7,7 +7,7 @@ in the unit, but for the δ of groups, which is tested apart.
 import itertools
 import math
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -141,12 +141,11 @@ def loss(p: tuple[int, ...], q: tuple[int, ...]) -> float:
     return most
 
 
-def delta_at(p: tuple[int, ...], q: tuple[int, ...], exponent: float, total: int = TOTAL) -> Fraction:
+def delta_at(p: Sequence[int], q: Sequence[int], exponent: float, total: int = TOTAL) -> Fraction:
     """Σ max(P - 2^n Q, 0), exactly; 0 at n = ∞, where nothing is said."""
     if exponent == math.inf:
         return Fraction(0)
-    factor = Fraction(2) ** exponent
-    return sum((max(x - factor * y, Fraction(0)) for x, y in zip(p, q, strict=True)), Fraction(0)) / total
+    return Fraction(sum(max(x - (y << int(exponent)), 0) for x, y in zip(p, q, strict=True)), total)
 
 
 def metric_of(domain: DatabaseClass, tables: list[Weights]) -> Metric:

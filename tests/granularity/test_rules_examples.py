@@ -10,7 +10,6 @@ from typing import Any
 import mpmath
 import pytest
 
-import pbdist
 from pbdist import InvalidInputError
 from pbdist.granularity.declared_partition import DeclaredPartition
 from pbdist.granularity.distances import CanonicalMetric
@@ -51,7 +50,7 @@ from pbdist.granularity.statements import (
     PurePrivacy,
     ZeroConcentratedPrivacy,
 )
-from tests.granularity.rule_worlds import bounded, canonical, image, minus, multisets, restricted, unbounded
+from tests.granularity.rule_worlds import bounded, canonical, image, minus, multisets, one_place, restricted, unbounded
 
 TENTH = Fraction(1, 10)
 
@@ -250,8 +249,8 @@ def test_theorem_vi_23_as_printed_is_false() -> None:
     gauss = math.erf(0.5 / math.sqrt(2))
     assert response == pytest.approx(0.462, abs=5e-4)
     assert gauss == pytest.approx(0.383, abs=5e-4)
-    bounds = pbdist.total_variation_bounds(pbdist.RandomizedResponse(1.0), compositions=1)
-    assert bounds.total_variation_lower.item() > gauss + 0.07
+    keep = Fraction(math.e) / (1 + Fraction(math.e))  # The exact mechanism: keep the answer, or turn it round.
+    assert float(keep - (1 - keep)) == pytest.approx(response)
     domain = multisets("a", 1)
     pure = pure_privacy(1, canonical(domain, unbounded))
     with pytest.raises(InvalidInputError, match=r"Theorem VI\.23: expected GaussianPrivacy, got 'PurePrivacy'"):
@@ -318,3 +317,18 @@ def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> Non
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(code, {})  # noqa: S102
     assert capsys.readouterr().out.split() == re.findall(r"# (\S+):", code)
+
+
+def test_proposition_a_5_and_example_iv_7() -> None:
+    """One changed record lies in two parts of a partition of records, and in one part of a partition of places."""
+    fixed = multisets("ab", 3, 3)
+    records = DeclaredPartition([restricted(fixed, keep, keep) for keep in "ab"], canonical(fixed, bounded))
+    assert records.touched(("a", "a", "a"), ("a", "a", "b")) == (0, 1)
+    words = DatabaseClass("words", tuple(itertools.product("ab", repeat=2)))
+    places = [image(words, lambda word, n=n: ((n, word[n]),), f"p{n}") for n in (0, 1)]
+    metric = canonical(words, one_place)
+    blocks = [canonical(f.codomain, one_place) for f in places]
+    own = [OnItsOwnDomain(pure_privacy(e, m), f) for e, m, f in zip((1, 2), blocks, places, strict=True)]
+    bound = pure_best_bound(own, DeclaredPartition(places, metric, blocks))
+    assert parameters(bound) == (2,)
+    assert bound.distance(("a", "a"), ("b", "b")) == 4

@@ -22,6 +22,7 @@ from pbdist.granularity.rules_for_numbers import (
 from pbdist.granularity.rules_group import group_approximate, group_concentrated, group_gaussian, group_pure
 from pbdist.granularity.spaces import DatabaseClass
 from pbdist.granularity.upward import upward_norm, upward_product, upward_root, upward_sum
+from tests.strategies import examples
 
 FLOATS = st.floats(min_value=0.0, max_value=1e150, allow_nan=False)
 AMOUNTS = FLOATS | st.fractions(min_value=0, max_value=10**6) | st.integers(min_value=0, max_value=10**30)
@@ -35,6 +36,7 @@ def is_least_float(value: Any, truth: Fraction, power: int = 1) -> bool:
     )
 
 
+@examples(240)
 @given(st.lists(AMOUNTS, min_size=1, max_size=20))
 def test_sums_and_norms_are_the_least_floats_above(values: list[Any]) -> None:
     assert is_least_float(upward_sum(values), sum(map(Fraction, values), Fraction(0)))
@@ -43,6 +45,7 @@ def test_sums_and_norms_are_the_least_floats_above(values: list[Any]) -> None:
     assert Fraction(norm) ** 2 == square or is_least_float(norm, square, 2)
 
 
+@examples(240)
 @given(AMOUNTS, AMOUNTS)
 def test_products_and_roots(first: Any, second: Any) -> None:
     assert is_least_float(upward_product(first, second), Fraction(first) * Fraction(second))
@@ -50,6 +53,7 @@ def test_products_and_roots(first: Any, second: Any) -> None:
     assert Fraction(root) ** 2 == Fraction(first) or is_least_float(root, Fraction(first), 2)
 
 
+@examples(240)
 @given(st.lists(EXACT, min_size=1, max_size=8), st.integers(min_value=1, max_value=9))
 def test_whole_numbers_and_fractions_stay_exact(values: list[Any], most: int) -> None:
     every = [c for n in range(1, min(most, len(values)) + 1) for c in itertools.combinations(range(len(values)), n)]
@@ -62,6 +66,7 @@ def test_whole_numbers_and_fractions_stay_exact(values: list[Any], most: int) ->
     assert isinstance(pure_parameter(values, EachTouched()), int | Fraction)
 
 
+@examples(240)
 @given(
     st.lists(st.tuples(EXACT, st.fractions(min_value=0, max_value=1)), min_size=1, max_size=6),
     st.integers(min_value=1, max_value=7),
@@ -107,6 +112,7 @@ def test_zero_times_an_infinite_distance_is_infinite() -> None:
     assert GroupDelta(metric, 1, 0)(0, 10) == math.inf
 
 
+@examples(240)
 @given(
     st.floats(min_value=1e-6, max_value=50.0),
     st.floats(min_value=0.0, max_value=1.0),

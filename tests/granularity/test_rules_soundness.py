@@ -219,7 +219,7 @@ def test_approximate_compositions(world: World, seed: int) -> None:
     over = approximate_over_neighbours(common, world.metric)
     epsilon, delta = parameters(over)
     neighbours = [(rows[a], rows[b]) for a, b in world.metric.neighbours]
-    assert all(delta_at(p, q, epsilon, TOTAL ** len(world.maps)) <= delta for p, q in neighbours)  # type: ignore[arg-type]
+    assert all(delta_at(p, q, epsilon, TOTAL ** len(world.maps)) <= delta for p, q in neighbours)
 
 
 def capped(metric: Metric, most: int) -> Metric:
@@ -230,7 +230,7 @@ def capped(metric: Metric, most: int) -> Metric:
 def breaches(rows: dict[Any, list[int]], bound: ApproximatePrivacy, total: int) -> int:
     """Count the pairs with a δ above the bound's."""
     return sum(
-        delta_at(tuple(p), tuple(q), bound.distance(a, b), total) > bound.delta(a, b)
+        delta_at(p, q, bound.distance(a, b), total) > bound.delta(a, b)
         for (a, p), (b, q) in itertools.product(rows.items(), repeat=2)
     )
 
