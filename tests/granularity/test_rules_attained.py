@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 
 from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import CanonicalMetric
+from pbdist.granularity.distances import CanonicalMetric, RootScaledMetric, ScaledMetric, square_of
 from pbdist.granularity.rules_approximate import (
     approximate_best_bound,
     approximate_best_bound_common_domain,
+    approximate_bounded_partition,
     approximate_composition,
 )
 from pbdist.granularity.rules_gaussian import (
     gaussian_best_bound,
     gaussian_best_bound_common_domain,
     gaussian_bounded_partition,
+    gaussian_commuting,
     gaussian_sequential,
 )
 from pbdist.granularity.rules_group import (
@@ -42,10 +44,11 @@ from pbdist.granularity.rules_zero_concentrated import (
     concentrated_best_bound,
     concentrated_best_bound_common_domain,
     concentrated_bounded_partition,
+    concentrated_commuting,
     concentrated_sequential,
 )
-from pbdist.granularity.spaces import DatabaseMap
-from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain
+from pbdist.granularity.spaces import DatabaseMap, Metric
+from pbdist.granularity.statements import GaussianPrivacy, OnItsOwnDomain, OnTheCommonDomain, ZeroConcentratedPrivacy
 from tests.granularity.rule_worlds import (
     bounded,
     canonical,
@@ -156,6 +159,49 @@ def test_two_parts_are_attained_by_a_record_that_moves() -> None:
     bound = pure_bounded_partition(common, DeclaredPartition(world.maps, world.metric))
     assert parameters(bound) == (5,)
     assert attained(world.metric, world.maps, bool, 5) == (True, True)
+
+
+def test_two_parts_with_delta_are_sound_and_their_epsilon_is_attained() -> None:
+    """(3, 1/8), (1, 0), (2, 1/32): 5 and 1/8 + 1/32; the truth at ε = 5 is 1 - (1 - 1/8)(1 - 1/32), just below."""
+    world = WORLDS["bounded partition"]
+    stated = list(zip(EPSILONS, DELTAS, world.maps, strict=True))
+    common = [OnTheCommonDomain(approximate_privacy(e, d, world.metric), f) for e, d, f in stated]
+    bound = approximate_bounded_partition(common, DeclaredPartition(world.maps, world.metric))
+    assert parameters(bound) == (5, Fraction(5, 32))
+    rows = {d: row(world.maps, d, bool, DELTAS) for d in world.metric.domain.listed("test")}
+    worst = {
+        epsilon: max(delta_at(rows[a], rows[b], epsilon) for a, b in world.metric.neighbours) for epsilon in (4, 5)
+    }
+    assert worst[5] == 1 - Fraction(7, 8) * Fraction(31, 32) < Fraction(5, 32) < worst[4]
+    full = [OnTheCommonDomain(approximate_privacy(1, Fraction(3, 4), world.metric), f) for f in world.maps]
+    assert parameters(approximate_bounded_partition(full, DeclaredPartition(world.maps, world.metric))) == (2, 1)
+
+
+def test_commuting_rules_are_attained_by_normal_mechanisms_within_one_part() -> None:
+    """N(μ_i · records, 1): |D △ D'| commutes; two records of one part are 2 μ_i apart, of two parts less."""
+    domain = multisets("ab", 2)
+    maps = [restricted(domain, keep, keep) for keep in "ab"]
+
+    def changed(a: Any, b: Any) -> int:
+        return sum(abs(a.count(record) - b.count(record)) for record in "ab")
+
+    metric = Metric(domain, changed, "|D △ D'|")
+    parts = [Metric(f.codomain, changed, "|D △ D'|") for f in maps]
+    partition = DeclaredPartition(maps, metric, parts)
+    mus = (1, 3)
+    gauss = [OnItsOwnDomain(GaussianPrivacy(ScaledMetric(d, mu)), f) for d, mu, f in zip(parts, mus, maps, strict=True)]
+    zero = [
+        OnItsOwnDomain(ZeroConcentratedPrivacy(RootScaledMetric(d, Fraction(mu**2, 2))), f)
+        for d, mu, f in zip(parts, mus, maps, strict=True)
+    ]
+    wide, concentrated = gaussian_commuting(gauss, partition), concentrated_commuting(zero, partition)
+    assert parameters(wide, metric) == (3,)
+    assert parameters(concentrated, metric) == (Fraction(9, 2),)
+    assert wide.distance((), ("b", "b")) == 6
+    for a, b in itertools.product(domain.listed("test"), repeat=2):
+        truth = sum(mu**2 * changed(f(a), f(b)) ** 2 for mu, f in zip(mus, maps, strict=True))
+        assert truth <= Fraction(wide.distance(a, b)) ** 2
+        assert truth <= 2 * square_of(concentrated.distance, a, b)
 
 
 def test_one_bounded_part_is_attained() -> None:
