@@ -98,6 +98,7 @@ class OnItsOwnDomain:
     reads: DatabaseMap
 
     def __post_init__(self) -> None:
+        _check_map("OnItsOwnDomain.reads", self.reads)
         if self.privacy.distance.domain != self.reads.codomain:
             raise InvalidInputError(
                 f"OnItsOwnDomain.privacy: expected privacy over {self.reads.codomain.name}, which {self.reads.name}"
@@ -122,9 +123,18 @@ class OnTheCommonDomain:
     depends_on: DatabaseMap
 
     def __post_init__(self) -> None:
+        _check_map("OnTheCommonDomain.depends_on", self.depends_on)
         if self.privacy.distance.domain != self.depends_on.domain:
             raise InvalidInputError(
                 f"OnTheCommonDomain.privacy: expected privacy over {self.depends_on.domain.name}, the domain of"
                 f" {self.depends_on.name}, got privacy over {self.privacy.distance.domain.name}: privacy of what is"
                 " applied to a part is another statement, OnItsOwnDomain"
             )
+
+
+def _check_map(name: str, given: Any) -> None:
+    if not isinstance(given, DatabaseMap):
+        raise InvalidInputError(
+            f"{name}: expected a DatabaseMap, got {shown(given)}: what a mechanism reads is a map of the database"
+            " alone, and blocks chosen from earlier outputs are not covered by the rules of composition"
+        )

@@ -1,0 +1,235 @@
+"""The engine of the rules: a sum, or a root of a sum of squares, of what is known of each mechanism for each pair.
+
+The rules for (ε), (ε, δ), zCDP and GDP differ in what they add: distances for the first two, squares of distances for
+the others. The proofs are the same: the loss of a composition is bounded by that of its parts, given every earlier
+output.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias, TypeVar, cast
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.granularity.declared_partition import DeclaredPartition, check_reads_the_database
+from pbdist.granularity.distances import CanonicalMetric, RootMetric, RootStarDistance, square_of
+from pbdist.granularity.spaces import Database, DatabaseClass, DatabaseMap, Metric, StarDistance
+from pbdist.granularity.statements import (
+    ApproximatePrivacy,
+    GaussianPrivacy,
+    OnItsOwnDomain,
+    OnTheCommonDomain,
+    PurePrivacy,
+    Statement,
+    ZeroConcentratedPrivacy,
+)
+from pbdist.granularity.upward import Amount, upward_sum
+
+#: What is known of a mechanism for one pair: its term of the sum, and its δ.
+Terms: TypeAlias = tuple[Amount, Amount]
+_Statement = TypeVar("_Statement", PurePrivacy, ApproximatePrivacy, ZeroConcentratedPrivacy, GaussianPrivacy)
+_Placed = TypeVar("_Placed", OnItsOwnDomain, OnTheCommonDomain)
+_NOTHING: Terms = (0, 0)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A theorem: its name, and the notion of privacy that it is about."""
+
+    name: str
+    notion: type[PurePrivacy] | type[ApproximatePrivacy] | type[ZeroConcentratedPrivacy] | type[GaussianPrivacy]
+
+    def refuse(self, text: str) -> InvalidInputError:
+        """Return the error that names the theorem."""
+        return InvalidInputError(f"{self.name}: {text}")
+
+
+def numbered(independent: str, adaptive_number: str, adaptive: bool, notion: Any) -> Rule:
+    """Return a rule with the number of its independent or adaptive form, whose bounds are the same."""
+    if not isinstance(adaptive, bool):
+        raise InvalidInputError(f"adaptive: expected True or False, got {shown(adaptive)}")
+    return Rule(adaptive_number if adaptive else independent, notion)
+
+
+def on_own_domains(rule: Rule, mechanisms: Sequence[OnItsOwnDomain]) -> Statement:
+    """Return the privacy of mechanisms that are private on what they read: the sum of d_i(f_i(D), f_i(D'))."""
+    placed = _checked(rule, mechanisms, OnItsOwnDomain)
+
+    def of_each(first: Database, second: Database) -> list[Terms]:
+        return [_terms(each.privacy, each.reads(first), each.reads(second)) for each in placed]
+
+    return _summed(rule, placed[0].reads.domain, of_each, starred=False)
+
+
+def in_sequence(rule: Rule, statements: Sequence[Statement]) -> Statement:
+    """Return the privacy of mechanisms that all read the whole database: the pairwise sum of d_i."""
+    given = _tuple(rule, statements)
+    for privacy in given:
+        _check_statement(rule, privacy)
+    _check_one_domain(rule, [privacy.distance.domain for privacy in given])
+
+    def of_each(first: Database, second: Database) -> list[Terms]:
+        return [_terms(privacy, first, second) for privacy in given]
+
+    return _summed(rule, given[0].distance.domain, of_each, starred=False)
+
+
+def on_the_common_domain(rule: Rule, mechanisms: Sequence[OnTheCommonDomain]) -> Statement:
+    """Return the privacy* of mechanisms that are private on 𝔻 and depend on f_i(D): the pairwise sum of d_i^(f_i).
+
+    Where 𝔻 is not listed, d_i(D, D') stands for d_i^(f_i)(D, D') if f_i(D) and f_i(D') differ: it is not below it.
+    """
+    placed = _checked(rule, mechanisms, OnTheCommonDomain)
+    least = [_least(each) for each in placed]
+
+    def of_each(first: Database, second: Database) -> list[Terms]:
+        return [known(first, second) for known in least]
+
+    return _summed(rule, placed[0].depends_on.domain, of_each, starred=True)
+
+
+def over_neighbours(rule: Rule, privacy: Statement, granularity: CanonicalMetric) -> Terms:
+    """Return the largest term and the largest δ between neighbours; a δ above 1 says no more than 1."""
+    if not isinstance(granularity, CanonicalMetric):
+        raise rule.refuse(f"expected a CanonicalMetric, got {shown(granularity)}")
+    if not isinstance(privacy, rule.notion):
+        raise rule.refuse(f"expected {rule.notion.__name__}, got {shown(privacy)}")
+    if privacy.distance.domain != granularity.domain:
+        raise rule.refuse(
+            f"expected privacy over {granularity.domain.name}, the class of {granularity.name}, got privacy over"
+            f" {privacy.distance.domain.name}"
+        )
+    granularity.domain.listed(f"{rule.name}, for its maximum over neighbours,")
+    terms = [_terms(privacy, first, second) for first, second in granularity.neighbours]
+    largest = max((term for term, _ in terms), default=0)
+    return largest, min(max((delta for _, delta in terms), default=0), 1)
+
+
+def scaled_statements(
+    rule: Rule, mechanisms: Sequence[_Placed], kind: type[_Placed], partition: DeclaredPartition
+) -> tuple[Statement, ...]:
+    """Return the statements of mechanisms, one for each part of a partition and stated for its metric.
+
+    Whether a statement is a parameter times the right metric is looked at by `rules_group.parameters`.
+    """
+    if not isinstance(partition, DeclaredPartition):
+        raise rule.refuse(f"expected a DeclaredPartition, got {shown(partition)}")
+    placed = _checked(rule, mechanisms, kind)
+    maps = [_map_of(each) for each in placed]
+    if len(maps) != len(partition.maps) or any(a is not b for a, b in zip(maps, partition.maps, strict=True)):
+        raise rule.refuse("expected one mechanism for each part of the partition, in its order, which reads that part")
+    return tuple(each.privacy for each in placed)
+
+
+def _summed(
+    rule: Rule, domain: DatabaseClass, of_each: Callable[[Database, Database], list[Terms]], *, starred: bool
+) -> Statement:
+    def total(first: Database, second: Database) -> float:
+        return cast("float", upward_sum(term for term, _ in of_each(first, second)))
+
+    def delta(first: Database, second: Database) -> float:
+        return cast("float", upward_sum(lost for _, lost in of_each(first, second)))
+
+    name = f"the distance of {rule.name}"
+    notion = rule.notion
+    if _adds_squares(notion):
+        root = (RootStarDistance if starred else RootMetric)(domain, total, name)
+        return notion(root)  # type: ignore[call-arg]
+    distance: Metric | StarDistance = (StarDistance if starred else Metric)(domain, total, name)
+    if issubclass(notion, ApproximatePrivacy):
+        return notion(distance, StarDistance(domain, delta, f"the δ of {rule.name}"))
+    return notion(distance)
+
+
+def _terms(privacy: Statement, first: Database, second: Database) -> Terms:
+    if _adds_squares(type(privacy)):
+        return square_of(privacy.distance, first, second), 0
+    delta = privacy.delta(first, second) if isinstance(privacy, ApproximatePrivacy) else 0
+    return privacy.distance(first, second), delta
+
+
+def _adds_squares(notion: type[Any]) -> bool:
+    return issubclass(notion, ZeroConcentratedPrivacy | GaussianPrivacy)
+
+
+def _least(mechanism: OnTheCommonDomain) -> Callable[[Database, Database], Terms]:
+    """Return what is known of a mechanism for a pair, from all pairs that look the same to it (IV.10, A.12, A.14).
+
+    Of pairs with the least distance, that with the least δ. A mechanism to which D and D' look the same loses nothing.
+    """
+    privacy, read = mechanism.privacy, mechanism.depends_on
+
+    def from_the_pair(first: Database, second: Database) -> Terms:
+        return _NOTHING if read(first) == read(second) else _terms(privacy, first, second)
+
+    if read.domain.databases is None:
+        return from_the_pair
+    databases = read.domain.databases
+
+    @cache
+    def table() -> dict[tuple[Hashable, Hashable], Terms]:
+        least: dict[tuple[Hashable, Hashable], Terms] = {}
+        seen = [(database, read(database)) for database in databases]
+        for first, looks in seen:
+            for second, other in seen:
+                terms = _NOTHING if looks == other else _terms(privacy, first, second)
+                least[looks, other] = min(least.get((looks, other), terms), terms)
+        return least
+
+    def from_all_pairs(first: Database, second: Database) -> Terms:
+        try:
+            return table()[read(first), read(second)]
+        except (KeyError, TypeError):  # A database that is not listed, or parts that are not hashable.
+            return from_the_pair(first, second)
+
+    return from_all_pairs
+
+
+def _checked(rule: Rule, mechanisms: Sequence[_Placed], kind: type[_Placed]) -> tuple[_Placed, ...]:
+    placed = _tuple(rule, mechanisms)
+    for each in placed:
+        if not isinstance(each, kind):
+            raise rule.refuse(_wrong_kind(each, kind))
+        check_reads_the_database(_map_of(each))
+        _check_statement(rule, each.privacy)
+    _check_one_domain(rule, [_map_of(each).domain for each in placed])
+    return placed
+
+
+def _map_of(mechanism: OnItsOwnDomain | OnTheCommonDomain) -> DatabaseMap:
+    return mechanism.reads if isinstance(mechanism, OnItsOwnDomain) else mechanism.depends_on
+
+
+def _wrong_kind(given: Any, kind: type[Any]) -> str:
+    text = f"expected {kind.__name__}, got {shown(type(given).__name__)}"
+    if isinstance(given, OnItsOwnDomain):
+        return f"{text}: privacy on what is read is not privacy on the whole database (Example II.9)"
+    if isinstance(given, OnTheCommonDomain):
+        return f"{text}: privacy on the whole database is not privacy on what is read"
+    return text
+
+
+def _check_statement(rule: Rule, privacy: Any) -> None:
+    if not isinstance(privacy, rule.notion):
+        raise rule.refuse(f"expected {rule.notion.__name__}, got {shown(type(privacy).__name__)}")
+    if privacy.starred:
+        raise rule.refuse(
+            f"expected a metric, got {privacy.distance.name}, which is private* only (a StarDistance): the triangle"
+            " inequality may fail"
+        )
+
+
+def _check_one_domain(rule: Rule, domains: Sequence[DatabaseClass]) -> None:
+    for domain in domains:
+        if domain != domains[0]:
+            raise rule.refuse(f"expected one class of databases, got {domains[0].name} and {domain.name}")
+
+
+def _tuple(rule: Rule, values: Sequence[Any]) -> tuple[Any, ...]:
+    try:
+        given = tuple(values)
+    except TypeError as error:
+        raise rule.refuse(f"expected a sequence of mechanisms, got {shown(values)}") from error
+    if not given:
+        raise rule.refuse("expected one mechanism or more, got none")
+    return given

@@ -1,0 +1,128 @@
+"""Rounding and the rules for numbers: never below the exact value, at most one float above it, exact for fractions."""
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbdist.granularity.distances import CanonicalMetric, GroupDelta, ScaledMetric
+from pbdist.granularity.rules_for_numbers import (
+    AtMostTouched,
+    EachTouched,
+    TouchedTogether,
+    approximate_parameters,
+    concentrated_parameter,
+    gaussian_parameter,
+    pure_parameter,
+)
+from pbdist.granularity.rules_group import group_approximate, group_concentrated, group_gaussian, group_pure
+from pbdist.granularity.spaces import DatabaseClass
+from pbdist.granularity.upward import upward_norm, upward_product, upward_root, upward_sum
+from tests.strategies import examples
+
+FLOATS = st.floats(min_value=0.0, max_value=1e150, allow_nan=False)
+AMOUNTS = FLOATS | st.fractions(min_value=0, max_value=10**6) | st.integers(min_value=0, max_value=10**30)
+EXACT = st.fractions(min_value=0, max_value=10**6) | st.integers(min_value=0, max_value=10**30)
+
+
+def is_least_float(value: Any, truth: Fraction, power: int = 1) -> bool:
+    """Whether value^power >= truth, and the next float below is not."""
+    return Fraction(value) ** power >= truth and (
+        value == 0 or Fraction(math.nextafter(value, 0.0)) ** power < truth or Fraction(value) ** power == truth
+    )
+
+
+@examples(240)
+@given(st.lists(AMOUNTS, min_size=1, max_size=20))
+def test_sums_and_norms_are_the_least_floats_above(values: list[Any]) -> None:
+    assert is_least_float(upward_sum(values), sum(map(Fraction, values), Fraction(0)))
+    norm = upward_norm(values)
+    square = sum((Fraction(value) ** 2 for value in values), Fraction(0))
+    assert Fraction(norm) ** 2 == square or is_least_float(norm, square, 2)
+
+
+@examples(240)
+@given(AMOUNTS, AMOUNTS)
+def test_products_and_roots(first: Any, second: Any) -> None:
+    assert is_least_float(upward_product(first, second), Fraction(first) * Fraction(second))
+    root = upward_root(first)
+    assert Fraction(root) ** 2 == Fraction(first) or is_least_float(root, Fraction(first), 2)
+
+
+@examples(240)
+@given(st.lists(EXACT, min_size=1, max_size=8), st.integers(min_value=1, max_value=9))
+def test_whole_numbers_and_fractions_stay_exact(values: list[Any], most: int) -> None:
+    every = [c for n in range(1, min(most, len(values)) + 1) for c in itertools.combinations(range(len(values)), n)]
+    assert pure_parameter(values, AtMostTouched(most)) == max(sum(values[i] for i in c) for c in every)
+    assert pure_parameter(values, TouchedTogether(every)) == pure_parameter(values, AtMostTouched(most))
+    assert pure_parameter(values, EachTouched()) == sum(values) == concentrated_parameter(values, EachTouched())
+    assert (
+        concentrated_parameter(values, AtMostTouched(1)) == max(values) == gaussian_parameter(values, AtMostTouched(1))
+    )
+    assert isinstance(pure_parameter(values, EachTouched()), int | Fraction)
+
+
+@examples(240)
+@given(
+    st.lists(st.tuples(EXACT, st.fractions(min_value=0, max_value=1)), min_size=1, max_size=6),
+    st.integers(min_value=1, max_value=7),
+)
+def test_both_parameters_are_the_largest_of_all_changes(values: list[tuple[Any, Fraction]], most: int) -> None:
+    epsilons, deltas = [e for e, _ in values], [d for _, d in values]
+    every = [c for n in range(1, min(most, len(values)) + 1) for c in itertools.combinations(range(len(values)), n)]
+    expected = (
+        max(sum(epsilons[i] for i in c) for c in every),
+        min(max(sum(deltas[i] for i in c) for c in every), 1),
+    )
+    assert approximate_parameters(epsilons, deltas, AtMostTouched(most)) == expected
+    assert approximate_parameters(epsilons, deltas, TouchedTogether(every)) == expected
+
+
+def test_distances_of_profiles() -> None:
+    change = TouchedTogether([{0: 2, 1: 3}, {2: 1}])
+    assert pure_parameter([1, 2, 7], change) == 8
+    assert concentrated_parameter([1, 2, 23], change) == 23
+    assert concentrated_parameter([1, 2, 7], change) == 22
+    assert gaussian_parameter([3, Fraction(8, 3), 9], change) == 10
+    assert pure_parameter([1, 2, 7], TouchedTogether([set()])) == 0
+
+
+def test_infinite_parameters_and_distances() -> None:
+    assert upward_sum([1, math.inf]) == upward_norm([math.inf, 0]) == upward_root(math.inf) == math.inf
+    assert upward_sum([1e308, 1e308]) == math.inf
+    assert group_pure(0, math.inf) == group_gaussian(0, math.inf) == group_concentrated(0, math.inf) == math.inf
+    assert group_pure(math.inf, 0) == 0
+    assert group_approximate(math.inf, Fraction(1, 2), 1) == (math.inf, Fraction(1, 2))
+    assert group_approximate(math.inf, Fraction(1, 2), 2) == (math.inf, math.inf)
+    assert group_approximate(1, 0, math.inf) == (math.inf, math.inf)
+    assert group_approximate(500, 1e-9, 2) == (1000, math.inf)
+    assert pure_parameter([1, math.inf], AtMostTouched(1)) == math.inf
+
+
+def test_zero_times_an_infinite_distance_is_infinite() -> None:
+    """0-DP says nothing of databases that no steps connect."""
+    domain = DatabaseClass("two islands", (0, 1, 10, 11))
+    metric = CanonicalMetric(domain, lambda a, b: abs(a - b) if abs(a - b) <= 1 else math.inf)
+    assert ScaledMetric(metric, 0)(0, 10) == math.inf
+    assert ScaledMetric(metric, 0)(0, 1) == 0
+    assert GroupDelta(metric, 1, 0)(0, 10) == math.inf
+
+
+@examples(240)
+@given(
+    st.floats(min_value=1e-6, max_value=50.0),
+    st.floats(min_value=0.0, max_value=1.0),
+    st.integers(min_value=0, max_value=12),
+)
+def test_the_delta_of_groups_is_a_sum_of_steps(epsilon: float, delta: float, distance: int) -> None:
+    """δ Σ e^(jε) over j < d, from below by sums of truncated series."""
+    powers = sum(
+        Fraction(math.nextafter(math.exp(j * epsilon), 0.0)) * (1 - Fraction(1, 10**13)) for j in range(distance)
+    )
+    _, bound = group_approximate(epsilon, delta, distance)
+    assert Fraction(bound) >= Fraction(delta) * powers
+    assert float(bound) == pytest.approx(float(Fraction(delta) * powers), rel=1e-9)
