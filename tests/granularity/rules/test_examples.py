@@ -11,10 +11,10 @@ import mpmath
 import pytest
 
 from pbdist import InvalidInputError
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import CanonicalMetric
-from pbdist.granularity.rules_approximate import approximate_common_domain
-from pbdist.granularity.rules_for_numbers import (
+from pbdist.granularity.rules.approximate import approximate_common_domain
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.distances import CanonicalMetric
+from pbdist.granularity.rules.for_numbers import (
     AtMostTouched,
     EachTouched,
     TouchedTogether,
@@ -22,8 +22,8 @@ from pbdist.granularity.rules_for_numbers import (
     gaussian_parameter,
     pure_parameter,
 )
-from pbdist.granularity.rules_gaussian import gaussian_bounded_partition, gaussian_composition, gaussian_sequential
-from pbdist.granularity.rules_group import (
+from pbdist.granularity.rules.gaussian import gaussian_bounded_partition, gaussian_composition, gaussian_sequential
+from pbdist.granularity.rules.group import (
     approximate_over_neighbours,
     approximate_privacy,
     concentrated_privacy,
@@ -35,7 +35,7 @@ from pbdist.granularity.rules_group import (
     pure_over_neighbours,
     pure_privacy,
 )
-from pbdist.granularity.rules_pure import (
+from pbdist.granularity.rules.pure import (
     pure_best_bound,
     pure_bounded_partition,
     pure_common_domain,
@@ -50,7 +50,16 @@ from pbdist.granularity.statements import (
     PurePrivacy,
     ZeroConcentratedPrivacy,
 )
-from tests.granularity.rule_worlds import bounded, canonical, image, minus, multisets, one_place, restricted, unbounded
+from tests.granularity.rules.rule_worlds import (
+    bounded,
+    canonical,
+    image,
+    minus,
+    multisets,
+    one_place,
+    restricted,
+    unbounded,
+)
 
 TENTH = Fraction(1, 10)
 
@@ -271,8 +280,8 @@ def test_corollary_a_18() -> None:
 
 def test_theorems_a_13_and_a_15_without_a_compatible_partition_are_false() -> None:
     """Two mechanisms that both read everything: the maximum is below the truth, which the sum is."""
-    from pbdist.granularity.rules_approximate import approximate_best_bound_common_domain
-    from pbdist.granularity.rules_zero_concentrated import concentrated_best_bound_common_domain
+    from pbdist.granularity.rules.approximate import approximate_best_bound_common_domain
+    from pbdist.granularity.rules.zero_concentrated import concentrated_best_bound_common_domain
 
     t = 4  # e^ε; M_{ε,δ} twice, on the presence of a record: δ at ε is above max δ_i = 0.
     once = {0: Fraction(t, 1 + t), 1: Fraction(1, 1 + t)}
@@ -313,7 +322,7 @@ def test_zero_concentrated_statements_keep_their_squares() -> None:
 
 
 def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "granularity-rules.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "granularity-rules.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     exec(code, {})  # noqa: S102
     assert capsys.readouterr().out.split() == re.findall(r"# (\S+):", code)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.blocks import check_count, checked_names
 from pbdist.granularity.notions import Granularity, Unbounded
+from pbdist.granularity.release.blocks import check_count, checked_names
 from pbdist.mechanisms import Pair, WorstOf
 
 __all__ = ["Analysis", "Attained", "on_each_block"]

@@ -7,13 +7,13 @@ earlier outputs were.
 from collections.abc import Sequence
 from typing import cast
 
-from pbdist.granularity import disjoint
-from pbdist.granularity.composed import Rule, in_sequence, on_own_domains, on_the_common_domain
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import ScaledMetric
-from pbdist.granularity.rules_group import gaussian_privacy
+from pbdist.granularity.rules import disjoint
+from pbdist.granularity.rules.composed import Rule, in_sequence, on_own_domains, on_the_common_domain
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.distances import ScaledMetric
+from pbdist.granularity.rules.group import gaussian_privacy
+from pbdist.granularity.rules.upward import upward_norm
 from pbdist.granularity.statements import GaussianPrivacy, OnItsOwnDomain, OnTheCommonDomain
-from pbdist.granularity.upward import upward_norm
 
 __all__ = [
     "gaussian_best_bound",

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Any, TypeGuard, cast
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.spaces import Database, Metric, StarDistance, _Distance
-from pbdist.granularity.upward import (
+from pbdist.granularity.rules.upward import (
     Amount,
     as_fraction,
     checked_amount,
@@ -18,6 +17,7 @@ from pbdist.granularity.upward import (
     upward_product,
     upward_root,
 )
+from pbdist.granularity.spaces import Database, Metric, StarDistance, _Distance
 
 __all__ = ["CanonicalMetric", "GroupDelta", "RootMetric", "RootScaledMetric", "RootStarDistance", "ScaledMetric"]
 

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pbdist.granularity.analysis import Analysis, Attained
-from pbdist.granularity.blocks import Blocks, Memberships
-from pbdist.granularity.changes import Profile, Touch
-from pbdist.granularity.group_pair import reversed_pair
 from pbdist.granularity.notions import Granularity, NodeLevel, UserLevel
-from pbdist.granularity.touched import TouchedPair, touched_pair
+from pbdist.granularity.release.analysis import Analysis, Attained
+from pbdist.granularity.release.blocks import Blocks, Memberships
+from pbdist.granularity.release.changes import Profile, Touch
+from pbdist.granularity.release.group_pair import reversed_pair
+from pbdist.granularity.release.touched import TouchedPair, touched_pair
 from pbdist.mechanisms import ElementaryPair
 from pbdist.mechanisms.order import at_least_as_noisy
 

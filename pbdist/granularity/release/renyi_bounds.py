@@ -11,7 +11,7 @@ import numpy as np
 
 from pbdist.curves.renyi import closest_bounds
 from pbdist.errors import PbdistError
-from pbdist.granularity.resolved import Resolved
+from pbdist.granularity.release.resolved import Resolved
 from pbdist.mechanisms import ApproximateDP, ElementaryPair
 from pbdist.theorems.renyi import log_improvement
 from pbdist.types import Direction, FloatArray, IntArray

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.granularity.distances import CanonicalMetric, GroupDelta, ScaledMetric
-from pbdist.granularity.rules_for_numbers import (
+from pbdist.granularity.rules.distances import CanonicalMetric, GroupDelta, ScaledMetric
+from pbdist.granularity.rules.for_numbers import (
     AtMostTouched,
     EachTouched,
     TouchedTogether,
@@ -19,9 +19,9 @@ from pbdist.granularity.rules_for_numbers import (
     gaussian_parameter,
     pure_parameter,
 )
-from pbdist.granularity.rules_group import group_approximate, group_concentrated, group_gaussian, group_pure
+from pbdist.granularity.rules.group import group_approximate, group_concentrated, group_gaussian, group_pure
+from pbdist.granularity.rules.upward import upward_norm, upward_product, upward_root, upward_sum
 from pbdist.granularity.spaces import DatabaseClass
-from pbdist.granularity.upward import upward_norm, upward_product, upward_root, upward_sum
 from tests.strategies import examples
 
 FLOATS = st.floats(min_value=0.0, max_value=1e150, allow_nan=False)

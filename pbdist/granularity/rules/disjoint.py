@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.composed import Rule, scaled_statements
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import CanonicalMetric
-from pbdist.granularity.rules_group import parameters
+from pbdist.granularity.rules.composed import Rule, scaled_statements
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.distances import CanonicalMetric
+from pbdist.granularity.rules.group import parameters
+from pbdist.granularity.rules.upward import Amount
 from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, Statement
-from pbdist.granularity.upward import Amount
 
 
 def best_bound(

@@ -11,10 +11,10 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.analysis import Analysis
-from pbdist.granularity.blocks import Blocks, Memberships
-from pbdist.granularity.changes import Profile, Touch
 from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, NodeLevel, UserLevel
+from pbdist.granularity.release.analysis import Analysis
+from pbdist.granularity.release.blocks import Blocks, Memberships
+from pbdist.granularity.release.changes import Profile, Touch
 
 __all__ = ["MOST_PROFILES", "profiles_of", "records_of_change"]
 

@@ -9,13 +9,13 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity import disjoint
-from pbdist.granularity.composed import in_sequence, numbered, on_own_domains, on_the_common_domain
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import ScaledMetric
-from pbdist.granularity.rules_group import pure_privacy
+from pbdist.granularity.rules import disjoint
+from pbdist.granularity.rules.composed import in_sequence, numbered, on_own_domains, on_the_common_domain
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.distances import ScaledMetric
+from pbdist.granularity.rules.group import pure_privacy
+from pbdist.granularity.rules.upward import Amount, checked_amounts, upward_sum
 from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, PurePrivacy
-from pbdist.granularity.upward import Amount, checked_amounts, upward_sum
 
 __all__ = [
     "pure_best_bound",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pbdist.granularity.distances import CanonicalMetric
+from pbdist.granularity.rules.distances import CanonicalMetric
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
 
 #: The weights of a distribution add up to this.

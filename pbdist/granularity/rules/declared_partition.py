@@ -6,9 +6,9 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.distances import CanonicalMetric
+from pbdist.granularity.rules.distances import CanonicalMetric
+from pbdist.granularity.rules.upward import upward_sum
 from pbdist.granularity.spaces import Database, DatabaseMap, Metric
-from pbdist.granularity.upward import upward_sum
 
 __all__ = ["DeclaredPartition"]
 

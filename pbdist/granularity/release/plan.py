@@ -11,13 +11,13 @@ import xarray as xr
 from pbdist.arguments import DEFAULT_TOLERANCE, checked_compositions, checked_delta, checked_epsilon
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.analysis import Analysis
-from pbdist.granularity.blocks import Blocks, Memberships, Overlapping, Partition
-from pbdist.granularity.changes import Profile
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.profiles import profiles_of
-from pbdist.granularity.resolved import Resolved, Resolver, without_dominated, without_reversed
-from pbdist.granularity.worst_profile import Largest, largest_delta, largest_epsilon
+from pbdist.granularity.release.analysis import Analysis
+from pbdist.granularity.release.blocks import Blocks, Memberships, Overlapping, Partition
+from pbdist.granularity.release.changes import Profile
+from pbdist.granularity.release.profiles import profiles_of
+from pbdist.granularity.release.resolved import Resolved, Resolver, without_dominated, without_reversed
+from pbdist.granularity.release.worst_profile import Largest, largest_delta, largest_epsilon
 from pbdist.mechanisms import Pair, Product, RandomizedResponse, WorstOf
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.results import log_relative_width, relative_width

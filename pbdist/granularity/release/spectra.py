@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pbdist.fourier.transform import forward, inverse, transform_error
-from pbdist.granularity.resolved import Resolved
+from pbdist.granularity.release.resolved import Resolved
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.types import Direction, FloatArray, IntArray

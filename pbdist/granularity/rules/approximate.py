@@ -1,18 +1,18 @@
 """The rules of composition for (ε, δ) (Guerra-Balboa et al. 2024, VI-A).
 
-`adaptive` is as in `rules_pure`; the paper states all of them for adaptive composition, which covers the independent
+`adaptive` is as in `rules.pure`; the paper states all of them for adaptive composition, which covers the independent
 one, so that it is no keyword here: each statement must hold whatever the earlier outputs were.
 """
 
 from collections.abc import Sequence
 from typing import cast
 
-from pbdist.granularity import disjoint
-from pbdist.granularity.composed import Rule, in_sequence, on_own_domains, on_the_common_domain
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.rules_group import approximate_privacy
+from pbdist.granularity.rules import disjoint
+from pbdist.granularity.rules.composed import Rule, in_sequence, on_own_domains, on_the_common_domain
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.group import approximate_privacy
+from pbdist.granularity.rules.upward import upward_sum
 from pbdist.granularity.statements import ApproximatePrivacy, OnItsOwnDomain, OnTheCommonDomain
-from pbdist.granularity.upward import upward_sum
 
 __all__ = [
     "approximate_best_bound",

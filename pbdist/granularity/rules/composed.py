@@ -11,8 +11,9 @@ from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.declared_partition import DeclaredPartition, check_reads_the_database
-from pbdist.granularity.distances import CanonicalMetric, RootMetric, RootStarDistance, square_of
+from pbdist.granularity.rules.declared_partition import DeclaredPartition, check_reads_the_database
+from pbdist.granularity.rules.distances import CanonicalMetric, RootMetric, RootStarDistance, square_of
+from pbdist.granularity.rules.upward import Amount, upward_sum
 from pbdist.granularity.spaces import Database, DatabaseClass, DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -23,7 +24,6 @@ from pbdist.granularity.statements import (
     Statement,
     ZeroConcentratedPrivacy,
 )
-from pbdist.granularity.upward import Amount, upward_sum
 
 #: What is known of a mechanism for one pair: its term of the sum, and its δ.
 Terms: TypeAlias = tuple[Amount, Amount]
@@ -110,7 +110,7 @@ def scaled_statements(
 ) -> tuple[Statement, ...]:
     """Return the statements of mechanisms, one for each part of a partition and stated for its metric.
 
-    Whether a statement is a parameter times the right metric is looked at by `rules_group.parameters`.
+    Whether a statement is a parameter times the right metric is looked at by `rules.group.parameters`.
     """
     if not isinstance(partition, DeclaredPartition):
         raise rule.refuse(f"expected a DeclaredPartition, got {shown(partition)}")

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.analysis import Analysis, Attained
-from pbdist.granularity.group_pair import group_pair, reversed_pair
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
+from pbdist.granularity.release.analysis import Analysis, Attained
+from pbdist.granularity.release.group_pair import group_pair, reversed_pair
 from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Pair
 
 __all__ = ["TouchedPair", "counts_edges", "touched_pair"]

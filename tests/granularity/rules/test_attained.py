@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import CanonicalMetric, RootScaledMetric, ScaledMetric, square_of
-from pbdist.granularity.rules_approximate import (
+from pbdist.granularity.rules.approximate import (
     approximate_best_bound,
     approximate_best_bound_common_domain,
     approximate_bounded_partition,
     approximate_composition,
 )
-from pbdist.granularity.rules_gaussian import (
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.distances import CanonicalMetric, RootScaledMetric, ScaledMetric, square_of
+from pbdist.granularity.rules.gaussian import (
     gaussian_best_bound,
     gaussian_best_bound_common_domain,
     gaussian_bounded_partition,
     gaussian_commuting,
     gaussian_sequential,
 )
-from pbdist.granularity.rules_group import (
+from pbdist.granularity.rules.group import (
     approximate_privacy,
     concentrated_privacy,
     gaussian_privacy,
@@ -32,7 +32,7 @@ from pbdist.granularity.rules_group import (
     pure_over_neighbours,
     pure_privacy,
 )
-from pbdist.granularity.rules_pure import (
+from pbdist.granularity.rules.pure import (
     pure_best_bound,
     pure_best_bound_common_domain,
     pure_bounded_partition,
@@ -40,7 +40,7 @@ from pbdist.granularity.rules_pure import (
     pure_parallel,
     pure_sequential,
 )
-from pbdist.granularity.rules_zero_concentrated import (
+from pbdist.granularity.rules.zero_concentrated import (
     concentrated_best_bound,
     concentrated_best_bound_common_domain,
     concentrated_bounded_partition,
@@ -49,7 +49,7 @@ from pbdist.granularity.rules_zero_concentrated import (
 )
 from pbdist.granularity.spaces import DatabaseMap, Metric
 from pbdist.granularity.statements import GaussianPrivacy, OnItsOwnDomain, OnTheCommonDomain, ZeroConcentratedPrivacy
-from tests.granularity.rule_worlds import (
+from tests.granularity.rules.rule_worlds import (
     bounded,
     canonical,
     image,

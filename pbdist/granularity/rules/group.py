@@ -8,8 +8,9 @@ one that is private* only, gives parameters for neighbours.
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.composed import Rule, over_neighbours
-from pbdist.granularity.distances import CanonicalMetric, GroupDelta, RootScaledMetric, ScaledMetric, group_delta
+from pbdist.granularity.rules.composed import Rule, over_neighbours
+from pbdist.granularity.rules.distances import CanonicalMetric, GroupDelta, RootScaledMetric, ScaledMetric, group_delta
+from pbdist.granularity.rules.upward import Amount, checked_amount, checked_delta, upward_product, upward_root
 from pbdist.granularity.spaces import Metric
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -18,7 +19,6 @@ from pbdist.granularity.statements import (
     Statement,
     ZeroConcentratedPrivacy,
 )
-from pbdist.granularity.upward import Amount, checked_amount, checked_delta, upward_product, upward_root
 
 __all__ = [
     "approximate_over_neighbours",

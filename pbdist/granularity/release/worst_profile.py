@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from pbdist.granularity.renyi_bounds import QuickBounds
-from pbdist.granularity.resolved import Resolved
-from pbdist.granularity.spectra import Spectra
+from pbdist.granularity.release.renyi_bounds import QuickBounds
+from pbdist.granularity.release.resolved import Resolved
+from pbdist.granularity.release.spectra import Spectra
 from pbdist.mechanisms import Pair
 from pbdist.progress import report
 from pbdist.table import bounds_table, epsilon_table_of

@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 
 from pbdist import InvalidInputError
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import RootMetric, ScaledMetric, square_of
-from pbdist.granularity.rules_approximate import (
+from pbdist.granularity.rules.approximate import (
     approximate_common_domain,
     approximate_composition,
     approximate_sequential,
 )
-from pbdist.granularity.rules_gaussian import (
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.distances import RootMetric, ScaledMetric, square_of
+from pbdist.granularity.rules.gaussian import (
     gaussian_best_bound,
     gaussian_best_bound_common_domain,
     gaussian_bounded_partition,
     gaussian_common_domain,
     gaussian_composition,
 )
-from pbdist.granularity.rules_group import (
+from pbdist.granularity.rules.group import (
     approximate_over_neighbours,
     concentrated_over_neighbours,
     concentrated_privacy,
@@ -33,7 +33,7 @@ from pbdist.granularity.rules_group import (
     pure_over_neighbours,
     pure_privacy,
 )
-from pbdist.granularity.rules_pure import (
+from pbdist.granularity.rules.pure import (
     pure_best_bound,
     pure_best_bound_common_domain,
     pure_bounded_partition,
@@ -42,7 +42,7 @@ from pbdist.granularity.rules_pure import (
     pure_composition,
     pure_sequential,
 )
-from pbdist.granularity.rules_zero_concentrated import (
+from pbdist.granularity.rules.zero_concentrated import (
     concentrated_best_bound,
     concentrated_best_bound_common_domain,
     concentrated_bounded_partition,
@@ -58,7 +58,7 @@ from pbdist.granularity.statements import (
     PurePrivacy,
     ZeroConcentratedPrivacy,
 )
-from tests.granularity.rule_worlds import (
+from tests.granularity.rules.rule_worlds import (
     TOTAL,
     Weights,
     World,

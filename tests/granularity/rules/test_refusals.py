@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from pbdist import InvalidInputError
-from pbdist.granularity import (
-    rules_approximate,
-    rules_for_numbers,
-    rules_gaussian,
-    rules_group,
-    rules_post_processing,
-    rules_pure,
-    rules_zero_concentrated,
+from pbdist.granularity.rules import (
+    approximate,
+    for_numbers,
+    gaussian,
+    group,
+    post_processing,
+    pure,
+    zero_concentrated,
 )
-from pbdist.granularity.declared_partition import DeclaredPartition
-from pbdist.granularity.distances import CanonicalMetric, ScaledMetric
+from pbdist.granularity.rules.declared_partition import DeclaredPartition
+from pbdist.granularity.rules.distances import CanonicalMetric, ScaledMetric
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -27,31 +27,31 @@ from pbdist.granularity.statements import (
     PurePrivacy,
     ZeroConcentratedPrivacy,
 )
-from tests.granularity.rule_worlds import bounded, canonical, multisets, restricted, unbounded
+from tests.granularity.rules.rule_worlds import bounded, canonical, multisets, restricted, unbounded
 
 DOMAIN = multisets("ab", 2)
 METRIC = canonical(DOMAIN, unbounded, "d^U")
 IDENTITY = DatabaseMap(DOMAIN, DOMAIN, lambda d: d, "id")
 STAR = StarDistance(DOMAIN, lambda a, b: int(a != b), "d^f")
 NOTIONS: list[tuple[Any, Any, Any, Any]] = [
-    (PurePrivacy(STAR), rules_pure.pure_composition, rules_pure.pure_sequential, rules_pure.pure_common_domain),
+    (PurePrivacy(STAR), pure.pure_composition, pure.pure_sequential, pure.pure_common_domain),
     (
         ApproximatePrivacy(STAR, STAR),
-        rules_approximate.approximate_composition,
-        rules_approximate.approximate_sequential,
-        rules_approximate.approximate_common_domain,
+        approximate.approximate_composition,
+        approximate.approximate_sequential,
+        approximate.approximate_common_domain,
     ),
     (
         ZeroConcentratedPrivacy(STAR),
-        rules_zero_concentrated.concentrated_composition,
-        rules_zero_concentrated.concentrated_sequential,
-        rules_zero_concentrated.concentrated_common_domain,
+        zero_concentrated.concentrated_composition,
+        zero_concentrated.concentrated_sequential,
+        zero_concentrated.concentrated_common_domain,
     ),
     (
         GaussianPrivacy(STAR),
-        rules_gaussian.gaussian_composition,
-        rules_gaussian.gaussian_sequential,
-        rules_gaussian.gaussian_common_domain,
+        gaussian.gaussian_composition,
+        gaussian.gaussian_sequential,
+        gaussian.gaussian_common_domain,
     ),
 ]
 
@@ -100,50 +100,50 @@ def test_blocks_chosen_from_earlier_outputs() -> None:
     def chosen(output: int, database: Any) -> Any:
         return database if output else ()
 
-    pure = rules_group.pure_privacy(1, METRIC)
+    pure = group.pure_privacy(1, METRIC)
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
         OnItsOwnDomain(pure, chosen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
         OnTheCommonDomain(pure, chosen)  # type: ignore[arg-type]
     two = DatabaseMap(DOMAIN, DOMAIN, chosen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
-        rules_pure.pure_composition([OnItsOwnDomain(pure, two)], adaptive=True)
+        pure.pure_composition([OnItsOwnDomain(pure, two)], adaptive=True)
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
         DeclaredPartition([two], METRIC)
     with pytest.raises(InvalidInputError, match="True or False"):
-        rules_pure.pure_composition([OnItsOwnDomain(pure, IDENTITY)], adaptive="yes")  # type: ignore[arg-type]
+        pure.pure_composition([OnItsOwnDomain(pure, IDENTITY)], adaptive="yes")  # type: ignore[arg-type]
 
 
 def test_names_tell_the_theorem() -> None:
-    mechanism = OnItsOwnDomain(rules_group.pure_privacy(1, METRIC), IDENTITY)
-    assert "Theorem IV.1" in rules_pure.pure_composition([mechanism]).distance.name
-    assert "Theorem V.2" in rules_pure.pure_composition([mechanism], adaptive=True).distance.name
+    mechanism = OnItsOwnDomain(group.pure_privacy(1, METRIC), IDENTITY)
+    assert "Theorem IV.1" in pure.pure_composition([mechanism]).distance.name
+    assert "Theorem V.2" in pure.pure_composition([mechanism], adaptive=True).distance.name
 
 
 BEST: list[tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = [
     (
-        lambda m: rules_group.pure_privacy(1, m),
-        rules_pure.pure_best_bound,
-        rules_pure.pure_best_bound_common_domain,
-        rules_pure.pure_bounded_partition,
+        lambda m: group.pure_privacy(1, m),
+        pure.pure_best_bound,
+        pure.pure_best_bound_common_domain,
+        pure.pure_bounded_partition,
     ),
     (
-        lambda m: rules_group.approximate_privacy(1, Fraction(1, 8), m),
-        rules_approximate.approximate_best_bound,
-        rules_approximate.approximate_best_bound_common_domain,
-        rules_approximate.approximate_bounded_partition,
+        lambda m: group.approximate_privacy(1, Fraction(1, 8), m),
+        approximate.approximate_best_bound,
+        approximate.approximate_best_bound_common_domain,
+        approximate.approximate_bounded_partition,
     ),
     (
-        lambda m: rules_group.concentrated_privacy(1, m),
-        rules_zero_concentrated.concentrated_best_bound,
-        rules_zero_concentrated.concentrated_best_bound_common_domain,
-        rules_zero_concentrated.concentrated_bounded_partition,
+        lambda m: group.concentrated_privacy(1, m),
+        zero_concentrated.concentrated_best_bound,
+        zero_concentrated.concentrated_best_bound_common_domain,
+        zero_concentrated.concentrated_bounded_partition,
     ),
     (
-        lambda m: rules_group.gaussian_privacy(1, m),
-        rules_gaussian.gaussian_best_bound,
-        rules_gaussian.gaussian_best_bound_common_domain,
-        rules_gaussian.gaussian_bounded_partition,
+        lambda m: group.gaussian_privacy(1, m),
+        gaussian.gaussian_best_bound,
+        gaussian.gaussian_best_bound_common_domain,
+        gaussian.gaussian_bounded_partition,
     ),
 ]
 
@@ -220,11 +220,11 @@ def test_untouched_mechanisms_of_an_unlisted_class_lose_nothing() -> None:
     everything = DatabaseClass("all words")
     metric = CanonicalMetric(everything, lambda a, b: abs(len(a) - len(b)), declared="for this test")
     first = DatabaseMap(everything, everything, lambda word: word[:1], "first")
-    star = rules_pure.pure_common_domain([OnTheCommonDomain(rules_group.pure_privacy(2, metric), first)])
+    star = pure.pure_common_domain([OnTheCommonDomain(group.pure_privacy(2, metric), first)])
     assert star.distance("ab", "abc") == 0
     assert star.distance("ab", "cba") == 2
     with pytest.raises(InvalidInputError, match="listed"):
-        rules_group.pure_over_neighbours(star, metric)
+        group.pure_over_neighbours(star, metric)
 
 
 def test_partitions_are_checked() -> None:
@@ -245,54 +245,54 @@ def test_partitions_are_checked() -> None:
 def test_group_rules_need_a_canonical_metric() -> None:
     plain = Metric(DOMAIN, METRIC.function)
     for made in (
-        lambda: rules_group.pure_privacy(1, plain),  # type: ignore[arg-type]
-        lambda: rules_group.approximate_privacy(1, 0, plain),  # type: ignore[arg-type]
-        lambda: rules_group.concentrated_privacy(1, plain),  # type: ignore[arg-type]
-        lambda: rules_group.gaussian_privacy(1, plain),  # type: ignore[arg-type]
-        lambda: rules_group.pure_over_neighbours(PurePrivacy(plain), plain),  # type: ignore[arg-type]
+        lambda: group.pure_privacy(1, plain),  # type: ignore[arg-type]
+        lambda: group.approximate_privacy(1, 0, plain),  # type: ignore[arg-type]
+        lambda: group.concentrated_privacy(1, plain),  # type: ignore[arg-type]
+        lambda: group.gaussian_privacy(1, plain),  # type: ignore[arg-type]
+        lambda: group.pure_over_neighbours(PurePrivacy(plain), plain),  # type: ignore[arg-type]
     ):
         with pytest.raises(InvalidInputError, match="CanonicalMetric"):
             made()
     with pytest.raises(InvalidInputError, match=r"VI\.20: expected GaussianPrivacy"):
-        rules_group.gaussian_over_neighbours(PurePrivacy(plain), METRIC)  # type: ignore[arg-type]
+        group.gaussian_over_neighbours(PurePrivacy(plain), METRIC)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="a parameter times a metric"):
-        rules_group.parameters(PurePrivacy(plain))
+        group.parameters(PurePrivacy(plain))
     mixed = ApproximatePrivacy(ScaledMetric(METRIC, 1), STAR)
     with pytest.raises(InvalidInputError, match="made by approximate_privacy"):
-        rules_group.parameters(mixed)
+        group.parameters(mixed)
     for bad in (-1, float("nan"), "1", True, None):
         with pytest.raises(InvalidInputError, match="expected a number of at least 0"):
-            rules_group.pure_privacy(bad, METRIC)  # type: ignore[arg-type]
+            group.pure_privacy(bad, METRIC)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected a probability"):
-        rules_group.approximate_privacy(1, 2, METRIC)
+        group.approximate_privacy(1, 2, METRIC)
 
 
 def test_theorem_ii_8() -> None:
-    assert rules_pure.pure_parallel([0.5, 1, 0.25], ["ab", "c", "d"]) == 1
+    assert pure.pure_parallel([0.5, 1, 0.25], ["ab", "c", "d"]) == 1
     with pytest.raises(InvalidInputError, match=r"II\.8: expected disjoint subsets, got 'b' in subset 1"):
-        rules_pure.pure_parallel([0.5, 1], ["ab", "bc"])
+        pure.pure_parallel([0.5, 1], ["ab", "bc"])
     with pytest.raises(InvalidInputError, match="one subset for each"):
-        rules_pure.pure_parallel([0.5, 1], ["ab"])
+        pure.pure_parallel([0.5, 1], ["ab"])
 
 
 def test_post_processing_and_reciprocals() -> None:
-    pure = rules_group.pure_privacy(1, METRIC)
+    pure = group.pure_privacy(1, METRIC)
     placed = OnTheCommonDomain(pure, IDENTITY)
     starred = PurePrivacy(STAR)
-    assert rules_post_processing.after_post_processing(pure) is pure
-    assert rules_post_processing.after_post_processing(placed) is placed
-    assert rules_post_processing.after_post_processing(starred).starred
-    independent = rules_post_processing.parts_of_independent(pure)
-    adaptive = rules_post_processing.parts_of_adaptive(pure)
+    assert post_processing.after_post_processing(pure) is pure
+    assert post_processing.after_post_processing(placed) is placed
+    assert post_processing.after_post_processing(starred).starred
+    independent = post_processing.parts_of_independent(pure)
+    adaptive = post_processing.parts_of_adaptive(pure)
     assert independent.privacy is adaptive.privacy is pure
     assert "M_i*" in independent.does_not_follow
     assert "averaged out" in adaptive.holds_for
     assert "M_i(s, .)" in adaptive.does_not_follow
-    assert rules_post_processing.refuting_parts(1, [0.5, 1, Fraction(11, 10)]) == (2,)
+    assert post_processing.refuting_parts(1, [0.5, 1, Fraction(11, 10)]) == (2,)
     for rule in (
-        rules_post_processing.after_post_processing,
-        rules_post_processing.parts_of_independent,
-        rules_post_processing.parts_of_adaptive,
+        post_processing.after_post_processing,
+        post_processing.parts_of_independent,
+        post_processing.parts_of_adaptive,
     ):
         with pytest.raises(InvalidInputError, match=r"Theorem VII\.\d: expected PurePrivacy"):
             rule(METRIC)  # type: ignore[type-var]
@@ -307,7 +307,7 @@ def test_theorem_vii_3_says_nothing_of_the_parts_given_earlier_outputs() -> None
 
 
 def test_touched_is_checked() -> None:
-    rules: Any = rules_for_numbers
+    rules: Any = for_numbers
     for made, text in (
         (lambda: rules.AtMostTouched(0), "at least 1"),
         (lambda: rules.AtMostTouched(True), "at least 1"),
