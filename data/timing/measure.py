@@ -72,6 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     provenance = folder / "provenance.yaml"
     described = _kept(provenance) if options.only else {}
     known = _machine(options)
+    if described:
+        # What is kept may have been measured beside other programs.
+        earlier = yaml.safe_load(provenance.read_text(encoding="utf-8"))["other_load_was_present"]
+        known["other_load_was_present"] = known["other_load_was_present"] or earlier
     for phase in _phases(options):
         if options.only and phase.name not in options.only:
             continue
@@ -219,7 +223,7 @@ def _allow_connections() -> None:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m data.timing.measure", description=__doc__)
     parser.add_argument("--requests", type=_count, default=1_000_000, help="a side, without a delay")
-    parser.add_argument("--delayed-requests", type=_count, default=300_000, help="a side, with each delay")
+    parser.add_argument("--delayed-requests", type=_count, default=1_000_000, help="a side, with each delay")
     parser.add_argument("--scales-ms", type=_count, nargs="*", default=[25, 100, 250], help="of the delays")
     parser.add_argument("--deadline-us", type=_count, default=100, help="of the work; whole units of 10 µs")
     parser.add_argument("--work-bytes", type=_count, default=40_000, help="the extra work is the SHA-256 of so many")
