@@ -21,8 +21,9 @@ from pbdist.pld.engine import delta_above
 from pbdist.table import bounds_table
 from pbdist.theorems import oblivious
 from pbdist.theorems.approximations import clt_log_delta
+from pbdist.theorems.concentrated import concentrated_of
 from pbdist.theorems.one_round import RoundPrivacy
-from pbdist.theorems.renyi import concentrated_of, moments_of
+from pbdist.theorems.renyi import moments_of
 from pbdist.types import EPSILON, FloatArray
 
 __all__ = ["THEOREMS", "bound_by", "earlier_bounds"]

@@ -1,11 +1,10 @@
-"""Composition theorems by Rényi divergences: the moments accountant, and concentrated differential privacy.
+"""Composition theorems by Rényi divergences: the moments accountant.
 
 Rényi divergences of a composition are the sums of those of its pairs. What differs is what is made of them: the
 conversions to (ε, δ) of 2016 to 2018, and the best ones known. All functions take divergences in nats, upper bounds of
 the larger of the two directions, and return upper bounds on ln δ at each ε, shape (E,).
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,20 +12,18 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from pbdist.curves.renyi import closest_bounds
-from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import (
-    UNIT_ROUNDOFF,
-    DiscreteGaussian,
-    ElementaryPair,
-    Gaussian,
-    Pair,
-    Reversed,
-    SubsampledGaussian,
-)
-from pbdist.theorems.one_round import RoundPrivacy
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair, SubsampledGaussian
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["Concentrated", "Moments", "concentrated_of", "moments_of", "sampled_gaussian_divergence"]
+__all__ = [
+    "Moments",
+    "divergence_above",
+    "log_improvement",
+    "moments_of",
+    "rounded_sum",
+    "sampled_gaussian_divergence",
+]
 
 _U = UNIT_ROUNDOFF
 #: Orders that a moments accountant looks at.
@@ -68,106 +65,21 @@ class Moments:
         return np.asarray(best)
 
 
-@dataclass(frozen=True)
-class Concentrated:
-    """D_α <= ξ + ρ α for all α > 1: (ξ, ρ)-zero-concentrated differential privacy (Bun & Steinke 2016)."""
-
-    xi: float
-    rho: float
-
-    def log_delta(self, rounds: int, wanted: FloatArray, *, improved: bool) -> FloatArray:
-        """Return δ after some rounds: by Bun & Steinke 2016, Lemma 3.5 and 3.6; improved, by the best order.
-
-        With t = (ε - ξ - ρ) / (2ρ) >= 0, δ <= e^(-ρ t²) min(1, √(πρ), 1/(1 + t), 2/(1 + t + √((1 + t)² + 4/(πρ)))).
-        Improved: Canonne, Kamath & Steinke 2020, Proposition 12, at about the best α.
-        """
-        xi, rho = self.xi * rounds * (1.0 + 4.0 * _U), self.rho * rounds * (1.0 + 4.0 * _U)
-        if rho == 0.0:
-            return np.where(wanted >= max(xi, 0.0), -np.inf, 0.0)
-        if improved:
-            return self._best_order(xi, rho, wanted)
-        t = np.maximum(wanted * (1.0 - 4.0 * _U) - xi - rho, 0.0) / (2.0 * rho) * (1.0 - 8.0 * _U)
-        factor = np.minimum.reduce(
-            [
-                np.ones(t.shape),
-                np.full(t.shape, math.sqrt(math.pi * rho)),
-                1.0 / (1.0 + t),
-                2.0 / (1.0 + t + np.sqrt((1.0 + t) ** 2 + 4.0 / (math.pi * rho))),
-            ]
-        )
-        log = -rho * t**2 * (1.0 - 16.0 * _U) + np.log(factor) + 64.0 * _U
-        return np.where(wanted > xi + rho, np.minimum(log, 0.0), 0.0)
-
-    def _best_order(self, xi: float, rho: float, wanted: FloatArray) -> FloatArray:
-        near = np.maximum((wanted - xi - rho) / (2.0 * rho), 1e-6)
-        around = np.multiply.outer(np.geomspace(0.05, 20.0, 201), near)
-        everywhere = np.broadcast_to(np.geomspace(1e-4, 1e6, 201)[:, None], around.shape)
-        order = 1.0 + np.concatenate((around, everywhere))
-        total = xi + rho * order
-        log = (
-            (order - 1.0) * (total - wanted)
-            + log_improvement(order)
-            + 32.0 * _U * (1.0 + order * (1.0 + abs(total) + wanted))
-        )
-        return np.asarray(np.min(log, axis=0, initial=0.0))
-
-
 def moments_of(components: Sequence[tuple[Pair, int]]) -> Moments:
     """Return the divergences of a round at the orders at which they are finite."""
     total = np.zeros(_ORDERS.size)
     for factor, count in ((factor, count) for pair, count in components for factor in pair.factors):
-        total += count * np.array([_divergence(factor, order) for order in _ORDERS.tolist()])
+        total += count * np.array([divergence_above(factor, order) for order in _ORDERS.tolist()])
     known = np.isfinite(total)
-    return Moments(_ORDERS[known], np.maximum(total[known], 0.0) * _rounded_sum(components))
+    return Moments(_ORDERS[known], np.maximum(total[known], 0.0) * rounded_sum(components))
 
 
-def concentrated_of(components: Sequence[tuple[Pair, int]]) -> Concentrated:
-    """Return (ξ, ρ) of a round, the sum of those of its pairs.
-
-    *Gaussian and discrete Gaussian noise*: ξ = 0, ρ = s² / (2 scale²) (Bun & Steinke 2016, Lemma 2.5; Canonne, Kamath &
-    Steinke 2020, Theorem 4). *Sampled Gaussian*: the same, as its divergences are at most those of the whole Gaussian
-    (quasi-convexity). *Bounded losses*: for any orders α_1 < .. < α_K, D_α <= D_{α_i} up to α_i, as divergences grow
-    with the order, and D_α is at most the largest loss; the least ρ for ξ = 0 is the largest of D_{α_(i+1)} / α_i, of
-    D_{α_1}, and of the largest loss over α_K. Half of the square of the largest loss will do as well (Bun & Steinke
-    2016, Proposition 3.3).
-
-    Raises
-    ------
-    InvalidInputError
-        Losses are infinite, or have no bound and no closed form: no (ξ, ρ) is known to fit.
-    """
-    rho = sum(count * _rho(factor) for pair, count in components for factor in pair.factors)
-    return Concentrated(0.0, rho * _rounded_sum(components))
-
-
-def _rounded_sum(components: Sequence[tuple[Pair, int]]) -> float:
+def rounded_sum(components: Sequence[tuple[Pair, int]]) -> float:
     """Return what pays for the roundings of a sum over all pairs: one for each product, and one for each addition."""
     return 1.0 + 4.0 * _U * (4.0 + sum(len(pair.factors) for pair, _ in components))
 
 
-def _rho(pair: ElementaryPair) -> float:
-    if isinstance(pair, Reversed):
-        return _rho(pair.pair)
-    if isinstance(pair, SubsampledGaussian) or (isinstance(pair, Gaussian | DiscreteGaussian) and _whole(pair)):
-        return 0.5 * (pair.sensitivity / pair.scale) ** 2 * (1.0 + 8.0 * _U)
-    privacy = RoundPrivacy(pair)
-    # Where δ is 0 no loss is larger.
-    largest = privacy.largest * (1.0 + 1e-9)
-    if privacy.log_delta(np.array([largest]))[0] > -np.inf:
-        raise InvalidInputError(
-            f"theorem: expected a mechanism that some (ξ, ρ) fits, got {shown(pair)}, whose losses have no bound"
-        )
-    orders = 1.0 + np.geomspace(1e-2, 1e3, 61)
-    divergence = np.minimum(np.array([_divergence(pair, order) for order in orders.tolist()]), largest)
-    fitted = max(divergence[0], largest / orders[-1], np.max(divergence[1:] / orders[:-1]))
-    return min(float(fitted), 0.5 * largest**2) * (1.0 + 8.0 * _U)
-
-
-def _whole(pair: Pair) -> bool:
-    return getattr(pair, "truncate", None) is None
-
-
-def _divergence(pair: ElementaryPair, order: float) -> float:
+def divergence_above(pair: ElementaryPair, order: float) -> float:
     """Return an upper bound of the larger of the two directions."""
     sides = (Direction.A_TO_B,) if pair.symmetric else tuple(Direction)
     return max(closest_bounds(pair, order, side, _WIDTH).upper for side in sides)

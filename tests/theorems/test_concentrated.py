@@ -1,0 +1,216 @@
+"""Concentrated privacy: no δ is below the truth, none is worse than with ξ = 0, and what is refused."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from pbdist import (
+    DiscreteGaussian,
+    Gaussian,
+    Histogram,
+    InvalidInputError,
+    Laplace,
+    Poisson,
+    Product,
+    RandomizedResponse,
+    SubsampledGaussian,
+    earlier_bounds,
+    privacy_bounds,
+)
+from pbdist.mechanisms import Pair
+from pbdist.theorems.concentrated import Concentrated, concentrated_of
+from pbdist.theorems.inverse import earlier_epsilon
+from pbdist.theorems.one_round import RoundPrivacy
+from pbdist.theorems.renyi import divergence_above
+from tests.theorems.small_pairs import random_pair
+
+Parts = list[tuple[Pair, int]]
+BOTH = ("concentrated", "concentrated-improved")
+
+
+def line(xi: float, rho: float) -> Concentrated:
+    return Concentrated(np.array([xi]), np.array([rho]))
+
+
+def before(parts: Parts) -> Concentrated:
+    """The fit with ξ = 0 by monotony between orders alone, each pair for itself."""
+    total = 0.0
+    orders = 1.0 + np.geomspace(1e-2, 1e3, 61)
+    for factor, count in ((factor, count) for pair, count in parts for factor in pair.factors):
+        if isinstance(factor, Gaussian | DiscreteGaussian | SubsampledGaussian):
+            total += count * 0.5 * (factor.sensitivity / factor.scale) ** 2
+            continue
+        largest = RoundPrivacy(factor).largest * (1.0 + 1e-9)
+        divergence = np.minimum([divergence_above(factor, order) for order in orders.tolist()], largest)
+        fitted = max(divergence[0], largest / orders[-1], np.max(divergence[1:] / orders[:-1]))
+        total += count * min(float(fitted), 0.5 * largest**2)
+    return line(0.0, total)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(Laplace(200.0), 1)],
+        [(Laplace(1.0), 1)],
+        [(RandomizedResponse(0.51), 1)],
+        [(RandomizedResponse(0.75), 1)],
+        [(Histogram((1, 2, 3, 10), (4, 4, 4, 4)), 1)],
+        [(SubsampledGaussian(4.0, 0.01), 1)],
+        [(Gaussian(30.0), 1)],
+        [(DiscreteGaussian(3.0), 1)],
+        [(Laplace(3.0), 2), (Gaussian(4.0), 1), (SubsampledGaussian(2.0, 0.1), 3), (RandomizedResponse(0.7), 1)],
+    ],
+    ids=repr,
+)
+def test_no_bound_is_worse_than_that_of_the_line_with_xi_zero(parts: Parts) -> None:
+    old, new = before(parts), concentrated_of(parts)
+    for rounds, improved in itertools.product((1, 40, 5000), (False, True)):
+        epsilon = np.concatenate(([0.0], np.geomspace(1e-3, 30.0, 40) * rounds * old.rho[0], [0.1, 1.0, 10.0]))
+        theirs = old.log_delta(rounds, epsilon, improved=improved)
+        ours = new.log_delta(rounds, epsilon, improved=improved)
+        assert np.all(ours <= theirs + 1e-9 * np.maximum(1.0, np.abs(theirs)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("pair", "rounds", "old", "new"),
+    [
+        (Laplace(200.0), 512, 0.4558, 0.4548),
+        (Laplace(20.0), 256, 3.829, 3.778),
+        (Laplace(1.0), 10, 16.21, 9.996),
+        (RandomizedResponse(0.75), 10, 20.89, 10.99),
+        (SubsampledGaussian(3.0, 0.2), 50, 13.54, 10.88),
+        (SubsampledGaussian(4.0, 0.01), 65_536, 2_354.0, 306.4),
+    ],
+    ids=repr,
+)
+def test_what_is_gained(pair: Pair, rounds: int, old: float, new: float) -> None:
+    """The table of docs/earlier-bounds.md: the least ε with δ = 1e-5 and ξ = 0, and with all lines."""
+    [epsilon] = earlier_epsilon(pair, compositions=[rounds], delta=[1e-5], theorem=BOTH[0])
+    assert epsilon == pytest.approx(new, rel=5e-4)
+    short, enough = before([(pair, 1)]).log_delta(rounds, old * np.array([0.9995, 1.0005]), improved=False)
+    assert enough <= math.log(1e-5) < short
+
+
+@pytest.mark.slow
+def test_pure_privacy_is_one_of_the_lines() -> None:
+    pair, most = RandomizedResponse(0.75), 10 * math.log(3.0)
+    for theorem in BOTH:
+        found = earlier_bounds(pair, compositions=10, epsilon=[most * (1 - 1e-6), most * (1 + 1e-8)], theorem=theorem)
+        inside, outside = found.delta_upper.values[0]
+        assert inside > 0.0
+        assert outside == 0.0
+
+
+@pytest.mark.parametrize(
+    ("pair", "rho"),
+    [
+        (Gaussian(30.0), Fraction(1, 1800)),
+        (DiscreteGaussian(3.0, 2), Fraction(2, 9)),
+        (SubsampledGaussian(2.0, 1.0), Fraction(1, 8)),
+    ],
+    ids=repr,
+)
+def test_gaussian_noise_has_one_line(pair: Pair, rho: Fraction) -> None:
+    lines = concentrated_of([(pair, 1)])
+    assert lines.xi.tolist() == [0.0]
+    assert rho <= Fraction(float(lines.rho[0])) <= rho * (1 + Fraction(1, 10**14))
+
+
+def exact_delta(sides: list[tuple[list[Fraction], list[Fraction]]], epsilon: float) -> float:
+    """The larger direction's Σ max(0, P - e^ε Q) over all outcomes of a sequence of pairs."""
+    factor = Fraction(math.exp(epsilon))
+    total = [Fraction(0), Fraction(0)]
+    for outcome in itertools.product(*(list(zip(a, b, strict=True)) for a, b in sides)):
+        p, q = (math.prod((one[side] for one in outcome), start=Fraction(1)) for side in (0, 1))
+        total[0] += max(Fraction(0), p - factor * q)
+        total[1] += max(Fraction(0), q - factor * p)
+    return float(max(total))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_no_delta_is_below_the_exact_one_of_small_sequences(seed: int) -> None:
+    rng = np.random.default_rng(100 + seed)
+    drawn = [random_pair(rng) for _ in range(2)]
+    parts = [(pair, int(count)) for (pair, *_), count in zip(drawn, rng.integers(1, 3, 2), strict=True)]
+    sides = [(a, b) for (_, a, b), (_, count) in zip(drawn, parts, strict=True) for _ in range(count)]
+    farthest = sum(max(abs(math.log(p / q)) for p, q in zip(a, b, strict=True)) for a, b in sides)
+    epsilon = farthest * np.array([0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9, 0.99, 0.9999, 1.0 - 1e-7, 1.0 + 1e-7])
+    truth = np.array([exact_delta(sides, each) for each in epsilon.tolist()])
+    for theorem in BOTH:
+        found = earlier_bounds(parts, compositions=1, epsilon=epsilon, theorem=theorem)
+        assert np.all(found.delta_upper.values[0] >= truth * (1.0 - 1e-13)), theorem
+        assert found.delta_upper.values[0, -1] == 0.0
+
+
+@pytest.mark.parametrize("more", [1.0, 1.5, 3.0])
+@pytest.mark.parametrize("scale", [0.5, 2.0, 20.0])
+def test_lines_of_negative_xi_bound_gaussian_noise(scale: float, more: float) -> None:
+    """ρ α <= m ρ α - (m - 1) ρ; the exact δ is the closed form."""
+    rho, rounds = 0.5 / scale**2, 3
+    lines = line(-(more - 1.0) * rho, more * rho)
+    epsilon = np.linspace(0.0, 12.0, 25) * math.sqrt(rounds) / scale
+    ours = privacy_bounds(Gaussian(scale), compositions=rounds, epsilon=epsilon, strict=False)
+    for improved in (False, True):
+        found = lines.log_delta(rounds, epsilon, improved=improved)
+        assert np.all(found >= ours.log_delta_lower.values[0])
+        assert np.any(found < -5.0)
+
+
+@pytest.mark.parametrize("xi", [-0.9, -1e-3, 0.0, 1e-3, 2.0])
+@pytest.mark.parametrize("wanted", [0.01, 0.5, 3.0, 20.0])
+@pytest.mark.parametrize("rho", [1e-8, 0.01, 1.0])
+def test_the_conversion_of_2016_is_above_its_integral(xi: float, rho: float, wanted: float) -> None:
+    """∫ e^(ε - z) e^(-(z - ξ - ρ)² / (4ρ)) dz from ε on, in 50 digits."""
+    xi *= rho
+    found = float(line(xi, rho).log_delta(1, np.array([wanted]), improved=False)[0])
+    with mpmath.workdps(50):
+        x, r = mpmath.mpf(xi), mpmath.mpf(rho)
+        gap = mpmath.mpf(wanted) - x - r
+        if gap <= 0:
+            assert found == 0.0
+            return
+        whole = mpmath.sqrt(mpmath.pi * r) * mpmath.exp(r + gap) * mpmath.erfc((gap + 2 * r) / (2 * mpmath.sqrt(r)))
+        assert mpmath.log(whole) <= found <= -(gap**2) / (4 * r) * (1 - mpmath.mpf("1e-13")) + mpmath.mpf("1e-13")
+
+
+@pytest.mark.parametrize("xi", [-0.9, 0.0, 2.0])
+@pytest.mark.parametrize("wanted", [1e-9, 0.01, 0.5, 3.0, 20.0])
+@pytest.mark.parametrize("rho", [1e-8, 0.01, 1.0])
+def test_the_improved_conversion_is_not_below_the_best_order(xi: float, rho: float, wanted: float) -> None:
+    """The least over all orders, in 50 digits."""
+    xi *= rho
+    found = float(line(xi, rho).log_delta(1, np.array([wanted]), improved=True)[0])
+    with mpmath.workdps(50):
+        # The exponent is convex in α - 1: its slope is 0 at the best order.
+        low, high = mpmath.mpf("1e-60"), mpmath.mpf("1e30")
+        for _ in range(400):
+            above = mpmath.sqrt(low * high)
+            slope = xi + rho * (1 + 2 * above) - wanted + mpmath.log(above) - mpmath.log1p(above)
+            low, high = (above, high) if slope < 0 else (low, above)
+        order = 1 + above
+        best = above * (xi + rho * order - wanted) + above * mpmath.log(above) - order * mpmath.log(order)
+        assert min(best, mpmath.mpf(0)) <= found <= best / 2
+
+
+def test_the_sum_over_many_pairs_pays_for_its_roundings() -> None:
+    pairs = Product(*[Gaussian(3.0 + 0.1 * index) for index in range(60)])
+    with mpmath.workdps(50):
+        exact = sum((1 / mpmath.mpf(pair.scale) ** 2 for pair in pairs.factors), mpmath.mpf(0)) / 2  # type: ignore[attr-defined]
+    [rho] = concentrated_of([(pairs, 7), (DiscreteGaussian(2.0), 3)]).rho.tolist()
+    assert 7 * exact + mpmath.mpf(3) / 8 <= rho <= (7 * exact + mpmath.mpf(3) / 8) * (1 + mpmath.mpf("1e-13"))
+    assert math.isfinite(rho)
+
+
+def test_one_pair_that_no_line_fits_is_named() -> None:
+    for pair in (Poisson(50.0), Laplace(3.0, truncate=(-9.0, 9.0))):
+        with pytest.raises(
+            InvalidInputError, match=r"expected a mechanism that some \(ξ, ρ\) fits, got (Poisson|Laplace)"
+        ):
+            concentrated_of([(Gaussian(3.0), 1), (pair, 2)])
