@@ -47,12 +47,6 @@ class QuickBounds:
                 self._divergence[:, row] += count * divergence
                 self._revealed[row] += count * revealed
 
-    @property
-    def rank(self) -> FloatArray:
-        """How much each product tells, about, shape (P,): no bound rests on it."""
-        typical = np.max(self._divergence[:, :, len(_ORDERS) // 2], axis=0)
-        return np.where(np.isfinite(typical), typical, 1e300) + self._revealed
-
     def far_loss(self, rounds: int) -> float:
         """Return a loss that all products with known divergences exceed with a probability of at most 1e-13, nats."""
         ends = np.min(rounds * self._divergence + 30.0 / (_ORDERS - 1.0), axis=-1)

@@ -19,7 +19,7 @@ __all__ = ["Resolved", "Resolver", "without_dominated", "without_reversed"]
 #: The elementary pairs of a product, and how often each occurs.
 Factors: TypeAlias = frozenset[tuple[ElementaryPair, int]]
 #: Of more profiles than this, the dominated ones are left to the bounds.
-_MOST_COMPARED = 1000
+_MOST_COMPARED = 200
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,7 @@ def without_dominated(found: Sequence[Resolved]) -> list[Resolved]:
 
     More factors, or one with less noise, tell at least as much.
     """
+    found = _without_parts(found)
     if len(found) > _MOST_COMPARED:
         return list(found)
     kept: list[Resolved] = []
@@ -150,6 +151,16 @@ def without_dominated(found: Sequence[Resolved]) -> list[Resolved]:
             ]
             kept.append(one)
     return kept
+
+
+def _without_parts(found: Sequence[Resolved]) -> list[Resolved]:
+    """Leave out products that have one factor less than another."""
+    parts: dict[Factors, bool] = {}
+    for one in found:
+        for factor, count in one.factors:
+            rest = one.factors - {(factor, count)} | ({(factor, count - 1)} if count > 1 else set())
+            parts[rest] = parts.get(rest, False) or one.attained
+    return [one for one in found if one.factors not in parts or (one.attained and not parts[one.factors])]
 
 
 def _dominates(larger: Factors, smaller: Factors) -> bool:

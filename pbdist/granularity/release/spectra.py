@@ -25,6 +25,8 @@ __all__ = ["Spectra"]
 
 #: Positions of the lattice.
 _LENGTH = 1 << 13
+#: Powers of spectra that are kept.
+_MOST_POWERS = 500
 #: Exponents t of the moments.
 _TILTS: FloatArray = np.array([0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3.0, 6.0, 12.0, 25.0, 50.0, 100.0])
 
@@ -50,6 +52,7 @@ class Spectra:
         self._log_moment = np.stack([moment for _, moment, *_ in leaves])
         self._infinite = np.stack([infinite for _, _, infinite, _ in leaves])
         self._log_total = np.log(np.maximum(np.abs(self._spectrum[:, :, 0]).max(axis=1), 1.0)) + 1e-12
+        self._powers: dict[tuple[int, float], npt.NDArray[np.complex128]] = {}
         self._shift = np.array([shift for *_, shift in leaves])
 
     def _leaf(self, factor: ElementaryPair) -> tuple[npt.NDArray[np.complex128], FloatArray, FloatArray, float]:
@@ -84,6 +87,15 @@ class Spectra:
             found[place] = self._of_product(numbers, counts, epsilon)
         return found
 
+    def _power(self, number: int, count: float) -> npt.NDArray[np.complex128]:
+        key = (number, count)
+        if key not in self._powers:
+            if len(self._powers) >= _MOST_POWERS:
+                self._powers.clear()
+            with np.errstate(all="ignore"):
+                self._powers[key] = self._spectrum[number] ** count
+        return self._powers[key]
+
     def _of_product(self, numbers: Sequence[int], counts: FloatArray, epsilon: FloatArray) -> FloatArray:
         h, half = self._spacing, _LENGTH // 2
         total = float(counts.sum())
@@ -94,8 +106,9 @@ class Spectra:
         tails = np.einsum("f,fdt->dt", counts, self._log_moment[numbers]) - _TILTS * (half - 1) * h
         beyond = np.exp(np.min(tails, axis=1))
         infinite = counts @ self._infinite[numbers]
-        with np.errstate(all="ignore"):
-            spectrum = np.prod(self._spectrum[numbers] ** counts[:, None, None], axis=0)
+        spectrum = self._power(numbers[0], counts[0])
+        for number, count in zip(numbers[1:], counts[1:], strict=True):
+            spectrum = spectrum * self._power(number, count)
         masses = inverse(spectrum, _LENGTH)[:, :half]
         share = -np.expm1(np.minimum(epsilon[:, None] - moved - h * np.arange(half), 0.0))
         delta = (masses @ share.T + (infinite + beyond + error)[:, None]) * math.exp(moved) * (1.0 + 1e-9)

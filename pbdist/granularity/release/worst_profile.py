@@ -17,12 +17,14 @@ from pbdist.granularity.release.spectra import Spectra
 from pbdist.mechanisms import Pair
 from pbdist.progress import report
 from pbdist.table import bounds_table, epsilon_table_of
-from pbdist.types import BoolArray, FloatArray, IntArray
+from pbdist.types import FloatArray, IntArray
 
 __all__ = ["Largest", "largest_delta", "largest_epsilon"]
 
 #: Fewer products are all computed.
 _FEW = 3
+#: The logarithm of a δ that is told apart from 0 when products are compared quickly.
+_FAINTEST = -1e4
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +64,17 @@ def largest_delta(
         )
         return table.log_delta_lower.max(axis=0), table.log_delta_upper.max(axis=0)
 
-    def exceeding(screen: _Screen, indices: IntArray, best: FloatArray) -> BoolArray:
-        left = indices[(screen.renyi_log_delta(indices, epsilon) > best).any(axis=(1, 2))]
-        with np.errstate(divide="ignore"):
-            close = [np.log(screen.delta(left, r, epsilon)) for r in rounds.tolist()]
-        return _chosen(indices, left[(np.stack(close, axis=1) > best).any(axis=(1, 2))])
+    def excess(screen: _Screen, indices: IntArray, best: FloatArray) -> FloatArray:
+        found = np.full(indices.size, -1.0)
+        left = (screen.renyi_log_delta(indices, epsilon) > best).any(axis=(1, 2))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            close = [np.log(screen.delta(indices[left], r, epsilon)) for r in rounds.tolist()]
+            above = np.stack(close, axis=1) - best
+        # Where both are of 0, nothing is above.
+        found[left] = np.max(np.where(np.isnan(above), 0.0, above), axis=(1, 2), initial=-np.inf)
+        return found
 
-    return _largest(products, rounds, compute, exceeding, np.full((rounds.size, epsilon.size), -np.inf))
+    return _largest(products, rounds, compute, excess, np.full((rounds.size, epsilon.size), -np.inf))
 
 
 def largest_epsilon(
@@ -82,21 +88,19 @@ def largest_epsilon(
         )
         return table.lower.max(axis=0), table.upper.max(axis=0)
 
-    def exceeding(screen: _Screen, indices: IntArray, best: FloatArray) -> BoolArray:
-        left = indices[(screen.renyi_epsilon(indices, delta) > best).any(axis=(1, 2))]
+    def excess(screen: _Screen, indices: IntArray, best: FloatArray) -> FloatArray:
+        found = np.full(indices.size, -1.0)
+        left = (screen.renyi_epsilon(indices, delta) > best).any(axis=(1, 2))
         # ε is at most the best one where δ is met there.
-        above = [(screen.delta(left, r, row) > delta).any(axis=1) for r, row in zip(rounds.tolist(), best, strict=True)]
-        return _chosen(indices, left[np.any(above, axis=0)])
+        close = [screen.delta(indices[left], r, row) - delta for r, row in zip(rounds.tolist(), best, strict=True)]
+        found[left] = np.max(np.stack(close, axis=1), axis=(1, 2), initial=-np.inf)
+        return found
 
-    return _largest(products, rounds, compute, exceeding, np.zeros((rounds.size, delta.size)))
+    return _largest(products, rounds, compute, excess, np.zeros((rounds.size, delta.size)))
 
 
 def _components(product: Resolved) -> list[tuple[Pair, int]]:
     return sorted(product.factors, key=repr)
-
-
-def _chosen(indices: IntArray, kept: IntArray) -> BoolArray:
-    return np.isin(indices, kept)
 
 
 class _Screen:
@@ -122,18 +126,19 @@ class _Screen:
         """Return close upper bounds on δ, shape (n, E)."""
         return self._spectra.delta(indices, rounds, epsilon)
 
-    def most_promising(self, indices: IntArray) -> int:
-        """Return the product that is likely to be the worst: no bound rests on it."""
-        return int(indices[np.argmax(self._renyi.rank[indices])])
-
 
 def _largest(
     products: Sequence[Resolved],
     rounds: IntArray,
     compute: Callable[[Resolved], tuple[FloatArray, FloatArray]],
-    exceeding: Callable[[_Screen, IntArray, FloatArray], BoolArray],
+    excess: Callable[[_Screen, IntArray, FloatArray], FloatArray],
     nothing: FloatArray,
 ) -> Largest:
+    """Compute the products that may be the worst, and return bounds on the largest of all.
+
+    `excess` returns for some products by how much a quick upper bound is above the best lower bounds, at the point
+    where it is most so; a product without any is proved smaller.
+    """
     telling = [one for one in products if one.factors]
     attained = np.array([one.attained for one in telling], dtype=bool)
     if not telling:
@@ -141,11 +146,25 @@ def _largest(
         return Largest(nothing if there else np.full_like(nothing, np.nan), nothing, nothing, 0)
     screen = _Screen(telling, rounds) if len(telling) > _FEW else None
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
-    for allowed in (np.ones(len(telling), dtype=bool), attained):
-        left = np.flatnonzero(allowed)
-        while (left := _left(left, found, screen, exceeding)).size:
-            chosen = int(left[0]) if screen is None else screen.most_promising(left)
+    for allowed in (np.arange(len(telling)), np.flatnonzero(attained)):
+        left, best = allowed, nothing
+        if known := [low for index, (low, _) in found.items() if index in allowed]:
+            best = np.max(known, axis=0)
+        while left.size:
+            left = np.array([index for index in left.tolist() if index not in found], dtype=np.int64)
+            if not left.size:
+                break
+            order = np.zeros(left.size)
+            if screen is not None:
+                # Of unknown δ = 0 any would be infinitely more.
+                order = excess(screen, left, np.maximum(best, _FAINTEST))
+                beaten = (order <= 0.0) & bool(found)
+                left, order = left[~beaten], order[~beaten]
+            if not left.size:
+                break
+            chosen = int(left[np.argmax(order)])
             found[chosen] = compute(telling[chosen])
+            best = np.maximum(best, found[chosen][0])
             report("profile =", len(found), len(found) + left.size - 1)
     lowers = [low for index, (low, _) in found.items() if attained[index]]
     uppers = np.max([high for _, high in found.values()], axis=0)
@@ -155,17 +174,3 @@ def _largest(
         computed_lower=np.max([low for low, _ in found.values()], axis=0),
         computed=len(found),
     )
-
-
-def _left(
-    allowed: IntArray,
-    found: dict[int, tuple[FloatArray, FloatArray]],
-    screen: _Screen | None,
-    exceeding: Callable[[_Screen, IntArray, FloatArray], BoolArray],
-) -> IntArray:
-    """Return those of some products that may still be the worst of them, at any point."""
-    known = [low for index, (low, _) in found.items() if index in allowed]
-    left = np.array([index for index in allowed.tolist() if index not in found], dtype=np.int64)
-    if screen is None or not known or not left.size:
-        return left
-    return left[exceeding(screen, left, np.max(known, axis=0))]
