@@ -1,1 +1,43 @@
-"""Neighbourhoods of databases, partitions of them, and the rules of composition for both."""
+"""Neighbourhoods of databases, partitions of them, the rules of composition for both, and release plans.
+
+The plans and what they are declared with are here. The mathematics of notions, metrics and partitions, and the rules
+for parameters, are in the modules that ``docs/granularity-notions.md`` and ``docs/granularity-rules.md`` name.
+"""
+
+from pbdist.granularity.notions import (
+    Bounded,
+    EdgeLevel,
+    FreeLunch,
+    GivenMetric,
+    GivenRelation,
+    Granularity,
+    NodeLevel,
+    Unbounded,
+    UserLevel,
+)
+from pbdist.granularity.release.analysis import Analysis, on_each_block
+from pbdist.granularity.release.blocks import Memberships, Overlapping, Partition
+from pbdist.granularity.release.changes import Profile, Touch
+from pbdist.granularity.release.group_pair import group_pair
+from pbdist.granularity.release.plan import ReleasePlan
+
+__all__ = [
+    "Analysis",
+    "Bounded",
+    "EdgeLevel",
+    "FreeLunch",
+    "GivenMetric",
+    "GivenRelation",
+    "Granularity",
+    "Memberships",
+    "NodeLevel",
+    "Overlapping",
+    "Partition",
+    "Profile",
+    "ReleasePlan",
+    "Touch",
+    "Unbounded",
+    "UserLevel",
+    "group_pair",
+    "on_each_block",
+]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
 
@@ -11,7 +11,7 @@ __all__ = ["Blocks", "Memberships", "Overlapping", "Partition"]
 
 @dataclass(frozen=True)
 class Partition:
-    """Blocks of records, of which each record belongs to one, by its value alone (Guerra-Balboa et al. 2024, IV.4).
+    """Blocks of records, of which each record belongs to one (Guerra-Balboa et al. 2024, Examples IV.4 and IV.7).
 
     Parameters
     ----------
@@ -19,19 +19,27 @@ class Partition:
         Names, each once.
     exhaustive : bool, optional
         Whether every record belongs to a block; if not, some belong to none. By default it is.
+    by : {"value", "position"}, optional
+        What decides of a record. Its value, by default: then a changed record may move to another block. Its position
+        in an ordered database: then it stays, but one record more or less would move all others, so that only `Bounded`
+        neighbours are allowed.
 
     Raises
     ------
     InvalidInputError
-        If there is no block, or a name is empty or occurs twice.
+        If there is no block, or a name is empty or occurs twice, or `by` is neither.
     """
 
     blocks: tuple[str, ...]
     exhaustive: bool = True
+    by: Literal["value", "position"] = "value"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", checked_names("Partition.blocks", self.blocks))
         _check_bool("Partition.exhaustive", self.exhaustive)
+        given: Any = self.by
+        if given not in ("value", "position"):
+            raise InvalidInputError(f"Partition.by: expected value or position, got {shown(given)}")
 
     @property
     def at_most(self) -> int:

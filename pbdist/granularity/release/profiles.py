@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, NodeLevel, UserLevel
 from pbdist.granularity.release.analysis import Analysis
-from pbdist.granularity.release.blocks import Blocks, Memberships
+from pbdist.granularity.release.blocks import Blocks, Memberships, Partition
 from pbdist.granularity.release.changes import Profile, Touch
 
 __all__ = ["MOST_PROFILES", "profiles_of", "records_of_change"]
@@ -122,7 +122,15 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
     at_most = 1 if blocks is None else blocks.at_most
     exhaustive = blocks is not None and blocks.exhaustive
     sizes = [len(kind.blocks) for kind in kinds]
-    if added:
+    in_place = isinstance(blocks, Partition) and blocks.by == "position"
+    if in_place and not isinstance(granularity, Bounded):
+        raise InvalidInputError(
+            f"blocks: expected blocks by value with {granularity!r}, got blocks by position: one record more or less"
+            " moves all that follow"
+        )
+    if in_place:
+        counts = _changed_in_place(sizes, exhaustive=exhaustive)
+    elif added:
         counts = _changed_record(sizes, at_most, exhaustive=exhaustive)
     else:
         counts = _removed_records(sizes, removed, at_most, exhaustive=exhaustive)
@@ -172,6 +180,13 @@ def _changed_record(sizes: Sequence[int], at_most: int, *, exhaustive: bool) -> 
                     (((1, 1), both), ((1, 0), less), ((0, 1), more))
                     for both, less, more in zip(stays, leaves, enters, strict=True)
                 )
+
+
+def _changed_in_place(sizes: Sequence[int], *, exhaustive: bool) -> Iterator[_Counts]:
+    """One record is changed, and stays in its block, or in none."""
+    for stays in _choices(sizes, 1):
+        if sum(stays) or not exhaustive:
+            yield tuple((((1, 1), both),) for both in stays)
 
 
 def _removed_records(sizes: Sequence[int], records: int, at_most: int, *, exhaustive: bool) -> Iterator[_Counts]:
