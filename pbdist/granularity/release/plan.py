@@ -113,7 +113,10 @@ class ReleasePlan:
 
     @cached_property
     def changes(self) -> tuple[Profile, ...]:
-        """The profiles of all changes, one of each kind: those declared, or those that follow from the blocks."""
+        """The profiles of all changes, one of each kind: those declared, or those that follow from the blocks.
+
+        Without those of blocks that tell provably no more than enough others.
+        """
         return self.profiles or tuple(profiles_of(self.granularity, self.blocks, self.analyses))
 
     @cached_property

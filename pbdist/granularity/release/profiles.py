@@ -15,6 +15,7 @@ from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, NodeLeve
 from pbdist.granularity.release.analysis import Analysis
 from pbdist.granularity.release.blocks import Blocks, Memberships, Partition
 from pbdist.granularity.release.changes import Profile, Touch
+from pbdist.granularity.release.dominated_blocks import strongest
 
 __all__ = ["MOST_PROFILES", "profiles_of", "records_of_change"]
 
@@ -43,6 +44,8 @@ _Counts = tuple[tuple[tuple[tuple[int, int], int], ...], ...]
 
 def profiles_of(granularity: Granularity, blocks: Blocks | None, analyses: Sequence[Analysis]) -> list[Profile]:
     """Return a profile of each kind, each once.
+
+    Kinds of blocks are left out where enough others are known to tell at least as much.
 
     Raises
     ------
@@ -120,6 +123,13 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
     removed, added = records_of_change(granularity)
     alone, kinds = _kinds(blocks, analyses)
     at_most = 1 if blocks is None else blocks.at_most
+    kept = strongest(
+        [alone[kind.blocks[0]] for kind in kinds],
+        [len(kind.blocks) for kind in kinds],
+        [kind.wide for kind in kinds],
+        touched=2 * at_most if added else removed * at_most,
+    )
+    kinds = [kinds[index] for index in kept]
     exhaustive = blocks is not None and blocks.exhaustive
     sizes = [len(kind.blocks) for kind in kinds]
     in_place = isinstance(blocks, Partition) and blocks.by == "position"

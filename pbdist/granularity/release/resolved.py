@@ -1,7 +1,7 @@
 """Profiles as what they are to the bounds: worst-case pairs, how often each occurs, and whether they are attained."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,10 +11,10 @@ from pbdist.granularity.release.blocks import Blocks, Memberships
 from pbdist.granularity.release.changes import Profile, Touch
 from pbdist.granularity.release.group_pair import reversed_pair
 from pbdist.granularity.release.touched import TouchedPair, touched_pair
-from pbdist.mechanisms import ElementaryPair
+from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.mechanisms.order import at_least_as_noisy
 
-__all__ = ["Resolved", "Resolver", "without_dominated", "without_reversed"]
+__all__ = ["Factors", "Resolved", "Resolver", "dominates", "without_dominated", "without_reversed"]
 
 #: The elementary pairs of a product, and how often each occurs.
 Factors: TypeAlias = frozenset[tuple[ElementaryPair, int]]
@@ -58,14 +58,16 @@ class Resolver:
         """Return the product of a profile."""
         counts: Counter[ElementaryPair] = Counter()
         kinds: list[tuple[Analysis, Attained]] = []
+        followed = True
         for touch in profile.touches:
             analysis = self._analyses[touch.analysis]
             touched = self.of_touch(analysis, touch)
             kinds.append((analysis, touched.attained))
+            followed = followed and touched.followed
             for factor in () if touched.pair is None else touched.pair.factors:
                 counts[factor] += analysis.repeats
         telling = {factor: count for factor, count in counts.items() if not factor.neutral}
-        attained = profile.attained or (self._is_joint(profile) and _attained(kinds))
+        attained = (profile.attained and followed) or (self._is_joint(profile) and _attained(kinds))
         return Resolved(frozenset(telling.items()), attained)
 
     def of_touch(self, analysis: Analysis, touch: Touch) -> TouchedPair:
@@ -143,11 +145,11 @@ def without_dominated(found: Sequence[Resolved]) -> list[Resolved]:
     kept: list[Resolved] = []
     ordered = sorted(found, key=lambda one: -sum(count for _, count in one.factors))
     for one in ordered:
-        if not any((other.attained or not one.attained) and _dominates(other.factors, one.factors) for other in kept):
+        if not any((other.attained or not one.attained) and dominates(other.factors, one.factors) for other in kept):
             kept = [
                 other
                 for other in kept
-                if not ((one.attained or not other.attained) and _dominates(one.factors, other.factors))
+                if not ((one.attained or not other.attained) and dominates(one.factors, other.factors))
             ]
             kept.append(one)
     return kept
@@ -163,7 +165,7 @@ def _without_parts(found: Sequence[Resolved]) -> list[Resolved]:
     return [one for one in found if one.factors not in parts or (one.attained and not parts[one.factors])]
 
 
-def _dominates(larger: Factors, smaller: Factors) -> bool:
+def dominates(larger: Set[tuple[Pair, int]], smaller: Set[tuple[Pair, int]]) -> bool:
     """Whether each factor of the smaller product has one of the larger for itself that tells at least as much."""
     left, wanted = Counter(dict(larger)), Counter(dict(smaller))
     common = left & wanted

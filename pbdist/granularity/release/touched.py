@@ -21,10 +21,13 @@ class TouchedPair:
     ----------
     pair : Pair or None
     attained : {"never", "some", "every"}
+    followed : bool
+        Whether a mechanism can follow the pair exactly: of a chain of changes the pair is in general only a bound.
     """
 
     pair: Pair | None
     attained: Attained = "never"
+    followed: bool = True
 
 
 def touched_pair(
@@ -88,18 +91,27 @@ def _of_removals(analysis: Analysis, removed: int, added: int) -> TouchedPair:
     attained = analysis.attained
     if removed == added and analysis.replaced is not None:
         if analysis.replaced == "unchanged":
-            return TouchedPair(None, attained)
-        return TouchedPair(group_pair(analysis.replaced, removed, 0), attained if removed == 1 else "never")
+            return TouchedPair(None, "every")
+        pair = group_pair(analysis.replaced, removed, 0)
+        return TouchedPair(
+            pair, attained if removed == 1 else "never", removed == 1 or _is_moved(analysis.replaced, pair)
+        )
     if removed and added and analysis.replaced == "unchanged":
         # Changed records tell nothing; the difference of the sizes is left.
         same = min(removed, added)
         return _of_removals(analysis, removed - same, added - same)
     pair = group_pair(analysis.pair, removed, added)
-    if removed + added > 1:
-        # Removals of "every" record have the same shift, and add up where the noise is symmetric and log-concave.
-        moved = isinstance(pair, _ADDING_UP) and type(pair) is type(analysis.pair) and not (removed and added)
-        attained = "every" if moved and attained == "every" else "never"
-    return TouchedPair(pair, attained)
+    if removed + added == 1:
+        return TouchedPair(pair, attained)
+    moved = _is_moved(analysis.pair, pair)
+    # Removals of "every" record have the same shift, and add up.
+    adding_up = moved and attained == "every" and not (removed and added)
+    return TouchedPair(pair, "every" if adding_up else "never", moved)
+
+
+def _is_moved(step: Pair, chain: Pair) -> bool:
+    """Whether the pair of a chain is that of a larger shift."""
+    return isinstance(chain, _ADDING_UP) and type(chain) is type(step)
 
 
 def _of_changes(analysis: Analysis, removed: int, added: int, *, elsewhere: bool) -> TouchedPair:
@@ -114,5 +126,6 @@ def _of_changes(analysis: Analysis, removed: int, added: int, *, elsewhere: bool
             " pair for Unbounded(), or that the whole analysis is private on the common domain"
         )
     pair = group_pair(analysis.pair, max(removed, added), 0)
-    exact = removed == added == 1 and pair.symmetric
-    return TouchedPair(pair, analysis.attained if exact else "never")
+    one = max(removed, added) == 1
+    exact = one and removed == added and pair.symmetric
+    return TouchedPair(pair, analysis.attained if exact else "never", one or _is_moved(analysis.pair, pair))
