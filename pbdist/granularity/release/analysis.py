@@ -75,17 +75,18 @@ class Analysis:
             object.__setattr__(self, "reads", tuple(sorted(checked_names(f"{self.name}.reads", given.reads))))
         if not isinstance(given.declared, Granularity):
             raise InvalidInputError(f"{self.name}.declared: expected a Granularity, got {shown(given.declared)}")
-        if given.domain not in ("own", "common"):
+        if not isinstance(given.domain, str) or given.domain not in ("own", "common"):
             raise InvalidInputError(f"{self.name}.domain: expected own or common, got {shown(given.domain)}")
         self._check_replaced(given.replaced)
         check_count(f"{self.name}.repeats", given.repeats)
-        if given.attained not in ("never", "some", "every"):
+        if not isinstance(given.attained, str) or given.attained not in ("never", "some", "every"):
             raise InvalidInputError(f"{self.name}.attained: expected never, some or every, got {shown(given.attained)}")
 
     def _check_replaced(self, given: Any) -> None:
         if given is None:
             return
-        if given != "unchanged" and (not isinstance(given, Pair) or isinstance(given, WorstOf)):
+        unchanged = isinstance(given, str) and given == "unchanged"
+        if not unchanged and (not isinstance(given, Pair) or isinstance(given, WorstOf)):
             raise InvalidInputError(f"{self.name}.replaced: expected a pair or unchanged, got {shown(given)}")
         if self.declared != Unbounded():
             raise InvalidInputError(

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pbdist.granularity.notions import Granularity, NodeLevel, UserLevel
+from pbdist.granularity.notions import GivenMetric, GivenRelation, Granularity, NodeLevel, UserLevel
 from pbdist.granularity.release.analysis import Analysis, Attained
 from pbdist.granularity.release.blocks import Blocks, Memberships
 from pbdist.granularity.release.changes import Profile, Touch
 from pbdist.granularity.release.group_pair import reversed_pair
 from pbdist.granularity.release.touched import TouchedPair, touched_pair
-from pbdist.mechanisms import ElementaryPair, Pair
+from pbdist.mechanisms import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.order import at_least_as_noisy
 
 __all__ = ["Factors", "Resolved", "Resolver", "dominates", "without_dominated", "without_reversed"]
@@ -58,16 +58,16 @@ class Resolver:
         """Return the product of a profile."""
         counts: Counter[ElementaryPair] = Counter()
         kinds: list[tuple[Analysis, Attained]] = []
-        followed = True
+        exact = True
         for touch in profile.touches:
             analysis = self._analyses[touch.analysis]
             touched = self.of_touch(analysis, touch)
             kinds.append((analysis, touched.attained))
-            followed = followed and touched.followed
+            exact = exact and touched.exact
             for factor in () if touched.pair is None else touched.pair.factors:
-                counts[factor] += analysis.repeats
+                counts[_plain(factor)] += analysis.repeats
         telling = {factor: count for factor, count in counts.items() if not factor.neutral}
-        attained = (profile.attained and followed) or (self._is_joint(profile) and _attained(kinds))
+        attained = (profile.attained and exact) or (self._is_joint(profile) and _attained(kinds))
         return Resolved(frozenset(telling.items()), attained)
 
     def of_touch(self, analysis: Analysis, touch: Touch) -> TouchedPair:
@@ -100,8 +100,11 @@ class Resolver:
     def _is_joint(self, profile: Profile) -> bool:
         """Whether one change certainly has all touches at once.
 
-        Several records may be spread over blocks in other ways than an analysis of several blocks would need.
+        Several records may be spread over blocks in other ways than an analysis of several blocks would need. Declared
+        profiles tell it themselves.
         """
+        if isinstance(self._granularity, GivenRelation | GivenMetric):
+            return False
         if not isinstance(self._granularity, UserLevel | NodeLevel) or isinstance(self._blocks, Memberships):
             return True
         read = [self._analyses[touch.analysis].reads for touch in profile.touches]
@@ -109,13 +112,18 @@ class Resolver:
 
 
 def _attained(kinds: Sequence[tuple[Analysis, Attained]]) -> bool:
-    """Whether one change attains all pairs: each change does, but for one analysis, whose block is the only one."""
+    """Whether one change attains all pairs: each change does, but for one analysis, whose block is the only one.
+
+    Where nothing else is touched, any change that attains it will do: what else it may touch tells no less.
+    """
     others = [analysis for analysis, attained in kinds if attained != "every"]
     if not others:
         return True
     chosen = others[0]
     if len(others) > 1 or next(attained for one, attained in kinds if one is chosen) != "some":
         return False
+    if len(kinds) == 1:
+        return True
     alone = [one.reads for one, _ in kinds if one.reads is not None]
     return chosen.reads is not None and len(chosen.reads) == 1 and all(reads == chosen.reads for reads in alone)
 
@@ -124,14 +132,30 @@ def without_reversed(found: Sequence[Resolved]) -> list[Resolved]:
     """Leave out the reverse of others: the larger of the two directions is the same."""
     kept: dict[Factors, bool] = {}
     for one in found:
-        back = frozenset(Counter(_reversed_counts(one.factors)).items())
+        back = frozenset(_reversed_counts(one.factors).items())
         key = back if back in kept else one.factors
         kept[key] = kept.get(key, False) or one.attained
     return [Resolved(factors, attained) for factors, attained in kept.items()]
 
 
 def _reversed_counts(factors: Factors) -> Mapping[ElementaryPair, int]:
-    return {factor: count for pair, count in factors for factor in reversed_pair(pair).factors}
+    counts: Counter[ElementaryPair] = Counter()
+    for pair, count in factors:
+        for factor in reversed_pair(pair).factors:
+            counts[_plain(factor)] += count
+    return counts
+
+
+def _plain(factor: ElementaryPair) -> ElementaryPair:
+    """Return a pair that is not reversed twice, nor at all where it is symmetric."""
+    while isinstance(factor, Reversed):
+        if factor.symmetric:
+            factor = factor.pair
+        elif isinstance(factor.pair, Reversed):
+            factor = factor.pair.pair
+        else:
+            break
+    return factor
 
 
 def without_dominated(found: Sequence[Resolved]) -> list[Resolved]:

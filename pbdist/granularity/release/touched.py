@@ -1,6 +1,7 @@
 """What a change does to one analysis: the pair that dominates it, by the granularity that its pair is declared for."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
@@ -21,13 +22,14 @@ class TouchedPair:
     ----------
     pair : Pair or None
     attained : {"never", "some", "every"}
-    followed : bool
-        Whether a mechanism can follow the pair exactly: of a chain of changes the pair is in general only a bound.
+    exact : bool
+        Whether it is the pair that is declared, or noise moved by exactly the sum of the shifts: a bound that follows
+        from the declared pair is not attained, whatever is declared.
     """
 
     pair: Pair | None
     attained: Attained = "never"
-    followed: bool = True
+    exact: bool = False
 
 
 def touched_pair(
@@ -55,17 +57,27 @@ def touched_pair(
         If the distance is infinite or unknown in the granularity that the pair is declared for.
     """
     declared = analysis.declared
-    if declared == granularity and not isinstance(declared, Unbounded | Bounded | EdgeLevel):
-        return _one_step(analysis, removed, added)
     if isinstance(declared, FreeLunch):
         return _one_step(analysis, removed, added)
+    if isinstance(granularity, FreeLunch):
+        raise _not_known(analysis, granularity)
+    if declared == granularity and isinstance(declared, UserLevel | NodeLevel):
+        return _one_step(analysis, removed, added)
+    if declared == granularity and not isinstance(declared, Unbounded | Bounded | EdgeLevel):
+        pair = group_pair(analysis.pair, removed, added)
+        exact = _is_exact(analysis.pair, pair, removed, added)
+        return TouchedPair(pair, analysis.attained if removed + added == 1 else "never", exact)
     if isinstance(declared, EdgeLevel if counts_edges(granularity) else Unbounded):
         return _of_removals(analysis, removed, added)
     if isinstance(declared, Bounded) and not counts_edges(granularity):
         return _of_changes(analysis, removed, added, elsewhere=elsewhere)
-    raise InvalidInputError(
-        f"{analysis.name}.declared: expected a pair for {_alternatives(granularity)}, got one for {declared!r}, whose"
-        f" distance between neighbours of {granularity!r} is infinite or not known"
+    raise _not_known(analysis, granularity)
+
+
+def _not_known(analysis: Analysis, granularity: Granularity) -> InvalidInputError:
+    return InvalidInputError(
+        f"{analysis.name}.declared: expected a pair for {_alternatives(granularity)}, got one for"
+        f" {analysis.declared!r}, whose distance between neighbours of {granularity!r} is infinite or not known"
     )
 
 
@@ -75,6 +87,8 @@ def counts_edges(granularity: Granularity) -> bool:
 
 
 def _alternatives(granularity: Granularity) -> str:
+    if isinstance(granularity, FreeLunch):
+        return "FreeLunch()"
     unit = "EdgeLevel()" if counts_edges(granularity) else "Unbounded()"
     own = f"{granularity!r}, " if isinstance(granularity, NodeLevel | UserLevel) else ""
     return f"{own}{unit} or FreeLunch()"
@@ -83,7 +97,16 @@ def _alternatives(granularity: Granularity) -> str:
 def _one_step(analysis: Analysis, removed: int, added: int) -> TouchedPair:
     """One step of the granularity that the pair is declared for: the pair, or its reverse where records are added."""
     pair = reversed_pair(analysis.pair) if added and not removed else analysis.pair
-    return TouchedPair(pair, analysis.attained)
+    return TouchedPair(pair, analysis.attained, exact=True)
+
+
+def _is_exact(single: Pair, pair: Pair, removed: int, added: int) -> bool:
+    """Whether a pair for some removals and additions is what they do where their shifts add up, without rounding."""
+    if removed + added == 1:
+        return True
+    if not isinstance(pair, _ADDING_UP) or not isinstance(single, _ADDING_UP) or type(pair) is not type(single):
+        return False
+    return Fraction(pair.sensitivity) == (removed + added) * Fraction(single.sensitivity)
 
 
 def _of_removals(analysis: Analysis, removed: int, added: int) -> TouchedPair:
@@ -91,27 +114,20 @@ def _of_removals(analysis: Analysis, removed: int, added: int) -> TouchedPair:
     attained = analysis.attained
     if removed == added and analysis.replaced is not None:
         if analysis.replaced == "unchanged":
-            return TouchedPair(None, "every")
+            return TouchedPair(None, "every", exact=True)
         pair = group_pair(analysis.replaced, removed, 0)
-        return TouchedPair(
-            pair, attained if removed == 1 else "never", removed == 1 or _is_moved(analysis.replaced, pair)
-        )
+        follows = removed == 1 and pair.symmetric
+        return TouchedPair(pair, attained if follows else "never", _is_exact(analysis.replaced, pair, removed, 0))
     if removed and added and analysis.replaced == "unchanged":
         # Changed records tell nothing; the difference of the sizes is left.
         same = min(removed, added)
         return _of_removals(analysis, removed - same, added - same)
     pair = group_pair(analysis.pair, removed, added)
-    if removed + added == 1:
-        return TouchedPair(pair, attained)
-    moved = _is_moved(analysis.pair, pair)
-    # Removals of "every" record have the same shift, and add up.
-    adding_up = moved and attained == "every" and not (removed and added)
-    return TouchedPair(pair, "every" if adding_up else "never", moved)
-
-
-def _is_moved(step: Pair, chain: Pair) -> bool:
-    """Whether the pair of a chain is that of a larger shift."""
-    return isinstance(chain, _ADDING_UP) and type(chain) is type(step)
+    exact = _is_exact(analysis.pair, pair, removed, added)
+    if removed + added > 1:
+        # Removals of "every" record have the same shift, and add up where the noise is symmetric and log-concave.
+        attained = "every" if exact and not (removed and added) and attained == "every" else "never"
+    return TouchedPair(pair, attained, exact)
 
 
 def _of_changes(analysis: Analysis, removed: int, added: int, *, elsewhere: bool) -> TouchedPair:
@@ -125,7 +141,7 @@ def _of_changes(analysis: Analysis, removed: int, added: int, *, elsewhere: bool
             f" on its own domain, and a change with {removed} records less and {added} more (Example II.9): declare a"
             " pair for Unbounded(), or that the whole analysis is private on the common domain"
         )
-    pair = group_pair(analysis.pair, max(removed, added), 0)
-    one = max(removed, added) == 1
-    exact = one and removed == added and pair.symmetric
-    return TouchedPair(pair, analysis.attained if exact else "never", one or _is_moved(analysis.pair, pair))
+    changes = max(removed, added)
+    pair = group_pair(analysis.pair, changes, 0)
+    follows = removed == added == 1 and pair.symmetric
+    return TouchedPair(pair, analysis.attained if follows else "never", _is_exact(analysis.pair, pair, changes, 0))
