@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Reversed,
         Staircase,
         SubsampledGaussian,
+        WorstOf,
         load_histograms,
     )
     from pbdist.query import open_study
@@ -72,6 +73,7 @@ __all__ = [
     "StoreMismatchError",
     "StudyFileError",
     "SubsampledGaussian",
+    "WorstOf",
     "__version__",
     "earlier_bounds",
     "epsilon_bounds",
