@@ -21,10 +21,12 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["Spectra"]
+__all__ = ["LARGEST_LOSS", "Spectra"]
 
 #: Positions of the lattice.
 _LENGTH = 1 << 13
+#: Larger losses have exponentials that are no floats, nats.
+LARGEST_LOSS = 600.0
 #: Powers of spectra that are kept.
 _MOST_POWERS = 500
 #: Exponents t of the moments.
@@ -38,7 +40,7 @@ class Spectra:
     ----------
     products : sequence of Resolved
     largest : float
-        The largest total loss that the lattice should hold, nats.
+        The largest total loss that the lattice should hold, nats; at most `LARGEST_LOSS`.
     """
 
     def __init__(self, products: Sequence[Resolved], largest: float) -> None:

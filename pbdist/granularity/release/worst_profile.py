@@ -13,7 +13,7 @@ import numpy as np
 
 from pbdist.granularity.release.renyi_bounds import QuickBounds
 from pbdist.granularity.release.resolved import Resolved
-from pbdist.granularity.release.spectra import Spectra
+from pbdist.granularity.release.spectra import LARGEST_LOSS, Spectra
 from pbdist.mechanisms import Pair
 from pbdist.progress import report
 from pbdist.table import bounds_table, epsilon_table_of
@@ -111,8 +111,9 @@ class _Screen:
         self._renyi = QuickBounds(products)
 
     @cached_property
-    def _spectra(self) -> Spectra:
-        return Spectra(self._products, self._renyi.far_loss(int(self._rounds.max())))
+    def _spectra(self) -> Spectra | None:
+        largest = self._renyi.far_loss(int(self._rounds.max()))
+        return Spectra(self._products, largest) if largest <= LARGEST_LOSS else None
 
     def renyi_log_delta(self, indices: IntArray, epsilon: FloatArray) -> FloatArray:
         """Return upper bounds on ln δ, shape (n, R, E)."""
@@ -124,6 +125,8 @@ class _Screen:
 
     def delta(self, indices: IntArray, rounds: int, epsilon: FloatArray) -> FloatArray:
         """Return close upper bounds on δ, shape (n, E)."""
+        if self._spectra is None:
+            return np.ones((indices.size, epsilon.size))
         return self._spectra.delta(indices, rounds, epsilon)
 
 
