@@ -100,18 +100,18 @@ def test_blocks_chosen_from_earlier_outputs() -> None:
     def chosen(output: int, database: Any) -> Any:
         return database if output else ()
 
-    pure = group.pure_privacy(1, METRIC)
+    stated = group.pure_privacy(1, METRIC)
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
-        OnItsOwnDomain(pure, chosen)  # type: ignore[arg-type]
+        OnItsOwnDomain(stated, chosen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
-        OnTheCommonDomain(pure, chosen)  # type: ignore[arg-type]
+        OnTheCommonDomain(stated, chosen)  # type: ignore[arg-type]
     two = DatabaseMap(DOMAIN, DOMAIN, chosen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
-        pure.pure_composition([OnItsOwnDomain(pure, two)], adaptive=True)
+        pure.pure_composition([OnItsOwnDomain(stated, two)], adaptive=True)
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
         DeclaredPartition([two], METRIC)
     with pytest.raises(InvalidInputError, match="True or False"):
-        pure.pure_composition([OnItsOwnDomain(pure, IDENTITY)], adaptive="yes")  # type: ignore[arg-type]
+        pure.pure_composition([OnItsOwnDomain(stated, IDENTITY)], adaptive="yes")  # type: ignore[arg-type]
 
 
 def test_names_tell_the_theorem() -> None:
