@@ -238,8 +238,8 @@ def check_one_round(rng: np.random.Generator, method: str) -> None:
                 lower, upper = (bound.values[direction, 0, j] for bound in (bounds.delta_lower, bounds.delta_upper))
                 assert lower <= exact <= upper, (pair, each, lower, upper)
             within = method == "buckets" or bounds.within_tolerance.values[:, 0, j].all()
-            # Below nine tenths of the bound on all losses, and where rounding is far smaller, they are close.
-            assert within or each > 0.9 * largest or exact < 1e-9, (pair, each)
+            # They are close below nine tenths of the bound on all losses, where neither that nor δ is very small.
+            assert within or each > 0.9 * largest or largest < 1e-3 or exact < 1e-9, (pair, each)
 
 
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
