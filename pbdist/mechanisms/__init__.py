@@ -9,6 +9,7 @@ from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedRespons
 from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
+from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed, factor_counts, reveals_nothing
@@ -31,6 +32,7 @@ __all__ = [
     "Gaussian",
     "Histogram",
     "Laplace",
+    "LaplaceSum",
     "LossMasses",
     "MassBounds",
     "NoisyCount",
@@ -60,6 +62,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         Gaussian,
         Histogram,
         Laplace,
+        LaplaceSum,
         NoisyCount,
         Poisson,
         Product,

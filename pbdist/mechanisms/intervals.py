@@ -14,7 +14,14 @@ from scipy import special
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["gaussian_interval", "laplace_interval", "scaled_gaussian_interval", "scaled_laplace_interval"]
+__all__ = [
+    "drop_unresolved",
+    "gaussian_interval",
+    "laplace_interval",
+    "scaled_gaussian_interval",
+    "scaled_laplace_interval",
+    "split_off",
+]
 
 _ROOT_TWO_PI = 2.5066282746310002
 _HALF_ROOT = 0.7071067811865476
@@ -87,7 +94,7 @@ def _laplace(
     distance = np.maximum(low, -high)
     np.maximum(distance, 0.0, out=distance)
     exponent = -distance
-    log_scale = _split_off(exponent, scaled)
+    log_scale = split_off(exponent, scaled)
     mass = np.exp(exponent)
     mass *= -0.5 * np.expm1(-width)
     straddles = (low < 0.0) & (high > 0.0)
@@ -98,11 +105,11 @@ def _laplace(
     distance *= 3.0 * UNIT_ROUNDOFF
     distance += 24.0 * UNIT_ROUNDOFF
     if scaled:
-        _drop_unresolved(mass, distance, log_scale)
+        drop_unresolved(mass, distance, log_scale)
     return mass, distance, log_scale
 
 
-def _split_off(exponent: FloatArray, wanted: bool) -> FloatArray:
+def split_off(exponent: FloatArray, wanted: bool) -> FloatArray:
     """Take the exponents below -600 out of `exponent`, if wanted, and return them; 0 for the others."""
     log_scale = np.zeros(exponent.shape)
     if wanted:
@@ -113,7 +120,7 @@ def _split_off(exponent: FloatArray, wanted: bool) -> FloatArray:
     return log_scale
 
 
-def _drop_unresolved(mass: FloatArray, error: FloatArray, log_scale: FloatArray) -> None:
+def drop_unresolved(mass: FloatArray, error: FloatArray, log_scale: FloatArray) -> None:
     """Set masses to 0 whose exponent float64 does not resolve: they are below e to the -10^12."""
     unresolved = (error > _LARGEST_ERROR) & (log_scale < 0.0)
     if unresolved.any():
@@ -194,14 +201,14 @@ def _gaussian_block(
         z *= -0.5
         error = z * (-8.0 * UNIT_ROUNDOFF)
         error += 22.0 * UNIT_ROUNDOFF
-        log_scale = _split_off(z, scaled)
+        log_scale = split_off(z, scaled)
         mass *= np.exp(z)
         mass *= w / _ROOT_TWO_PI
     if some_wide:
         low, high = np.broadcast_arrays((lower - mean) / scale, (upper - mean) / scale)
         mass[wide], error[wide], log_scale[wide] = _wide_intervals(low[wide], high[wide], scaled)
     if scaled:
-        _drop_unresolved(mass, error, log_scale)
+        drop_unresolved(mass, error, log_scale)
     return mass, error, log_scale
 
 
@@ -280,7 +287,7 @@ def _of_wide(low: FloatArray, high: FloatArray, scaled: bool) -> tuple[FloatArra
     # Left of the mean the survival function is at least ½ and hardly moves with a rounding of z.
     steepness = np.where(np.isfinite(near) & (near > 0.0), near, 0.0)
     steepness *= steepness
-    log_scale = _split_off(-0.5 * steepness, scaled)
+    log_scale = split_off(-0.5 * steepness, scaled)
     deep = log_scale < 0.0
     if deep.any():
         n, f = near[deep], far[deep]

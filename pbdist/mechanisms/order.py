@@ -12,6 +12,7 @@ from typing import Any
 from pbdist.mechanisms.additive import Gaussian, Laplace
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
+from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.subsampled import SubsampledGaussian
@@ -103,6 +104,10 @@ def _of_additive(pair: Gaussian | Laplace) -> tuple[Fraction, ...] | None:
     return None if pair.truncate is not None else (Fraction(pair.scale) / Fraction(pair.sensitivity),)
 
 
+def _of_sum(pair: LaplaceSum) -> tuple[Fraction, ...]:
+    return tuple(Fraction(scale) / Fraction(pair.sensitivity) for scale in pair.scales)
+
+
 def _of_subsampled(pair: SubsampledGaussian) -> tuple[Fraction, ...]:
     return Fraction(pair.scale) / Fraction(pair.sensitivity), 1 / Fraction(pair.rate)
 
@@ -129,6 +134,7 @@ _AMOUNTS: Mapping[type[ElementaryPair], Callable[[Any], tuple[Fraction, ...] | N
     DiscreteLaplace: _of_discrete_laplace,
     Gaussian: _of_additive,
     Laplace: _of_additive,
+    LaplaceSum: _of_sum,
     Poisson: _of_poisson,
     RandomizedResponse: _of_response,
     SubsampledGaussian: _of_subsampled,

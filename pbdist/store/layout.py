@@ -116,6 +116,7 @@ _NOISE_OF_KIND = {
     "DiscreteLaplace": "DiscreteLaplace",
     "Gaussian": "Gaussian",
     "Laplace": "Laplace",
+    "LaplaceSum": "LaplaceSum",
     "Poisson": "Poisson",
     "Staircase": "Staircase",
     "SubsampledGaussian": "Gaussian",
@@ -179,6 +180,9 @@ def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
         value = form.get(name)
         if isinstance(value, int | float):
             row[name] = float(value)
+    if kind == "LaplaceSum":
+        # The larger one stands first.
+        row["scale"] = float(form["scales"][0])
     if isinstance(form.get("reading"), str):
         row["reading"] = form["reading"]
     if truncate is not None:

@@ -14,7 +14,7 @@ from pbdist import mechanisms
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms.pair import Pair
 from pbdist.study.document import Document, Keys, shown
-from pbdist.study.parameters import Choices, Files, Masses, Names, Numbers, Readings, Truncations
+from pbdist.study.parameters import Choices, Files, Masses, Names, NumberPairs, Numbers, Readings, Truncations
 from pbdist.types import JsonValue
 
 __all__ = ["MOST_SETTINGS", "STRICT", "expand_entry", "first_problem", "refuse"]
@@ -39,6 +39,12 @@ class _LaplaceEntry(_Entry):
     scale: Numbers
     sensitivity: Numbers | None = None
     truncate: Truncations | None = None
+
+
+class _LaplaceSumEntry(_Entry):
+    construct_pair = mechanisms.LaplaceSum
+    scales: NumberPairs
+    sensitivity: Numbers | None = None
 
 
 class _GaussianEntry(_Entry):
@@ -132,6 +138,7 @@ class _ReversedEntry(_Entry):
 
 _ENTRIES: Mapping[str, type[_Entry]] = {
     "Laplace": _LaplaceEntry,
+    "LaplaceSum": _LaplaceSumEntry,
     "Gaussian": _GaussianEntry,
     "RandomizedResponse": _RandomizedResponseEntry,
     "SubsampledGaussian": _SubsampledGaussianEntry,

@@ -9,7 +9,7 @@ from pbdist.study import grids
 from pbdist.study.document import Keys, shown
 from pbdist.types import JsonValue
 
-__all__ = ["Choices", "Files", "Masses", "Names", "Numbers", "Readings", "Truncations", "custom_error"]
+__all__ = ["Choices", "Files", "Masses", "Names", "NumberPairs", "Numbers", "Readings", "Truncations", "custom_error"]
 
 #: The alternatives for one parameter of an entry, each with the keys from the entry to it.
 Choices: TypeAlias = tuple[tuple[Any, Keys], ...]
@@ -31,15 +31,23 @@ def _numbers(value: JsonValue) -> Choices:
 def _truncations(value: JsonValue) -> Choices:
     if value is None:
         return ((None, ()),)
-    several = isinstance(value, list) and bool(value) and all(isinstance(x, list | None) for x in value)
+    return _pairs(value, "[low, high], a list of such pairs, or null", list | None)
+
+
+def _number_pairs(value: JsonValue) -> Choices:
+    return _pairs(value, "two numbers, or a list of such pairs", list)
+
+
+def _pairs(value: JsonValue, expected: str, items: Any) -> Choices:
+    """One pair of numbers, or a list of pairs, which are of the type `items`."""
+    several = isinstance(value, list) and bool(value) and all(isinstance(x, items) for x in value)
     choices: list[tuple[Any, Keys]] = []
-    for index, limits in enumerate(value if several else [value]):
+    for index, pair in enumerate(value if several else [value]):
         at: Keys = (index,) if several else ()
-        if limits is not None and (not isinstance(limits, list) or len(limits) != 2):
-            problem = f"expected [low, high], a list of such pairs, or null, got {shown(limits)}"
-            raise custom_error(grids.GridError(problem, at))
+        if pair is not None and (not isinstance(pair, list) or len(pair) != 2):
+            raise custom_error(grids.GridError(f"expected {expected}, got {shown(pair)}", at))
         try:
-            choices.append((None if limits is None else tuple(grids.number(x, at) for x in limits), at))
+            choices.append((None if pair is None else tuple(grids.number(x, at) for x in pair), at))
         except grids.GridError as error:
             raise custom_error(error) from None
     return tuple(choices)
@@ -79,6 +87,7 @@ def _names(value: JsonValue) -> Choices:
 
 
 Numbers = Annotated[Choices, PlainValidator(_numbers)]
+NumberPairs = Annotated[Choices, PlainValidator(_number_pairs)]
 Truncations = Annotated[Choices, PlainValidator(_truncations)]
 Readings = Annotated[Choices, PlainValidator(_readings)]
 Masses = Annotated[Choices, PlainValidator(_masses)]

@@ -3,7 +3,7 @@
 from tests.hostile.counts import counts_case
 from tests.hostile.draw import Case, Draw
 from tests.hostile.finite import corner_case, finite_case, many_rounds_case
-from tests.hostile.noise import noise_case, sampled_case
+from tests.hostile.noise import noise_case, sampled_case, sum_case
 
 __all__ = [
     "Case",
@@ -15,6 +15,7 @@ __all__ = [
     "many_rounds_case",
     "noise_case",
     "sampled_case",
+    "sum_case",
 ]
 
 KINDS = (
@@ -27,6 +28,7 @@ KINDS = (
     noise_case,
     many_rounds_case,
     sampled_case,
+    sum_case,
     corner_case,
     counts_case,
 )

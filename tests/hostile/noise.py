@@ -5,9 +5,9 @@ from fractions import Fraction
 
 from flint import arb
 
-from pbdist.mechanisms import Gaussian, Laplace, Pair, Reversed, SubsampledGaussian
+from pbdist.mechanisms import Gaussian, Laplace, LaplaceSum, Pair, Reversed, SubsampledGaussian
 from tests.hostile.draw import Case, Draw, arguments, epsilons
-from tests.hostile.noise_truth import GaussianTruth, Noise, NoiseTruth, RareOverlapTruth, SampledTruth
+from tests.hostile.noise_truth import GaussianTruth, Noise, NoiseTruth, RareOverlapTruth, SampledTruth, SumTruth
 from tests.hostile.truth import Truth
 
 
@@ -131,3 +131,16 @@ def sampled_case(draw: Draw, asked: int) -> Case | None:
         SampledTruth(scale, rate, s),
         arguments(draw),
     )
+
+
+def sum_case(draw: Draw, asked: int) -> Case | None:
+    """One round of the sum of two Laplace noises: scales next to each other, far apart, or as they come."""
+    first = draw.one_of([1.0, size_of(draw)])
+    apart = [1.0, draw.uniform(0.0, 1.0), 10.0 ** draw.uniform(-12.0, 0.0), 1.0 - 10.0 ** draw.uniform(-16.0, -1.0)]
+    second, s = draw.stepped(first * draw.one_of(apart), 2), draw.one_of([1.0, size_of(draw)])
+    if not (second > 1e-29 and 1e-5 < s / max(first, second) < 40.0):
+        return None
+    largest, inner = s / max(first, second), s * s / (first + second) ** 2
+    scales = (first, second) if draw.chance(0.5) else (second, first)
+    losses = [largest, draw.uniform(0.0, largest), inner]
+    return Case(LaplaceSum(scales, s), 1, epsilons(draw, losses, asked), SumTruth(scales, s), arguments(draw))

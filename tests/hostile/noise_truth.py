@@ -1,9 +1,9 @@
-"""Exact δ of noise that is cut anywhere, of untruncated Gaussian noise, and of sampled Gaussian noise."""
+"""Exact δ of noise that is cut anywhere, of untruncated or sampled Gaussian noise, and of sums of Laplace noises."""
 
 from dataclasses import dataclass
 from fractions import Fraction
 
-from flint import arb
+from flint import arb, ctx
 
 from tests.hostile.truth import Finite, Outcome, Truth, at_least_zero, ball
 
@@ -182,3 +182,47 @@ class SampledTruth(Truth):
             return at_least_zero((1 - q) * above_0 + q * above_s - y * above_0)
         below_0, below_s = self._above(-x, Fraction(0)), self._above(-x, -s)
         return at_least_zero(below_0 - y * ((1 - q) * below_0 + q * below_s))
+
+
+class SumTruth(Truth):
+    """One round of the sum of two Laplace noises, B shifted by the sensitivity; in both directions, as it is even."""
+
+    def __init__(self, scales: tuple[float, float], sensitivity: float) -> None:
+        first, second = (Fraction(scale) for scale in scales)
+        self.scales, self.s = (max(first, second), min(first, second)), Fraction(sensitivity)
+
+    def _parts(self, x: Fraction, power: int) -> arb:
+        """The density (power 1) or the survival function (power 2) at x >= 0."""
+        (b1, b2), t = self.scales, ball(x / self.scales[0])
+        if b1 == b2:
+            return (power + t) * (-t).exp() / (4 * ball(b1) ** (2 - power))
+        first, second = (ball(b**power) * (-ball(x / b)).exp() for b in (b1, b2))
+        return (first - second) / ball(2 * (b1**2 - b2**2))
+
+    def _below(self, x: Fraction) -> arb:
+        return self._parts(-x, 2) if x <= 0 else 1 - self._parts(x, 2)
+
+    def _exceeds(self, x: Fraction, epsilon: arb) -> bool | None:
+        """Whether the loss at x is above ε; None where the bits do not tell."""
+        difference = (self._parts(abs(x), 1) / self._parts(abs(x - self.s), 1)).log() - epsilon
+        return True if difference > 0 else False if difference < 0 else None
+
+    def delta(self, epsilon: float, axis: int) -> arb:  # noqa: ARG002
+        b1, e = self.scales[0], arb(epsilon)
+        if Fraction(epsilon) >= self.s / b1:
+            return arb(0)
+        low, high = -b1, self.s
+        while not self._exceeds(low, e):
+            low *= 2
+        for _ in range(ctx.prec // 2):
+            # The middle itself may be the place.
+            places = [low + (high - low) * part for part in (Fraction(1, 2), Fraction(3, 8))]
+            middle, told = next(
+                ((place, told) for place in places if (told := self._exceeds(place, e)) is not None), (low, None)
+            )
+            if told is None:
+                break
+            low, high = (middle, high) if told else (low, middle)
+        # The events below the place of ε; what lies between the ends adds at most its P_A mass.
+        least = self._below(low) - e.exp() * self._below(low - self.s)
+        return at_least_zero(least.union(least + self._below(high) - self._below(low)))

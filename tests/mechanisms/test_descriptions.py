@@ -16,6 +16,7 @@ from pbdist import (
     Histogram,
     InvalidInputError,
     Laplace,
+    LaplaceSum,
     NoisyCount,
     PbdistError,
     Poisson,
@@ -30,6 +31,7 @@ from pbdist.mechanisms import pair_from_canonical
 EXAMPLES = [
     Laplace(200),
     Laplace(200, truncate=(-2500, 2500)),
+    LaplaceSum((3650, 7300), 3),
     Gaussian(1.5, sensitivity=2),
     RandomizedResponse(0.51),
     Staircase(0.5, 2, 0.4),
@@ -67,6 +69,9 @@ def test_canonical_form_is_the_same_in_every_version():
     assert json.dumps(DiscreteLaplace(3).canonical()) == (
         '{"mechanism": "DiscreteLaplace", "scale": 3.0, "sensitivity": 1}'
     )
+    assert json.dumps(LaplaceSum((1, 2), 3).canonical()) == (
+        '{"mechanism": "LaplaceSum", "scales": [2.0, 1.0], "sensitivity": 3.0}'
+    )
     assert json.dumps(Laplace(1, truncate=(-2, 3)).canonical()) == (
         '{"mechanism": "Laplace", "scale": 1.0, "sensitivity": 1.0, "truncate": [-2.0, 3.0]}'
     )
@@ -75,6 +80,7 @@ def test_canonical_form_is_the_same_in_every_version():
 def test_equal_parameters_make_equal_pairs():
     assert Laplace(200) == Laplace(200.0, 1, None)
     assert len({Laplace(200), Laplace(200.0), Gaussian(200)}) == 2
+    assert LaplaceSum((1, 2)) == LaplaceSum([2.0, 1.0], 1)
     assert Histogram(np.array([1, 2]), (3, 4)) == Histogram([1, 2], [3, 4])
 
 
@@ -131,6 +137,10 @@ def test_pairs_are_frozen():
         (lambda: Laplace(1, truncate=5), "Laplace.truncate", "5"),
         (lambda: Gaussian(1, truncate=(1, math.nan)), "Gaussian.truncate", "nan"),
         (lambda: Gaussian(1, truncate=(500, 501)), "Gaussian.truncate", "(500.0, 501.0)"),
+        (lambda: LaplaceSum(3), "LaplaceSum.scales", "3"),
+        (lambda: LaplaceSum((1, 2, 3)), "LaplaceSum.scales", "(1, 2, 3)"),
+        (lambda: LaplaceSum((1, -2)), "LaplaceSum.scales[1]", "-2"),
+        (lambda: LaplaceSum((1, 2), math.nan), "LaplaceSum.sensitivity", "nan"),
         (lambda: RandomizedResponse(1.5), "RandomizedResponse.p", "1.5"),
         (lambda: RandomizedResponse(math.nan), "RandomizedResponse.p", "nan"),
         (lambda: SubsampledGaussian(4, 0), "SubsampledGaussian.rate", "0"),

@@ -12,6 +12,7 @@ from pbdist import (
     Gaussian,
     Histogram,
     Laplace,
+    LaplaceSum,
     NoisyCount,
     Poisson,
     Product,
@@ -28,6 +29,8 @@ ORDERED = [
     (Gaussian(2), Gaussian(3, sensitivity=2)),
     (Laplace(3), Laplace(2)),
     (Laplace(2, sensitivity=0.5), Laplace(2)),
+    (LaplaceSum((3, 2)), LaplaceSum((3, 1))),
+    (LaplaceSum((3, 2), 2), LaplaceSum((2, 2), 2.5)),
     (SubsampledGaussian(2, 0.1), SubsampledGaussian(1.5, 0.1)),
     (SubsampledGaussian(2, 0.05), SubsampledGaussian(2, 0.1)),
     (RandomizedResponse(0.55), RandomizedResponse(0.6)),
@@ -45,6 +48,8 @@ ORDERED = [
 #: Pairs of which neither is known to be noisier.
 UNORDERED = [
     (Gaussian(3), Laplace(2)),
+    (LaplaceSum((3, 2)), LaplaceSum((2.5, 2.5))),
+    (LaplaceSum((3, 2)), Laplace(2)),
     (Gaussian(3, truncate=(-9, 9)), Gaussian(2, truncate=(-9, 9))),
     (Gaussian(3), Gaussian(2, truncate=(-9, 9))),
     (NoisyCount(Laplace(50), 500, 2), NoisyCount(Laplace(40), 500, 2)),
@@ -98,6 +103,7 @@ def test_amounts_are_exact():
         (Reversed(Reversed(Poisson(9))), Poisson(9)),
         (Reversed(Reversed(Reversed(SubsampledGaussian(2, 0.1)))), Reversed(SubsampledGaussian(2, 0.1))),
         (Reversed(Laplace(3)), Laplace(3)),
+        (Reversed(LaplaceSum((3, 2))), LaplaceSum((3, 2))),
         (Reversed(Reversed(Gaussian(3))), Gaussian(3)),
         (Reversed(RandomizedResponse(0.6)), RandomizedResponse(0.6)),
         (Reversed(ApproximateDP(0.2, 1e-5)), ApproximateDP(0.2, 1e-5)),

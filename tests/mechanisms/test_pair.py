@@ -12,6 +12,7 @@ from pbdist import (
     Histogram,
     InvalidInputError,
     Laplace,
+    LaplaceSum,
     NoisyCount,
     Product,
     RandomizedResponse,
@@ -26,6 +27,7 @@ from pbdist.types import Direction
 PAIRS = [
     Gaussian(3.0),
     Laplace(2.0, sensitivity=3.0, truncate=(0.5, 9.0)),
+    LaplaceSum((2.0, 1.5), 4.0),
     SubsampledGaussian(2.0, 0.05),
     RandomizedResponse(0.7),
     Staircase(0.8, split=0.3),

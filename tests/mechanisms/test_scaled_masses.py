@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, NoisyCount, RandomizedResponse
+from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, LaplaceSum, NoisyCount, RandomizedResponse
 from pbdist.mechanisms import SubsampledGaussian as Subsampled
 from pbdist.mechanisms.intervals import scaled_gaussian_interval, scaled_laplace_interval
 from pbdist.types import Direction
@@ -67,6 +67,7 @@ def test_exponents_that_float64_does_not_resolve_leave_nothing():
         (Gaussian(1.0), 12.0),
         (Gaussian(30.0, truncate=(-90.0, 100.5)), 0.2),
         (Laplace(2.0), 1.0),
+        (LaplaceSum((2.0, 1.5)), 0.45),
         (Subsampled(4.0, 0.01), 0.3),
         (RandomizedResponse(0.3), 1.0),
         (RandomizedResponse(0.0), 1.0),

@@ -14,6 +14,7 @@ from pbdist.mechanisms import (
     Gaussian,
     Histogram,
     Laplace,
+    LaplaceSum,
     RandomizedResponse,
     Staircase,
     SubsampledGaussian,
@@ -121,6 +122,8 @@ def test_subsampled_moments_are_never_below_the_exact_ones():
     [
         Laplace(0.5),
         Laplace(2.0, truncate=(-3.0, 4.5)),
+        LaplaceSum((0.5, 0.4)),
+        LaplaceSum((2.0, 0.01)),
         Gaussian(1.0, truncate=(-4.0, 5.0)),
         Gaussian(3.0, truncate=(-0.2, 5.0)),
         RandomizedResponse(0.2),

@@ -105,6 +105,8 @@ AT_TWO = [
     ("figure-03b", "Gauss 45k / 7.5k", "singles alone, redraw-and-floor", 1.2e-5),
     ("figure-03b", "Gauss 45k / 7.5k", "singles alone, clamp-and-ceil", 5.3e-4),
     ("figure-03b", "Gauss 45k / 7.5k", "one summed count (continuous)", 4.2e-4),
+    ("figure-20a", "Laplace 37.5k / 2.3k", "one summed count (continuous)", 1.8724e-4),
+    ("figure-20b", "Laplace 112.5k / 6.9k", "one summed count (continuous)", 9.534e-5),
     ("figure-16a", "Gauss 1.6k / 320", "redraw-and-floor", 2.85e-5),
     ("figure-16a", "Gauss 1.6k / 320", "shift-inside", 1.89e-5),
     ("figure-16a", "Gauss 1.6k / 320", "clamp-and-ceil", 3.17e-4),

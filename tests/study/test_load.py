@@ -225,6 +225,13 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
             "p[1]: expected a finite",
         ),
         (f"{HEAD}mechanisms:\n  - {{kind: RandomizedResponse, p: 1.2}}\n{TAIL}", 4, "p: expected"),
+        (f"{HEAD}mechanisms:\n  - {{kind: LaplaceSum, scales: 5}}\n{TAIL}", 4, "scales: expected two numbers, or a"),
+        (f"{HEAD}mechanisms:\n  - {{kind: LaplaceSum, scales: [1, x]}}\n{TAIL}", 4, "scales: expected a number"),
+        (
+            f"{HEAD}mechanisms:\n  - {{kind: LaplaceSum, scales: [[1, 2], [3, 0]]}}\n{TAIL}",
+            4,
+            "scales[1][1]: expected a number above 0, got 0.0",
+        ),
         (f"{HEAD}mechanisms:\n  - {{kind: Poisson, mean: [3, -1]}}\n{TAIL}", 4, "mean[1]: expected"),
         (
             f"{HEAD}mechanisms:\n  - {{kind: DiscreteGaussian, scale: 3, sensitivity: 1.5}}\n{TAIL}",
