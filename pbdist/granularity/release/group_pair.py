@@ -10,6 +10,7 @@ the curve of a pair of histograms with exact masses.
 """
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ from pbdist.mechanisms import (
     Gaussian,
     Histogram,
     Laplace,
+    LaplaceSum,
     Pair,
     Product,
     RandomizedResponse,
@@ -79,11 +81,11 @@ def reversed_pair(pair: Pair) -> Pair:
 
 def _moved(pair: Pair, times: int) -> Pair | None:
     """Return the pair of the sum of the shifts, for symmetric log-concave noise."""
-    if isinstance(pair, Gaussian | Laplace) and pair.truncate is None:
+    if isinstance(pair, LaplaceSum) or (isinstance(pair, Gaussian | Laplace) and pair.truncate is None):
         sensitivity = pair.sensitivity * times
         if Fraction(sensitivity) < Fraction(pair.sensitivity) * times:
             sensitivity = math.nextafter(sensitivity, math.inf)
-        return type(pair)(pair.scale, sensitivity)
+        return replace(pair, sensitivity=sensitivity)
     if isinstance(pair, DiscreteGaussian | DiscreteLaplace):
         return type(pair)(pair.scale, pair.sensitivity * times)
     return None

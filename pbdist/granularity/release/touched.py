@@ -7,11 +7,11 @@ from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
 from pbdist.granularity.release.analysis import Analysis, Attained
 from pbdist.granularity.release.group_pair import group_pair, reversed_pair
-from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Pair
+from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, LaplaceSum, Pair
 
 __all__ = ["TouchedPair", "counts_edges", "touched_pair"]
 
-_ADDING_UP = (Gaussian, Laplace, DiscreteGaussian, DiscreteLaplace)
+_ADDING_UP = (Gaussian, Laplace, LaplaceSum, DiscreteGaussian, DiscreteLaplace)
 
 
 @dataclass(frozen=True)
