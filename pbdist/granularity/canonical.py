@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, cast
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.multisets import counts
@@ -12,11 +13,7 @@ from pbdist.granularity.notions import Granularity
 from pbdist.granularity.spaces import Database, DatabaseClass, Metric
 from pbdist.granularity.universes import Multisets, OrderedDatabases
 
-__all__ = [
-    "canonical_metric",
-    "induced_metric",
-    "neighbours",
-]
+__all__ = ["CanonicalMetric", "canonical_metric", "induced_metric", "neighbours"]
 
 
 @lru_cache(maxsize=32)
@@ -71,39 +68,101 @@ def _steps_within(granularity: Granularity, domain: DatabaseClass) -> _Steps:
     return _Steps(adjacent, {})
 
 
-def canonical_metric(granularity: Granularity, domain: DatabaseClass) -> Metric:
-    """Return d^𝒢 over a class: the smallest number of steps between neighbours *inside the class* (Proposition A.1).
+class CanonicalMetric(Metric):
+    """d^𝒢 over a class: the smallest number of steps between neighbours *inside the class* (Proposition A.1).
 
-    It is ∞ where no chain of neighbours exists. It is not the restriction of the metric of a larger class
-    (Remark A.2, `induced_metric`), for the chain may not leave the class.
+    What holds for neighbours alone, such as 𝒢 ε-DP, says something of other pairs only through such steps, so that the
+    rules for granularities need this type. It is ∞ where no chain of neighbours exists. It is not the restriction of
+    the metric of a larger class (Remark A.2, `induced_metric`), for the chain may not leave the class. Two are equal
+    if their granularities and classes are, and what is declared.
 
     Parameters
     ----------
     granularity : Granularity
         𝒢.
     domain : DatabaseClass
-        Listed, or a full universe for which a closed form is proved.
-
-    Returns
-    -------
-    Metric
-        In steps. It is returned also where the class has no neighbours at all: see `privacy_metric`.
+        𝔻. Listed, or a full universe for which a closed form is proved, or any other one with a declared distance.
+    declared : callable, optional
+        d(D, D') in steps, for a class that is neither listed nor known. It is not checked.
+    reason : str, optional
+        Why it is canonical. Needed with a declared distance.
 
     Raises
     ------
     InvalidInputError
-        If the class is neither.
+        If nothing is known and nothing declared; if no reason is given; or if a distance is declared that is known.
     """
-    name = f"d of {granularity.title} over {domain.name}"
+
+    granularity: Granularity
+    declared: Callable[[Database, Database], float] | None
+
+    def __init__(
+        self,
+        granularity: Granularity,
+        domain: DatabaseClass,
+        declared: Callable[[Database, Database], float] | None = None,
+        reason: str = "",
+    ) -> None:
+        name = f"d of {granularity.title} over {domain.name}"
+        known = _known(granularity, domain)
+        if declared is not None:
+            _check_declared(name, known is not None, reason)
+        elif known is None:
+            raise InvalidInputError(
+                f"{name}: expected a class whose databases are listed, or a full universe whose distances are known,"
+                f" or a declared distance and the reason for it, got {shown(domain)}"
+            )
+        super().__init__(domain, known or cast("Any", declared), name)
+        object.__setattr__(self, "granularity", granularity)
+        object.__setattr__(self, "declared", declared)
+
+    @property
+    def neighbours(self) -> tuple[tuple[Hashable, Hashable], ...]:
+        """All ordered pairs of neighbours of a listed class."""
+        return neighbours(self.granularity, self.domain)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are d^𝒢 over the same class."""
+        return isinstance(other, CanonicalMetric) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        """Equal ones have the same."""
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[Hashable, ...]:
+        return self.granularity, self.domain, self.declared
+
+
+@lru_cache(maxsize=64)
+def canonical_metric(granularity: Granularity, domain: DatabaseClass) -> CanonicalMetric:
+    """Return d^𝒢 over a class, listed or known; the last ones are kept, as the steps of listed classes are counted.
+
+    It is returned also where the class has no neighbours at all: see `privacy_metric`.
+
+    Raises
+    ------
+    InvalidInputError
+        As `CanonicalMetric`.
+    """
+    return CanonicalMetric(granularity, domain)
+
+
+def _known(granularity: Granularity, domain: DatabaseClass) -> Callable[[Database, Database], float] | None:
     if domain.databases is not None:
-        return Metric(domain, _steps_within(granularity, domain), name)
+        return _steps_within(granularity, domain)
     closed = granularity.closed_form(domain)
-    if closed is None:
+    return None if closed is None else _inside(domain, closed)
+
+
+def _check_declared(name: str, known: bool, reason: Any) -> None:
+    if known:
+        raise InvalidInputError(f"{name}: expected no declared distance, for it is known")
+    if not isinstance(reason, str) or not reason:
         raise InvalidInputError(
-            f"{name}: expected a class whose databases are listed, or a full universe whose distances are known,"
-            f" got {shown(domain)}"
+            f"{name}: it cannot be checked that the declared distance counts steps between neighbours: give the reason"
+            f" why it does, got {shown(reason)}"
         )
-    return Metric(domain, _inside(domain, closed), name)
 
 
 def _inside(domain: DatabaseClass, closed: Callable[[Database, Database], float]) -> Callable[..., float]:

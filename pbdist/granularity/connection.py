@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.canonical import canonical_metric, neighbours
+from pbdist.granularity.canonical import CanonicalMetric, canonical_metric, neighbours
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
-from pbdist.granularity.spaces import DatabaseClass, Metric
+from pbdist.granularity.spaces import DatabaseClass
 from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases
 
-__all__ = ["diameter", "is_connected", "is_totally_disconnected", "privacy_metric"]
+__all__ = ["diameter", "is_connected", "is_totally_disconnected", "privacy_metric", "refuse_without_neighbours"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,10 @@ def _shape(granularity: Granularity, domain: DatabaseClass) -> _Shape:
     match granularity, domain:
         case FreeLunch(), _:
             return _Shape(True, True, 1)
-        case Unbounded(), Multisets(size=int()) | OrderedDatabases(size=int()):
+        case (Unbounded(), Multisets(size=int()) | OrderedDatabases(size=int())) | (
+            Bounded(),
+            Multisets(records=(_,)),
+        ):
             return _Shape(False, False, math.inf)
         case Bounded(), Multisets(size=int(size)) | OrderedDatabases(size=int(size)):
             return _Shape(True, True, size)
@@ -82,18 +85,33 @@ def diameter(granularity: Granularity, domain: DatabaseClass) -> float:
     return _shape(granularity, domain).diameter
 
 
-def privacy_metric(granularity: Granularity, domain: DatabaseClass) -> Metric:
+def privacy_metric(granularity: Granularity, domain: DatabaseClass) -> CanonicalMetric:
     """Return the canonical metric of a class in which privacy means something.
 
     Raises
     ------
     InvalidInputError
-        If the class has no neighbours at all, for then the identity, which reveals everything, would be "0-DP"
-        (Example III.4); and as `canonical_metric`.
+        As `refuse_without_neighbours` and `canonical_metric`.
     """
-    if is_totally_disconnected(granularity, domain):
+    metric = canonical_metric(granularity, domain)
+    refuse_without_neighbours(metric)
+    return metric
+
+
+def refuse_without_neighbours(metric: CanonicalMetric) -> None:
+    """Refuse a class of several databases without any neighbours (Example III.4).
+
+    The identity, which reveals everything, would be "0-DP" there. A declared metric is not looked at.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are none.
+    """
+    if metric.declared is not None or len(metric.domain.databases or ()) == 1:
+        return
+    if is_totally_disconnected(metric.granularity, metric.domain):
         raise InvalidInputError(
-            f"{domain.name}: expected a class with neighbours of {granularity.title}, got one without any, in which"
-            " every mechanism would be 0-private, even one that prints the database"
+            f"{metric.domain.name}: expected a class with neighbours of {metric.granularity.title}, got one without"
+            " any, in which every mechanism would be 0-private, even one that prints the database (Example III.4)"
         )
-    return canonical_metric(granularity, domain)

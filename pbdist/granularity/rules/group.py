@@ -8,9 +8,10 @@ one that is private* only, gives parameters for neighbours.
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.granularity.canonical import CanonicalMetric
+from pbdist.granularity.connection import refuse_without_neighbours
+from pbdist.granularity.distances import GroupDelta, RootScaledMetric, ScaledMetric, group_delta, times
 from pbdist.granularity.rules.composed import Rule, over_neighbours
-from pbdist.granularity.rules.distances import CanonicalMetric, GroupDelta, RootScaledMetric, ScaledMetric, group_delta
-from pbdist.granularity.rules.upward import Amount, checked_amount, checked_delta, upward_product, upward_root
 from pbdist.granularity.spaces import Metric
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -19,6 +20,7 @@ from pbdist.granularity.statements import (
     Statement,
     ZeroConcentratedPrivacy,
 )
+from pbdist.granularity.upward import Amount, checked_amount, checked_delta, upward_product, upward_root
 
 __all__ = [
     "approximate_over_neighbours",
@@ -46,6 +48,11 @@ def pure_privacy(epsilon: Amount, granularity: CanonicalMetric) -> PurePrivacy:
         ε, nats.
     granularity : CanonicalMetric
         d^𝒢.
+
+    Raises
+    ------
+    InvalidInputError
+        If the metric is no canonical one, or its class has no neighbours (Example III.4).
     """
     return PurePrivacy(ScaledMetric(_canonical("Theorem III.3", granularity), checked_amount(epsilon, "epsilon")))
 
@@ -71,7 +78,7 @@ def gaussian_privacy(mu: Amount, granularity: CanonicalMetric) -> GaussianPrivac
 
 def group_pure(epsilon: Amount, distance: Amount) -> Amount:
     """Return the ε between databases at a distance: ε d (Theorem III.3)."""
-    return _times(checked_amount(epsilon, "epsilon"), checked_amount(distance, "distance"))
+    return times(checked_amount(epsilon, "epsilon"), checked_amount(distance, "distance"))
 
 
 def group_approximate(epsilon: Amount, delta: Amount, distance: Amount) -> tuple[Amount, Amount]:
@@ -86,12 +93,12 @@ def group_approximate(epsilon: Amount, delta: Amount, distance: Amount) -> tuple
 def group_concentrated(rho: Amount, distance: Amount) -> Amount:
     """Return the ρ between databases at a distance: ρ d² (Theorem VI.12)."""
     distance = checked_amount(distance, "distance")
-    return _times(checked_amount(rho, "rho"), upward_product(distance, distance))
+    return times(checked_amount(rho, "rho"), upward_product(distance, distance))
 
 
 def group_gaussian(mu: Amount, distance: Amount) -> Amount:
     """Return the μ between databases at a distance: μ d (Theorem VI.20)."""
-    return _times(checked_amount(mu, "mu"), checked_amount(distance, "distance"))
+    return times(checked_amount(mu, "mu"), checked_amount(distance, "distance"))
 
 
 def pure_over_neighbours(privacy: PurePrivacy, granularity: CanonicalMetric) -> PurePrivacy:
@@ -145,25 +152,22 @@ def parameters(privacy: Statement, metric: Metric | None = None) -> tuple[Amount
         raise InvalidInputError(
             f"expected privacy that is a parameter times a metric, as pure_privacy makes it, got {distance.name}"
         )
-    if metric is not None and distance.base is not metric:
+    if metric is not None and distance.base != metric:
         raise InvalidInputError(f"expected privacy stated for {metric.name}, got privacy for {distance.base.name}")
     if isinstance(distance, RootScaledMetric):
         return (distance.rho,)
     if not isinstance(privacy, ApproximatePrivacy):
         return (distance.factor,)
     delta = privacy.delta
-    if not isinstance(delta, GroupDelta) or delta.base is not distance.base or delta.epsilon != distance.factor:
+    if not isinstance(delta, GroupDelta) or delta.base != distance.base or delta.epsilon != distance.factor:
         raise InvalidInputError(f"expected privacy made by approximate_privacy, got the δ of {delta.name}")
     return distance.factor, delta.delta
 
 
-def _times(parameter: Amount, distance: Amount) -> Amount:
-    return 0 if distance == 0 else upward_product(parameter, distance)
-
-
-def _canonical(rule: str, granularity: Any) -> CanonicalMetric:
-    if not isinstance(granularity, CanonicalMetric):
-        raise InvalidInputError(
-            f"{rule}: expected the canonical metric of a granularity (CanonicalMetric), got {shown(granularity)}"
-        )
-    return granularity
+def _canonical(rule: str, metric: Any) -> CanonicalMetric:
+    """Return the metric, of a class with neighbours; refuse others, such as a restriction of one (Remark A.2)."""
+    if not isinstance(metric, CanonicalMetric):
+        name = metric.name if isinstance(metric, Metric) else shown(metric)
+        raise InvalidInputError(f"{rule}: expected a CanonicalMetric, as canonical_metric makes it, got {name}")
+    refuse_without_neighbours(metric)
+    return metric

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.rules.upward import Amount, checked_amount, checked_amounts
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
     GaussianPrivacy,
@@ -15,6 +14,7 @@ from pbdist.granularity.statements import (
     Statement,
     ZeroConcentratedPrivacy,
 )
+from pbdist.granularity.upward import Amount, checked_amount, checked_amounts
 
 __all__ = ["Conclusion", "after_post_processing", "parts_of_adaptive", "parts_of_independent", "refuting_parts"]
 
