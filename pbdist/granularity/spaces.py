@@ -70,7 +70,7 @@ class DatabaseClass:
 @dataclass(frozen=True, eq=False)
 class _Distance:
     domain: DatabaseClass
-    function: Callable[[Database, Database], float]
+    function: Callable[[Database, Database], float] = field(repr=False)
     name: str = "d"
 
     def __post_init__(self) -> None:
