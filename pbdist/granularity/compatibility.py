@@ -7,8 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.canonical import CanonicalMetric, canonical_metric
-from pbdist.granularity.connection import privacy_metric
+from pbdist.granularity.canonical import CanonicalMetric, canonical_metric, privacy_metric
 from pbdist.granularity.multisets import Multiset, intersection, part_of, symmetric_difference_size
 from pbdist.granularity.notions import Bounded, Granularity, Unbounded, UserLevel
 from pbdist.granularity.partitions import OrderPartition, OverlappingParts, Parts, RecordPartition, maps_of
@@ -133,12 +132,16 @@ def commutes(parts: Parts | Sequence[DatabaseMap], metric: Metric, block_metrics
 def _counts_records(parts: Parts | Sequence[DatabaseMap], metrics: Sequence[Metric]) -> bool:
     """Whether Proposition A.4 says that the first metric commutes, the others being those of the parts."""
     known = isinstance(parts, RecordPartition) and isinstance(metrics[0].domain, Multisets | UserDatabases)
-    return known and all(
-        isinstance(metric.granularity, Unbounded) and metric.declared is None
-        if isinstance(metric, CanonicalMetric)
-        else metric.function is symmetric_difference_size
-        for metric in metrics
-    )
+    return known and all(_is_symmetric_difference(metric) for metric in metrics)
+
+
+def _is_symmetric_difference(metric: Metric) -> bool:
+    """Whether a metric is |D △ D'|: the function, or the canonical one where every size may be, or nothing but ()."""
+    if not isinstance(metric, CanonicalMetric):
+        return metric.function is symmetric_difference_size
+    every_size = isinstance(metric.domain, UserDatabases) or metric.domain.databases == ((),)
+    every_size |= isinstance(metric.domain, Multisets) and metric.domain.size is None
+    return every_size and isinstance(metric.granularity, Unbounded) and metric.declared is None
 
 
 def not_commuting(

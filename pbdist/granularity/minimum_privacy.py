@@ -76,7 +76,11 @@ def _least(reads: DatabaseMap, weight: _Weight) -> _Weight:
         return apart
     databases: dict[Hashable, list[Hashable]] = {}
     for database in reads.domain.databases:
-        databases.setdefault(reads(database), []).append(database)
+        image = reads(database)
+        try:
+            databases.setdefault(image, []).append(database)
+        except TypeError as error:
+            raise InvalidInputError(f"{reads.name}: expected values that can be hashed: {error}") from error
     return _Fibres(reads, databases, apart, {}).least
 
 

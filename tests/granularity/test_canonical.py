@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.canonical import canonical_metric, induced_metric, neighbours
+from pbdist.granularity.canonical import (
+    canonical_metric,
+    diameter,
+    induced_metric,
+    is_connected,
+    is_totally_disconnected,
+    neighbours,
+    privacy_metric,
+)
 from pbdist.granularity.comparison import distance_between
-from pbdist.granularity.connection import diameter, is_connected, is_totally_disconnected, privacy_metric
 from pbdist.granularity.multisets import listed_multisets, symmetric_difference_size
 from pbdist.granularity.notions import (
     Bounded,

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.canonical import canonical_metric, neighbours
+from pbdist.granularity.canonical import canonical_metric, diameter, is_connected, is_totally_disconnected, neighbours
 from pbdist.granularity.compatibility import are_disjoint, commutes, compatibility, touched
-from pbdist.granularity.connection import diameter, is_connected, is_totally_disconnected
 from pbdist.granularity.multisets import listed_multisets, symmetric_difference_size
 from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, Unbounded, UserLevel
 from pbdist.granularity.partitions import OrderPartition, OverlappingParts, Parts, RecordPartition
@@ -162,6 +161,17 @@ def test_the_symmetric_difference_commutes_with_partitions(parts: Parts) -> None
     if found:
         assert commutes(parts, Metric(ALL, symmetric_difference_size))
         assert commutes(parts, canonical_metric(Unbounded(), ALL))
+
+
+def test_a_metric_of_one_size_is_no_symmetric_difference() -> None:
+    """All records in one part of databases of one size: unbounded distances there are ∞, and |D △ D'| is not."""
+    two = Multisets("two", size=2, records=LETTERS)
+    metric, (part,) = Metric(two, symmetric_difference_size), ONE_BLOCK.maps(two)
+    unbounded = canonical_metric(Unbounded(), part.codomain)
+    assert unbounded(("a", "a"), ("a", "b")) == math.inf > metric(("a", "a"), ("a", "b"))
+    with pytest.raises(InvalidInputError, match="expected a class whose databases are listed"):
+        commutes(ONE_BLOCK, metric, [unbounded])
+    assert commutes(ONE_BLOCK, metric)
 
 
 def test_half_of_it_where_sizes_are_equal_does_not_commute() -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.canonical import CanonicalMetric
+from pbdist.granularity.canonical import CanonicalMetric, refuse_without_neighbours
 from pbdist.granularity.distances import RootMetric, RootStarDistance, square_of
 from pbdist.granularity.minimum_privacy import minimum_privacy
 from pbdist.granularity.parted import PartedClass
@@ -72,8 +72,7 @@ def on_the_common_domain(rule: Rule, mechanisms: Sequence[OnTheCommonDomain]) ->
 
 def over_neighbours(rule: Rule, privacy: Statement, granularity: CanonicalMetric) -> Terms:
     """Return the largest term and the largest δ between neighbours; a δ above 1 says no more than 1."""
-    if not isinstance(granularity, CanonicalMetric):
-        raise rule.refuse(f"expected a CanonicalMetric, got {granularity.name}")
+    checked_canonical(rule, granularity)
     if not isinstance(privacy, rule.notion):
         raise rule.refuse(f"expected {rule.notion.__name__}, got {shown(privacy)}")
     if privacy.distance.domain != granularity.domain:
@@ -85,6 +84,15 @@ def over_neighbours(rule: Rule, privacy: Statement, granularity: CanonicalMetric
     terms = [_terms(privacy, first, second) for first, second in granularity.neighbours]
     largest = max((term for term, _ in terms), default=0)
     return largest, min(max((delta for _, delta in terms), default=0), 1)
+
+
+def checked_canonical(rule: Rule, metric: Any) -> CanonicalMetric:
+    """Return the metric, of a class with neighbours; refuse others, such as a restriction of one (Remark A.2)."""
+    if not isinstance(metric, CanonicalMetric):
+        name = metric.name if isinstance(metric, Metric) else shown(metric)
+        raise rule.refuse(f"expected a CanonicalMetric, as canonical_metric makes it, got {name}")
+    refuse_without_neighbours(metric)
+    return metric
 
 
 def statements_of_parts(

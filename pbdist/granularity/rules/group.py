@@ -7,11 +7,10 @@ one that is private* only, gives parameters for neighbours.
 
 from typing import Any
 
-from pbdist.errors import InvalidInputError, shown
+from pbdist.errors import InvalidInputError
 from pbdist.granularity.canonical import CanonicalMetric
-from pbdist.granularity.connection import refuse_without_neighbours
 from pbdist.granularity.distances import GroupDelta, RootScaledMetric, ScaledMetric, group_delta, times
-from pbdist.granularity.rules.composed import Rule, over_neighbours
+from pbdist.granularity.rules.composed import Rule, checked_canonical, over_neighbours
 from pbdist.granularity.spaces import Metric
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -38,6 +37,11 @@ __all__ = [
     "pure_privacy",
 ]
 
+_PURE = Rule("Theorem III.3", PurePrivacy)
+_APPROXIMATE = Rule("Theorem VI.3", ApproximatePrivacy)
+_CONCENTRATED = Rule("Theorem VI.12", ZeroConcentratedPrivacy)
+_GAUSSIAN = Rule("Theorem VI.20", GaussianPrivacy)
+
 
 def pure_privacy(epsilon: Amount, granularity: CanonicalMetric) -> PurePrivacy:
     """Return 𝒢 ε-DP as ε d^𝒢-privacy (Theorem III.3).
@@ -54,12 +58,12 @@ def pure_privacy(epsilon: Amount, granularity: CanonicalMetric) -> PurePrivacy:
     InvalidInputError
         If the metric is no canonical one, or its class has no neighbours (Example III.4).
     """
-    return PurePrivacy(ScaledMetric(_canonical("Theorem III.3", granularity), checked_amount(epsilon, "epsilon")))
+    return PurePrivacy(ScaledMetric(checked_canonical(_PURE, granularity), checked_amount(epsilon, "epsilon")))
 
 
 def approximate_privacy(epsilon: Amount, delta: Amount, granularity: CanonicalMetric) -> ApproximatePrivacy:
     """Return 𝒢 (ε, δ)-DP as (ε d^𝒢, δ [d^𝒢]_ε)-privacy, [d]_ε = (e^(ε d) - 1)/(e^ε - 1) (Theorem VI.3)."""
-    base = _canonical("Theorem VI.3", granularity)
+    base = checked_canonical(_APPROXIMATE, granularity)
     epsilon, delta = checked_amount(epsilon, "epsilon"), checked_delta(delta, "delta")
     return ApproximatePrivacy(ScaledMetric(base, epsilon), GroupDelta(base, epsilon, delta))
 
@@ -67,13 +71,13 @@ def approximate_privacy(epsilon: Amount, delta: Amount, granularity: CanonicalMe
 def concentrated_privacy(rho: Amount, granularity: CanonicalMetric) -> ZeroConcentratedPrivacy:
     """Return 𝒢 ρ-zCDP as ρ (d^𝒢)²-zero-concentrated privacy (Theorem VI.12)."""
     return ZeroConcentratedPrivacy(
-        RootScaledMetric(_canonical("Theorem VI.12", granularity), checked_amount(rho, "rho"))
+        RootScaledMetric(checked_canonical(_CONCENTRATED, granularity), checked_amount(rho, "rho"))
     )
 
 
 def gaussian_privacy(mu: Amount, granularity: CanonicalMetric) -> GaussianPrivacy:
     """Return 𝒢 μ-GDP as μ d^𝒢-Gaussian privacy (Theorem VI.20)."""
-    return GaussianPrivacy(ScaledMetric(_canonical("Theorem VI.20", granularity), checked_amount(mu, "mu")))
+    return GaussianPrivacy(ScaledMetric(checked_canonical(_GAUSSIAN, granularity), checked_amount(mu, "mu")))
 
 
 def group_pure(epsilon: Amount, distance: Amount) -> Amount:
@@ -107,12 +111,12 @@ def pure_over_neighbours(privacy: PurePrivacy, granularity: CanonicalMetric) -> 
     The granularity form of Theorem IV.11: ε = max over D ~ D' of Σ ε_i over the mechanisms with f_i(D) ≠ f_i(D'). What
     is private* only becomes a metric here, for neighbours need no triangle inequality.
     """
-    return pure_privacy(over_neighbours(Rule("Theorem III.3", PurePrivacy), privacy, granularity)[0], granularity)
+    return pure_privacy(over_neighbours(_PURE, privacy, granularity)[0], granularity)
 
 
 def approximate_over_neighbours(privacy: ApproximatePrivacy, granularity: CanonicalMetric) -> ApproximatePrivacy:
     """Return 𝒢 (ε, δ)-DP as privacy of all pairs: ε and δ are the largest between neighbours (Theorem VI.3)."""
-    epsilon, delta = over_neighbours(Rule("Theorem VI.3", ApproximatePrivacy), privacy, granularity)
+    epsilon, delta = over_neighbours(_APPROXIMATE, privacy, granularity)
     return approximate_privacy(epsilon, delta, granularity)
 
 
@@ -120,13 +124,13 @@ def concentrated_over_neighbours(
     privacy: ZeroConcentratedPrivacy, granularity: CanonicalMetric
 ) -> ZeroConcentratedPrivacy:
     """Return ρ (d^𝒢)²-zero-concentrated privacy, ρ = max of d(D, D')² over neighbours (Theorem VI.12)."""
-    rho, _ = over_neighbours(Rule("Theorem VI.12", ZeroConcentratedPrivacy), privacy, granularity)
+    rho, _ = over_neighbours(_CONCENTRATED, privacy, granularity)
     return concentrated_privacy(rho, granularity)
 
 
 def gaussian_over_neighbours(privacy: GaussianPrivacy, granularity: CanonicalMetric) -> GaussianPrivacy:
     """Return μ d^𝒢-Gaussian privacy, μ = max of d(D, D') over neighbours (Theorem VI.20)."""
-    square, _ = over_neighbours(Rule("Theorem VI.20", GaussianPrivacy), privacy, granularity)
+    square, _ = over_neighbours(_GAUSSIAN, privacy, granularity)
     return gaussian_privacy(upward_root(square), granularity)
 
 
@@ -162,12 +166,3 @@ def parameters(privacy: Statement, metric: Metric | None = None) -> tuple[Amount
     if not isinstance(delta, GroupDelta) or delta.base != distance.base or delta.epsilon != distance.factor:
         raise InvalidInputError(f"expected privacy made by approximate_privacy, got the δ of {delta.name}")
     return distance.factor, delta.delta
-
-
-def _canonical(rule: str, metric: Any) -> CanonicalMetric:
-    """Return the metric, of a class with neighbours; refuse others, such as a restriction of one (Remark A.2)."""
-    if not isinstance(metric, CanonicalMetric):
-        name = metric.name if isinstance(metric, Metric) else shown(metric)
-        raise InvalidInputError(f"{rule}: expected a CanonicalMetric, as canonical_metric makes it, got {name}")
-    refuse_without_neighbours(metric)
-    return metric

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pbdist.granularity.canonical import CanonicalMetric
-from pbdist.granularity.connection import privacy_metric
+from pbdist.granularity.canonical import CanonicalMetric, privacy_metric
 from pbdist.granularity.notions import GivenRelation
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
 

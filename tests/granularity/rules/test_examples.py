@@ -328,7 +328,7 @@ def test_zero_concentrated_statements_keep_their_squares() -> None:
 
 def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[3] / "docs" / "granularity-rules.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     exec(code, {})  # noqa: S102
     assert capsys.readouterr().out.split() == re.findall(r"# (\S+):", code)
 
