@@ -326,11 +326,12 @@ def test_zero_concentrated_statements_keep_their_squares() -> None:
     assert parameters(concentrated_privacy(2, metric), metric) == (2,)
 
 
-def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "granularity-rules.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["granularity-rules.md", "granularity-notions.md"])
+def test_the_pages_print_what_they_say(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / name).read_text(encoding="utf-8")
     code = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     exec(code, {})  # noqa: S102
-    assert capsys.readouterr().out.split() == re.findall(r"# (\S+):", code)
+    assert capsys.readouterr().out.split() == re.findall(r"  # ([^\s:]+)", code)
 
 
 def test_proposition_a_5_and_example_iv_7() -> None:
