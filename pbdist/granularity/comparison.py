@@ -3,8 +3,7 @@
 import math
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.canonical import canonical_metric, neighbours
-from pbdist.granularity.connection import diameter, is_totally_disconnected
+from pbdist.granularity.canonical import canonical_metric, diameter, is_totally_disconnected, neighbours
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
 from pbdist.granularity.spaces import DatabaseClass
 from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases

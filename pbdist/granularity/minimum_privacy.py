@@ -5,15 +5,19 @@ Theorem IV.10 and, corrected, A.12; the results are private* only, but for the c
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.granularity.distances import computed, like
 from pbdist.granularity.multisets import Multiset, one_sided
 from pbdist.granularity.spaces import Database, DatabaseClass, DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import ApproximatePrivacy, OnTheCommonDomain, Statement
 from pbdist.granularity.universes import Multisets
+from pbdist.granularity.upward import Amount
 
 __all__ = ["bounded_minimum_metric", "depends_only_on", "minimum_privacy"]
+
+_Weight: TypeAlias = Callable[[Database, Database], tuple[Amount, Amount]]
 
 
 def depends_only_on(mechanism: Mapping[Database, Mapping[Hashable, Any]], reads: DatabaseMap) -> bool:
@@ -47,10 +51,10 @@ class _Fibres:
 
     reads: DatabaseMap
     databases: dict[Hashable, list[Hashable]]
-    weight: Callable[[Database, Database], tuple[float, ...]]
-    found: dict[tuple[Hashable, Hashable], tuple[float, ...]]
+    weight: _Weight
+    found: dict[tuple[Hashable, Hashable], tuple[Amount, Amount]]
 
-    def least(self, first: Database, second: Database) -> tuple[float, ...]:
+    def least(self, first: Database, second: Database) -> tuple[Amount, Amount]:
         """Return the least weight of databases that look like the first and like the second."""
         pair = self.reads(first), self.reads(second)
         for image, one in zip(pair, (first, second), strict=True):
@@ -62,46 +66,53 @@ class _Fibres:
         return self.found[pair]
 
 
-def _fibres(reads: DatabaseMap, weight: Callable[[Database, Database], tuple[float, ...]]) -> _Fibres:
+def _least(reads: DatabaseMap, weight: _Weight) -> _Weight:
+    """Return what is known of pairs that look the same; of a class that is not listed, each pair by itself."""
+
+    def apart(first: Database, second: Database) -> tuple[Amount, Amount]:
+        return (0, 0) if reads(first) == reads(second) else weight(first, second)
+
+    if reads.domain.databases is None:
+        return apart
     databases: dict[Hashable, list[Hashable]] = {}
-    for database in reads.domain.listed(f"minimum privacy given {reads.name}"):
-        databases.setdefault(reads(database), []).append(database)
-    return _Fibres(reads, databases, weight, {})
+    for database in reads.domain.databases:
+        image = reads(database)
+        try:
+            databases.setdefault(image, []).append(database)
+        except TypeError as error:
+            raise InvalidInputError(f"{reads.name}: expected values that can be hashed: {error}") from error
+    return _Fibres(reads, databases, apart, {}).least
 
 
 def minimum_privacy(stated: OnTheCommonDomain) -> Statement:
-    """Return the minimum privacy of a mechanism that depends on f(D) alone, over a listed class.
+    """Return the minimum privacy of a mechanism that depends on f(D) alone.
 
     d^f(D, D') is the least d(D~, D~') of databases with f(D~) = f(D) and f(D~') = f(D') (Proposition IV.10; A.14 for
     zero-concentrated privacy, and the same proof for Gaussian). For approximate privacy δ^f(D, D') is the least δ of
     those *same* pairs that attain d^f: Proposition A.12 leaves out that they must look like D and D', without which it
-    is false.
+    is false. Nothing is lost between databases that look the same.
 
     Parameters
     ----------
     stated : OnTheCommonDomain
-        The privacy of the whole mechanism over 𝔻, and f.
+        The privacy of the whole mechanism over 𝔻, and f. Where 𝔻 is not listed, d(D, D') stands for d^f(D, D') if f(D)
+        and f(D') differ: it is not below it.
 
     Returns
     -------
     PurePrivacy, ApproximatePrivacy, ZeroConcentratedPrivacy or GaussianPrivacy
         Of the same kind, private* only: the triangle inequality may fail.
-
-    Raises
-    ------
-    InvalidInputError
-        If the databases are not listed.
     """
     privacy, reads = stated.privacy, stated.depends_on
+    function = computed(privacy.distance)
+    delta = privacy.delta if isinstance(privacy, ApproximatePrivacy) else None
+    least = _least(reads, lambda first, second: (function(first, second), 0 if delta is None else delta(first, second)))
     name = f"{privacy.distance.name} given {reads.name}"
+    distance = like(privacy.distance, reads.domain, lambda a, b: least(a, b)[0], name, starred=True)
     if not isinstance(privacy, ApproximatePrivacy):
-        fibres = _fibres(reads, lambda first, second: (privacy.distance(first, second),))
-        return type(privacy)(StarDistance(reads.domain, lambda first, second: fibres.least(first, second)[0], name))
-    both = _fibres(reads, lambda first, second: (privacy.distance(first, second), privacy.delta(first, second)))
-    return ApproximatePrivacy(
-        StarDistance(reads.domain, lambda first, second: both.least(first, second)[0], name),
-        StarDistance(reads.domain, lambda first, second: both.least(first, second)[1], f"δ given {reads.name}"),
-    )
+        return type(privacy)(distance)
+    lost = like(privacy.delta, reads.domain, lambda a, b: least(a, b)[1], f"δ given {reads.name}", starred=True)
+    return ApproximatePrivacy(distance, cast(StarDistance, lost))
 
 
 def bounded_minimum_metric(

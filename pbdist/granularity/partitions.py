@@ -1,17 +1,16 @@
 """Which part of a database goes where: partitions by record or by place, and overlapping parts (IV-B to IV-C)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.multisets import Multiset, counts
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap
-from pbdist.granularity.universes import Multisets, UserDatabases, whole
+from pbdist.granularity.universes import Multisets, OrderedDatabases, UserDatabases, whole
 
-__all__ = ["OrderPartition", "OverlappingParts", "Parts", "RecordPartition"]
+__all__ = ["OrderPartition", "OverlappingParts", "Parts", "RecordPartition", "maps_of"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Parts(ABC):
         return tuple(self._map(domain, block) for block in self.blocks)
 
     def _map(self, domain: DatabaseClass, block: Hashable) -> DatabaseMap:
-        part: Callable[[Any], Multiset] = partial(self.part, block=block)
+        part = _Part(self, block)
         name = f"part {shown(block)} of {domain.name}"
         images = None if domain.databases is None else tuple(dict.fromkeys(part(one) for one in domain.databases))
         codomain = self._universe(domain, block, name) if images is None else DatabaseClass(name, images)
@@ -57,16 +56,21 @@ class Parts(ABC):
     def _universe(self, domain: DatabaseClass, block: Hashable, name: str) -> DatabaseClass:
         """Return p_i(𝔻) of a full universe: again a full one, over the records of the block, where that is known.
 
-        A block is taken to have two or more records, or values; with fewer, distances have the same closed forms.
+        Where records are not known, a block is taken to have two or more of them; with fewer, distances have the same
+        closed forms.
         """
         if isinstance(domain, UserDatabases):
             return UserDatabases(name, records=domain.records)
-        if not isinstance(domain, Multisets) or domain.size is not None:
+        if not isinstance(domain, Multisets):
             return DatabaseClass(name)
         if domain.records is None:
-            return Multisets(name)
+            return DatabaseClass(name) if domain.size is not None else Multisets(name)
         inside = tuple(record for record in domain.records if block in self.of_record(record))
-        return Multisets(name, records=inside) if len(inside) > 1 else DatabaseClass(name)
+        if not inside:
+            return DatabaseClass(name, ((),))
+        if len(inside) == len(domain.records):
+            return replace(domain, name=name)
+        return DatabaseClass(name) if domain.size is not None else Multisets(name, records=inside)
 
     def _refuse_others(self, database: Multiset) -> None:
         counts(database)
@@ -79,6 +83,37 @@ class Parts(ABC):
                 f" for {shown(record)}"
             )
         return found
+
+
+@dataclass(frozen=True)
+class _Part:
+    """p_i. Those of equal parts and blocks are equal."""
+
+    parts: Parts
+    block: Hashable
+
+    def __call__(self, database: Any) -> Multiset:
+        return self.parts.part(database, self.block)
+
+
+def maps_of(parts: Parts | Sequence[DatabaseMap], domain: DatabaseClass) -> tuple[DatabaseMap, ...]:
+    """Return p_1 .. p_k over a class, of parts or given one by one.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are none, or they are no maps from this class.
+    """
+    if isinstance(parts, Parts):
+        return parts.maps(domain)
+    named: Any = parts
+    given = tuple(named) if isinstance(named, Sequence) else ()
+    if not given or not all(isinstance(one, DatabaseMap) for one in given):
+        raise InvalidInputError(f"parts: expected Parts, or one DatabaseMap or more, got {shown(parts)}")
+    for one in given:
+        if one.domain != domain:
+            raise InvalidInputError(f"parts: expected maps from {domain.name}, got {one.name} from {one.domain.name}")
+    return given
 
 
 @dataclass(frozen=True)
@@ -121,6 +156,18 @@ class OrderPartition(Parts):
         """Return the one block of the place of a record, or none."""
         block = self.block_of(record[0])
         return self._known(() if block is None else (block,), record)
+
+    def _universe(self, domain: DatabaseClass, block: Hashable, name: str) -> DatabaseClass:
+        """Return databases of those places of the block that come first, which their number tells.
+
+        Without a size a block is taken to have a place.
+        """
+        if not isinstance(domain, OrderedDatabases):
+            return DatabaseClass(name)
+        if domain.size is None:
+            return OrderedDatabases(name, some_places=True)
+        size = sum(block == self.block_of(place) for place in range(1, domain.size + 1))
+        return OrderedDatabases(name, size=size, some_places=True) if size else DatabaseClass(name, ((),))
 
     def _refuse_others(self, database: Multiset) -> None:
         counts(database)

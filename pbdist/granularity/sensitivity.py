@@ -5,92 +5,12 @@ from fractions import Fraction
 from typing import Any, cast
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.connection import privacy_metric
-from pbdist.granularity.notions import Granularity
-from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
-from pbdist.granularity.statements import (
-    ApproximatePrivacy,
-    OnItsOwnDomain,
-    PurePrivacy,
-    Statement,
-)
+from pbdist.granularity.distances import ScaledMetric, computed, like
+from pbdist.granularity.spaces import DatabaseMap, Metric, StarDistance
+from pbdist.granularity.statements import ApproximatePrivacy, OnItsOwnDomain, Statement
+from pbdist.granularity.upward import Amount, returned, upward_product
 
-__all__ = [
-    "composed_sensitivity",
-    "granular_privacy",
-    "preprocessed",
-    "pulled_back",
-    "range_sensitivity",
-    "scaled",
-    "sensitivity",
-]
-
-
-def _product(first: Any, second: Any) -> float:
-    """Return the product of two finite numbers: exact for whole numbers and fractions, else rounded up."""
-    return _rounded_up(Fraction(first) * Fraction(second), exact=not _floats(first, second))
-
-
-def _floats(*values: Any) -> bool:
-    return any(isinstance(value, float) for value in values)
-
-
-def _rounded_up(value: Fraction, *, exact: bool) -> float:
-    """Return a number as it is, or as the next float that is not below."""
-    if exact:
-        return cast(float, value)
-    try:
-        near = float(value)
-    except OverflowError:
-        return math.inf
-    return near if near >= value else math.nextafter(near, math.inf)
-
-
-def scaled(metric: Metric, factor: float | Fraction) -> Metric:
-    """Return a factor times a metric, rounded up where it is no whole number or fraction.
-
-    What is ∞ stays ∞, also with a factor of 0: nothing is known there.
-
-    Parameters
-    ----------
-    metric : Metric
-        Of any class.
-    factor : float or Fraction
-        Finite, at least 0.
-
-    Raises
-    ------
-    InvalidInputError
-        If the factor is something else.
-    """
-    if not 0 <= factor < math.inf:
-        raise InvalidInputError(f"scaled.factor: expected a finite number of at least 0, got {shown(factor)}")
-
-    def distance(first: Any, second: Any) -> float:
-        whole = metric(first, second)
-        return whole if whole == math.inf else _product(factor, whole)
-
-    return Metric(metric.domain, distance, f"{shown(factor)} times {metric.name}")
-
-
-def granular_privacy(epsilon: float | Fraction, granularity: Granularity, domain: DatabaseClass) -> PurePrivacy:
-    """Return what 𝒢 ε-DP says: ε d^𝒢-privacy (Theorem III.3).
-
-    Parameters
-    ----------
-    epsilon : float or Fraction
-        ε, at least 0.
-    granularity : Granularity
-        𝒢.
-    domain : DatabaseClass
-        𝔻, listed or a full universe.
-
-    Raises
-    ------
-    InvalidInputError
-        If the class has no neighbours (Example III.4), or its distances are not known.
-    """
-    return PurePrivacy(scaled(privacy_metric(granularity, domain), epsilon))
+__all__ = ["composed_sensitivity", "preprocessed", "pulled_back", "range_sensitivity", "sensitivity"]
 
 
 def sensitivity(reads: DatabaseMap, before: Metric, after: Metric) -> float:
@@ -137,7 +57,7 @@ def _ratio(reads: DatabaseMap, before: Metric, after: Metric, first: Any, second
     return cast(float, Fraction(image) / Fraction(whole))
 
 
-def range_sensitivity(lower: float | Fraction, upper: float | Fraction) -> float:
+def range_sensitivity(lower: Amount, upper: Amount) -> Amount:
     """Return the sensitivity of a real function with values in an interval, from the free-lunch metric to |x - y|.
 
     It is the interval's length where its ends are approached, else an upper bound (Remark III.7): 1 for 1/(1 + e^-x),
@@ -157,10 +77,10 @@ def range_sensitivity(lower: float | Fraction, upper: float | Fraction) -> float
         raise InvalidInputError(f"range_sensitivity: expected lower <= upper, got {shown(lower)} and {shown(upper)}")
     if math.inf in (upper, -lower):
         return math.inf
-    return _rounded_up(Fraction(upper) - Fraction(lower), exact=not _floats(lower, upper))
+    return returned(Fraction(upper) - Fraction(lower), (lower, upper))
 
 
-def composed_sensitivity(first: float | Fraction, second: float | Fraction) -> float:
+def composed_sensitivity(first: Amount, second: Amount) -> Amount:
     """Return a bound on Δ(g ∘ f): Δf Δg (Proposition III.8).
 
     It is ∞ where one of them is, also next to a 0: databases at distance 0 need not be equal, so that the other map may
@@ -174,10 +94,10 @@ def composed_sensitivity(first: float | Fraction, second: float | Fraction) -> f
     for value in (first, second):
         if not value >= 0:
             raise InvalidInputError(f"composed_sensitivity: expected sensitivities of at least 0, got {shown(value)}")
-    return math.inf if math.inf in (first, second) else _product(first, second)
+    return upward_product(first, second)
 
 
-def preprocessed(stated: OnItsOwnDomain, before: Metric, declared: float | Fraction | None = None) -> Statement:
+def preprocessed(stated: OnItsOwnDomain, before: Metric, declared: Amount | None = None) -> Statement:
     """Return the privacy of M ∘ f on the domain of f: Δf times a metric there (Proposition III.6).
 
     Parameters
@@ -215,7 +135,7 @@ def preprocessed(stated: OnItsOwnDomain, before: Metric, declared: float | Fract
             f"{reads.name}: expected a map of finite sensitivity, got {shown(found)}: the mechanism after it is not"
             f" known to be private over {before.domain.name}"
         )
-    return _with_distance(privacy, scaled(before, found), reads)
+    return _with_distance(privacy, ScaledMetric(before, found), reads)
 
 
 def pulled_back(stated: OnItsOwnDomain) -> Statement:
@@ -233,10 +153,9 @@ def pulled_back(stated: OnItsOwnDomain) -> Statement:
 
 
 def _of_images(distance: Metric | StarDistance, reads: DatabaseMap) -> Metric | StarDistance:
-    return type(distance)(
-        reads.domain,
-        lambda first, second: distance(reads(first), reads(second)),
-        f"{distance.name} after {reads.name}",
+    function, name = computed(distance), f"{distance.name} after {reads.name}"
+    return like(
+        distance, reads.domain, lambda first, second: function(reads(first), reads(second)), name, starred=False
     )
 
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
@@ -34,7 +35,7 @@ class DatabaseClass:
     """
 
     name: str
-    databases: tuple[Hashable, ...] | None = None
+    databases: tuple[Hashable, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         given: Any = self.name
@@ -69,7 +70,7 @@ class DatabaseClass:
 @dataclass(frozen=True, eq=False)
 class _Distance:
     domain: DatabaseClass
-    function: Callable[[Database, Database], float]
+    function: Callable[[Database, Database], float] = field(repr=False)
     name: str = "d"
 
     def __post_init__(self) -> None:
@@ -119,9 +120,12 @@ class StarDistance(_Distance):
     """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class DatabaseMap:
     """A deterministic map f from a class into a class, such as the part of a database that a mechanism reads.
+
+    It is a function of the database alone. One that closes over an earlier output cannot be told from another one: it
+    is for the caller not to do that.
 
     Parameters
     ----------
@@ -146,7 +150,23 @@ class DatabaseMap:
                 )
         if not callable(self.function):
             raise InvalidInputError(f"DatabaseMap.function: expected a function, got {shown(self.function)}")
+        if not _takes_one(self.function):
+            raise InvalidInputError(
+                f"DatabaseMap.function: expected a function of the database alone, got {shown(self.function)}: blocks"
+                " chosen from earlier outputs are not covered by the rules of composition, for a record may then be"
+                " read more than once"
+            )
 
     def __call__(self, database: Database) -> Database:
         """Return f(D)."""
         return self.function(database)
+
+
+def _takes_one(function: Callable[..., Any]) -> bool:
+    try:
+        signature(function).bind(None)
+    except ValueError:  # Some builtins do not tell.
+        return True
+    except TypeError:
+        return False
+    return True

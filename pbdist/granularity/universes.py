@@ -30,7 +30,7 @@ class _Universe(DatabaseClass):
 
 @dataclass(frozen=True)
 class Multisets(_Universe):
-    """All finite multisets over a universe 𝒳 of at least two records: 𝔻_𝒳, or those of one size.
+    """All finite multisets over a universe 𝒳 of records, 𝔻_𝒳, or those of one size.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Multisets(_Universe):
     size : int, optional
         The number of records, where it is public and fixed; without it every size is in.
     records : tuple, optional
-        𝒳, where it is known and finite.
+        𝒳, where it is known and finite. One that is not known, or with a size, has two or more records.
     """
 
     _: KW_ONLY
@@ -49,9 +49,10 @@ class Multisets(_Universe):
     def __post_init__(self) -> None:
         super().__post_init__()
         whole("Multisets.size", self.size, 1, optional=True)
-        if self.records is not None and len(set(self.records)) < max(2, len(self.records)):
+        least = 1 if self.size is None else 2
+        if self.records is not None and len(set(self.records)) < max(least, len(self.records)):
             raise InvalidInputError(
-                f"Multisets.records: expected two or more, each once, got {shown(tuple(self.records))}"
+                f"Multisets.records: expected {least} or more, each once, got {shown(tuple(self.records))}"
             )
 
 
@@ -65,10 +66,13 @@ class OrderedDatabases(_Universe):
         Told in errors.
     size : int, optional
         |D|, where it is public and fixed.
+    some_places : bool
+        Whether these are parts: n are those of the places of one block that come first.
     """
 
     _: KW_ONLY
     size: int | None = None
+    some_places: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.canonical import canonical_metric, induced_metric, neighbours
+from pbdist.granularity.canonical import (
+    canonical_metric,
+    diameter,
+    induced_metric,
+    is_connected,
+    is_totally_disconnected,
+    neighbours,
+    privacy_metric,
+)
 from pbdist.granularity.comparison import distance_between
-from pbdist.granularity.connection import diameter, is_connected, is_totally_disconnected, privacy_metric
 from pbdist.granularity.multisets import listed_multisets, symmetric_difference_size
 from pbdist.granularity.notions import (
     Bounded,
@@ -21,7 +28,7 @@ from pbdist.granularity.notions import (
     Unbounded,
     UserLevel,
 )
-from pbdist.granularity.sensitivity import granular_privacy
+from pbdist.granularity.rules.group import pure_privacy
 from pbdist.granularity.spaces import DatabaseClass
 from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases
 from tests.granularity.worlds import OF_THREE, SPACES, TABLES, graphs, ordered, sizes_differ, told, users
@@ -61,7 +68,8 @@ def test_a_totally_disconnected_class_is_refused(domain: DatabaseClass) -> None:
     assert is_totally_disconnected(Unbounded(), domain)
     assert not is_connected(Unbounded(), domain)
     assert diameter(Unbounded(), domain) == math.inf
-    for made in (lambda: privacy_metric(Unbounded(), domain), lambda: granular_privacy(0, Unbounded(), domain)):
+    metric = canonical_metric(Unbounded(), domain)
+    for made in (lambda: privacy_metric(Unbounded(), domain), lambda: pure_privacy(0, metric)):
         with pytest.raises(InvalidInputError, match="every mechanism would be 0-private"):
             made()
 

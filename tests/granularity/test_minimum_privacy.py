@@ -244,3 +244,14 @@ def test_without_a_record_outside_the_closed_form_is_false() -> None:
     for universe, kept, other in ((ALL, "abcx", "x"), (ALL, "ab", "z"), (domain, "ab", "x")):
         with pytest.raises(InvalidInputError, match=r"^bounded_minimum_metric"):
             bounded_minimum_metric(universe, kept.__contains__, other)
+
+
+def test_values_that_cannot_be_hashed_and_databases_of_another_class_are_refused() -> None:
+    lists = DatabaseMap(TABLES, DatabaseClass("lists"), list, "a list")
+    metric = canonical_metric(Unbounded(), TABLES)
+    with pytest.raises(InvalidInputError, match="a list: expected values that can be hashed"):
+        minimum_privacy(OnTheCommonDomain(PurePrivacy(metric), lists))
+    reads = READ[0][1]
+    found = minimum_privacy(OnTheCommonDomain(PurePrivacy(metric), reads)).distance
+    with pytest.raises(InvalidInputError, match="expected one of tables, got"):
+        found((), ("z",))

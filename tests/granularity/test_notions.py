@@ -162,7 +162,8 @@ STAR = graph(range(4), [(0, 1), (0, 2), (0, 3)])
         (lambda: canonical_metric(Unbounded(), OrderedDatabases("all")), r"expected a class whose databases"),
         (lambda: canonical_metric(Bounded(), DatabaseClass("unknown")), r"expected a class whose databases"),
         (lambda: canonical_metric(Bounded(), Multisets("three", size=3))(("a",), ("a",)), r"databases of 3 records"),
-        (lambda: Multisets("few", records=("a",)), r"^Multisets.records: expected two or more"),
+        (lambda: Multisets("few", size=2, records=("a",)), r"^Multisets.records: expected 2 or more"),
+        (lambda: Multisets("none", records=()), r"^Multisets.records: expected 1 or more"),
         (lambda: Multisets("few", databases=((),)), r"^Multisets.databases: expected none"),
     ],
 )

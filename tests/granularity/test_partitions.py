@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pbdist.errors import InvalidInputError
-from pbdist.granularity.canonical import canonical_metric, neighbours
+from pbdist.granularity.canonical import canonical_metric, diameter, is_connected, is_totally_disconnected, neighbours
 from pbdist.granularity.compatibility import are_disjoint, commutes, compatibility, touched
 from pbdist.granularity.multisets import listed_multisets, symmetric_difference_size
 from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, Unbounded, UserLevel
@@ -156,17 +156,29 @@ def test_the_symmetric_difference_commutes_with_partitions(parts: Parts) -> None
         sum(symmetric_difference_size(reads(a), reads(b)) for reads in maps) <= symmetric_difference_size(a, b)
         for a, b in product(TABLES.listed("this test"), repeat=2)
     )
-    found = commutes(parts, symmetric_difference_size, TABLES)
+    found = commutes(parts, Metric(TABLES, symmetric_difference_size))
     assert found == summed == isinstance(parts, RecordPartition)
     if found:
-        assert commutes(parts, symmetric_difference_size, ALL)
+        assert commutes(parts, Metric(ALL, symmetric_difference_size))
+        assert commutes(parts, canonical_metric(Unbounded(), ALL))
+
+
+def test_a_metric_of_one_size_is_no_symmetric_difference() -> None:
+    """All records in one part of databases of one size: unbounded distances there are ∞, and |D △ D'| is not."""
+    two = Multisets("two", size=2, records=LETTERS)
+    metric, (part,) = Metric(two, symmetric_difference_size), ONE_BLOCK.maps(two)
+    unbounded = canonical_metric(Unbounded(), part.codomain)
+    assert unbounded(("a", "a"), ("a", "b")) == math.inf > metric(("a", "a"), ("a", "b"))
+    with pytest.raises(InvalidInputError, match="expected a class whose databases are listed"):
+        commutes(ONE_BLOCK, metric, [unbounded])
+    assert commutes(ONE_BLOCK, metric)
 
 
 def test_half_of_it_where_sizes_are_equal_does_not_commute() -> None:
     closed = Bounded().closed_form(ALL)
     assert closed is not None
-    assert not commutes(EACH, closed, TABLES)
-    assert commutes(PARITY, closed, ordered((3,)))
+    assert not commutes(EACH, Metric(TABLES, closed))
+    assert commutes(PARITY, Metric(ordered((3,)), closed))
 
 
 @pytest.mark.parametrize("records", [5, 10])
@@ -186,9 +198,18 @@ def test_ambulances_of_up_to_three_hospitals(records: int) -> None:
 def test_parts_of_universes_are_universes() -> None:
     by_letter = PAIRED.maps(ALL)
     assert by_letter[0].codomain == Multisets("part 'ab' of all", records=("a", "b"))
-    assert by_letter[1].codomain == DatabaseClass("part 'c' of all")
+    assert by_letter[1].codomain == Multisets("part 'c' of all", records=("c",))
+    assert NOTHING.maps(ALL)[0].codomain == DatabaseClass("part 'a' of all", ((),))
+    assert ONE_BLOCK.maps(Multisets("two", size=2, records=LETTERS))[0].codomain == Multisets(
+        "part 'all' of two", size=2, records=LETTERS
+    )
     assert BY_USER.maps(UserDatabases("users", records=2))[0].codomain == UserDatabases("part 'u' of users", records=2)
-    assert PARITY.maps(OrderedDatabases("all"))[0].codomain == DatabaseClass("part 'odd' of all")
+    assert PARITY.maps(OrderedDatabases("all"))[0].codomain == OrderedDatabases("part 'odd' of all", some_places=True)
+    assert [reads.codomain for reads in FIRST.maps(OrderedDatabases("one", size=1))] == [
+        OrderedDatabases("part 'first' of one", size=1, some_places=True),
+        DatabaseClass("part 'others' of one", ((),)),
+    ]
+    assert by_letter == PAIRED.maps(ALL)
     assert by_letter[0](("a", "b", "b", "c")) == ("a", "b", "b")
 
 
@@ -210,8 +231,11 @@ def test_parts_of_universes_are_universes() -> None:
         (lambda: compatibility(EACH, Unbounded(), Multisets("three", size=3)), "every mechanism would be 0-private"),
         (lambda: compatibility(EACH, FreeLunch(), ALL), "whose compatibility with FreeLunch.. over all is proved"),
         (lambda: compatibility(PARITY, Bounded(), ALL), "whose compatibility with Bounded.. over all is proved"),
-        (lambda: commutes(EACH, Bounded().relation, ALL), "expected a class whose databases are listed"),
-        (lambda: commutes(OVERLAPPING, symmetric_difference_size, ALL), "expected a class whose databases are listed"),
+        (lambda: commutes(EACH, Metric(ALL, Bounded().relation)), "expected a class whose databases are listed"),
+        (
+            lambda: commutes(OVERLAPPING, Metric(ALL, symmetric_difference_size)),
+            "expected a class whose databases are listed",
+        ),
         (lambda: are_disjoint(EACH.maps(ALL)), "expected a class whose databases are listed"),
         (lambda: are_disjoint([]), "maps: expected one or more with one domain"),
     ],
@@ -226,3 +250,25 @@ def test_metrics_over_parts_of_universes_are_known() -> None:
     metric = canonical_metric(Unbounded(), PAIRED.maps(ALL)[0].codomain)
     assert isinstance(metric, Metric)
     assert metric(("a", "b"), ("b", "b")) == 2
+    for domain in (Multisets("part 'a' of all", records=("a",)), listed_multisets("some", "a", range(4))):
+        assert not is_totally_disconnected(Unbounded(), domain)
+        assert is_totally_disconnected(Bounded(), domain)
+        assert not is_connected(Bounded(), domain)
+        assert diameter(Bounded(), domain) == math.inf
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_metrics_over_parts_of_ordered_databases_are_what_a_search_finds(size: int) -> None:
+    for parts in (PARITY, FIRST):
+        for whole, listed in zip(
+            parts.maps(OrderedDatabases("all", size=size)), parts.maps(ordered((size,))), strict=True
+        ):
+            known, found = (canonical_metric(Bounded(), reads.codomain) for reads in (whole, listed))
+            databases = listed.codomain.listed("this test")
+            assert all(known(a, b) == found(a, b) for a, b in product(databases, repeat=2))
+            sizes = range(size + 1)
+            every = parts.maps(ordered(tuple(sizes)))[parts.maps(ordered((size,))).index(listed)]
+            over_all = canonical_metric(Bounded(), OrderedDatabases("all", some_places=True))
+            among = canonical_metric(Bounded(), every.codomain)
+            found_there = every.codomain.listed("this test")
+            assert all(over_all(a, b) == among(a, b) for a, b in product(found_there, repeat=2))

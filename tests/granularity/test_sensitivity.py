@@ -11,15 +11,15 @@ import pytest
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.canonical import canonical_metric
 from pbdist.granularity.comparison import distance_between
+from pbdist.granularity.distances import ScaledMetric
 from pbdist.granularity.multisets import listed_multisets
 from pbdist.granularity.notions import Bounded, FreeLunch, Granularity, Unbounded, UserLevel
+from pbdist.granularity.rules.group import pure_privacy
 from pbdist.granularity.sensitivity import (
     composed_sensitivity,
-    granular_privacy,
     preprocessed,
     pulled_back,
     range_sensitivity,
-    scaled,
     sensitivity,
 )
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
@@ -37,6 +37,7 @@ REALS = DatabaseClass("the reals")
 LINE = Metric(REALS, lambda one, other: abs(one - other), "|x - y|")
 COUNTS = DatabaseClass("counts", (0, 1, 2, 3, 4))
 COUNT = DatabaseMap(TABLES, COUNTS, len, "size")
+TOGETHER = Metric(TABLES, lambda _one, _other: 0)
 STEPS = Metric(COUNTS, lambda one, other: abs(one - other))
 
 
@@ -169,7 +170,7 @@ def test_preprocessed_mechanisms_are_as_private_as_told(granularity: Granularity
 
 @pytest.mark.parametrize("kind", [PurePrivacy, ZeroConcentratedPrivacy, GaussianPrivacy])
 def test_every_kind_is_preprocessed(kind: Any) -> None:
-    stated = OnItsOwnDomain(kind(scaled(STEPS, Fraction(1, 2))), COUNT)
+    stated = OnItsOwnDomain(kind(ScaledMetric(STEPS, Fraction(1, 2))), COUNT)
     made = preprocessed(stated, canonical_metric(Unbounded(), TABLES))
     assert type(made) is kind
     assert made.distance.domain == TABLES
@@ -198,10 +199,11 @@ def test_a_changed_record_stays_infinitely_far_from_parts_of_other_sizes() -> No
 
 def test_privacy_of_a_granularity() -> None:
     """Theorem III.3."""
-    made = granular_privacy(Fraction(1, 10), Unbounded(), TABLES)
+    metric = canonical_metric(Unbounded(), TABLES)
+    made = pure_privacy(Fraction(1, 10), metric)
     assert made.distance((), ("a", "b", "c")) == Fraction(3, 10)
     for epsilon, steps in product((0.1, 0.3, 1e-300), range(1, 5)):
-        found = granular_privacy(epsilon, Unbounded(), TABLES).distance((), ("a",) * steps)
+        found = pure_privacy(epsilon, metric).distance((), ("a",) * steps)
         assert Fraction(epsilon) * steps <= Fraction(found) <= Fraction(epsilon) * steps * (1 + Fraction(1, 2**52))
 
 
@@ -213,9 +215,10 @@ def test_privacy_of_a_granularity() -> None:
             lambda: sensitivity(DatabaseMap(REALS, REALS, abs), LINE, LINE),
             "expected a class whose databases are listed",
         ),
-        (lambda: scaled(STEPS, -1), "expected a finite number of at least 0, got -1"),
-        (lambda: scaled(STEPS, math.inf), "expected a finite number"),
-        (lambda: scaled(STEPS, math.nan), "expected a finite number"),
+        (lambda: ScaledMetric(STEPS, -1), "expected a number of at least 0, got -1"),
+        (lambda: ScaledMetric(STEPS, math.nan), "expected a number of at least 0"),
+        (lambda: preprocessed(OnItsOwnDomain(PurePrivacy(STEPS), COUNT), TOGETHER), "of finite sensitivity, got inf"),
+        (lambda: preprocessed(OnItsOwnDomain(PurePrivacy(STEPS), COUNT), STEPS, 1), "over its domain tables"),
         (lambda: range_sensitivity(1, 0), "expected lower <= upper"),
         (lambda: composed_sensitivity(-1, 0), "expected sensitivities of at least 0"),
         (

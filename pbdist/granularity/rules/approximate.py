@@ -7,12 +7,12 @@ one, so that it is no keyword here: each statement must hold whatever the earlie
 from collections.abc import Sequence
 from typing import cast
 
+from pbdist.granularity.parted import PartedClass
 from pbdist.granularity.rules import disjoint
 from pbdist.granularity.rules.composed import Rule, in_sequence, on_own_domains, on_the_common_domain
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
 from pbdist.granularity.rules.group import approximate_privacy
-from pbdist.granularity.rules.upward import upward_sum
 from pbdist.granularity.statements import ApproximatePrivacy, OnItsOwnDomain, OnTheCommonDomain
+from pbdist.granularity.upward import upward_sum
 
 __all__ = [
     "approximate_best_bound",
@@ -44,34 +44,30 @@ def approximate_common_domain(mechanisms: Sequence[OnTheCommonDomain]) -> Approx
     return cast("ApproximatePrivacy", on_the_common_domain(Rule("Theorem VI.7", ApproximatePrivacy), mechanisms))
 
 
-def approximate_best_bound(mechanisms: Sequence[OnItsOwnDomain], partition: DeclaredPartition) -> ApproximatePrivacy:
+def approximate_best_bound(mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass) -> ApproximatePrivacy:
     """Return 𝒢 (max ε_i, max δ_i)-DP of mechanisms on the parts (Theorem VI.6).
 
     Needs a partition that is compatible with the granularity, Δp_i <= 1, and mechanisms that are 𝒢 (ε_i, δ_i)-DP on
     their parts (`approximate_privacy`).
     """
-    granularity, (epsilons, deltas) = disjoint.best_bound(
-        Rule("Theorem VI.6", ApproximatePrivacy), mechanisms, partition
-    )
+    granularity, (epsilons, deltas) = disjoint.best_bound(Rule("Theorem VI.6", ApproximatePrivacy), mechanisms, parted)
     return approximate_privacy(max(epsilons), max(deltas), granularity)
 
 
 def approximate_best_bound_common_domain(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition
+    mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass
 ) -> ApproximatePrivacy:
     """Return 𝒢 (max ε_i, max δ_i)-DP of mechanisms on the common domain (Theorem A.13, corrected).
 
     The paper does not ask for a compatible partition. Without one it is false.
     """
     granularity, (epsilons, deltas) = disjoint.common_best_bound(
-        Rule("Theorem A.13", ApproximatePrivacy), mechanisms, partition
+        Rule("Theorem A.13", ApproximatePrivacy), mechanisms, parted
     )
     return approximate_privacy(max(epsilons), max(deltas), granularity)
 
 
-def approximate_bounded_partition(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition
-) -> ApproximatePrivacy:
+def approximate_bounded_partition(mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass) -> ApproximatePrivacy:
     """Return 𝒢 (ε, δ)-DP, the largest ε_i + ε_j and δ_i + δ_j, for changes that touch at most two parts.
 
     In neither paper; proof: "Changes that touch two parts", docs/granularity-rules.md. A change between the parts i and
@@ -79,7 +75,7 @@ def approximate_bounded_partition(
     `approximate_common_domain` keeps them apart. A sum of δ above 1 is told as 1.
     """
     granularity, (epsilons, deltas) = disjoint.two_parts(
-        Rule("the rule for two parts", ApproximatePrivacy), mechanisms, partition
+        Rule("the rule for two parts", ApproximatePrivacy), mechanisms, parted
     )
     delta = min(upward_sum(disjoint.largest_two(deltas)), 1)
     return approximate_privacy(upward_sum(disjoint.largest_two(epsilons)), delta, granularity)

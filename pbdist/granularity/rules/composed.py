@@ -5,15 +5,16 @@ the others. The proofs are the same: the loss of a composition is bounded by tha
 output.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.rules.declared_partition import DeclaredPartition, check_reads_the_database
-from pbdist.granularity.rules.distances import CanonicalMetric, RootMetric, RootStarDistance, square_of
-from pbdist.granularity.rules.upward import Amount, upward_sum
+from pbdist.granularity.canonical import CanonicalMetric, refuse_without_neighbours
+from pbdist.granularity.distances import RootMetric, RootStarDistance, square_of
+from pbdist.granularity.minimum_privacy import minimum_privacy
+from pbdist.granularity.parted import PartedClass
+from pbdist.granularity.sensitivity import pulled_back
 from pbdist.granularity.spaces import Database, DatabaseClass, DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -24,12 +25,11 @@ from pbdist.granularity.statements import (
     Statement,
     ZeroConcentratedPrivacy,
 )
+from pbdist.granularity.upward import Amount, upward_sum
 
 #: What is known of a mechanism for one pair: its term of the sum, and its δ.
 Terms: TypeAlias = tuple[Amount, Amount]
-_Statement = TypeVar("_Statement", PurePrivacy, ApproximatePrivacy, ZeroConcentratedPrivacy, GaussianPrivacy)
-_Placed = TypeVar("_Placed", OnItsOwnDomain, OnTheCommonDomain)
-_NOTHING: Terms = (0, 0)
+Placed = TypeVar("Placed", OnItsOwnDomain, OnTheCommonDomain)
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,7 @@ def numbered(independent: str, adaptive_number: str, adaptive: bool, notion: Any
 
 def on_own_domains(rule: Rule, mechanisms: Sequence[OnItsOwnDomain]) -> Statement:
     """Return the privacy of mechanisms that are private on what they read: the sum of d_i(f_i(D), f_i(D'))."""
-    placed = _checked(rule, mechanisms, OnItsOwnDomain)
-
-    def of_each(first: Database, second: Database) -> list[Terms]:
-        return [_terms(each.privacy, each.reads(first), each.reads(second)) for each in placed]
-
-    return _summed(rule, placed[0].reads.domain, of_each, starred=False)
+    return _summed(rule, [pulled_back(each) for each in _checked(rule, mechanisms, OnItsOwnDomain)])
 
 
 def in_sequence(rule: Rule, statements: Sequence[Statement]) -> Statement:
@@ -67,31 +62,17 @@ def in_sequence(rule: Rule, statements: Sequence[Statement]) -> Statement:
     for privacy in given:
         _check_statement(rule, privacy)
     _check_one_domain(rule, [privacy.distance.domain for privacy in given])
-
-    def of_each(first: Database, second: Database) -> list[Terms]:
-        return [_terms(privacy, first, second) for privacy in given]
-
-    return _summed(rule, given[0].distance.domain, of_each, starred=False)
+    return _summed(rule, given)
 
 
 def on_the_common_domain(rule: Rule, mechanisms: Sequence[OnTheCommonDomain]) -> Statement:
-    """Return the privacy* of mechanisms that are private on 𝔻 and depend on f_i(D): the pairwise sum of d_i^(f_i).
-
-    Where 𝔻 is not listed, d_i(D, D') stands for d_i^(f_i)(D, D') if f_i(D) and f_i(D') differ: it is not below it.
-    """
-    placed = _checked(rule, mechanisms, OnTheCommonDomain)
-    least = [_least(each) for each in placed]
-
-    def of_each(first: Database, second: Database) -> list[Terms]:
-        return [known(first, second) for known in least]
-
-    return _summed(rule, placed[0].depends_on.domain, of_each, starred=True)
+    """Return the privacy* of mechanisms that are private on 𝔻 and depend on f_i(D): the pairwise sum of d_i^(f_i)."""
+    return _summed(rule, [minimum_privacy(each) for each in _checked(rule, mechanisms, OnTheCommonDomain)])
 
 
 def over_neighbours(rule: Rule, privacy: Statement, granularity: CanonicalMetric) -> Terms:
     """Return the largest term and the largest δ between neighbours; a δ above 1 says no more than 1."""
-    if not isinstance(granularity, CanonicalMetric):
-        raise rule.refuse(f"expected a CanonicalMetric, got {shown(granularity)}")
+    checked_canonical(rule, granularity)
     if not isinstance(privacy, rule.notion):
         raise rule.refuse(f"expected {rule.notion.__name__}, got {shown(privacy)}")
     if privacy.distance.domain != granularity.domain:
@@ -105,30 +86,39 @@ def over_neighbours(rule: Rule, privacy: Statement, granularity: CanonicalMetric
     return largest, min(max((delta for _, delta in terms), default=0), 1)
 
 
-def scaled_statements(
-    rule: Rule, mechanisms: Sequence[_Placed], kind: type[_Placed], partition: DeclaredPartition
+def checked_canonical(rule: Rule, metric: Any) -> CanonicalMetric:
+    """Return the metric, of a class with neighbours; refuse others, such as a restriction of one (Remark A.2)."""
+    if not isinstance(metric, CanonicalMetric):
+        name = metric.name if isinstance(metric, Metric) else shown(metric)
+        raise rule.refuse(f"expected a CanonicalMetric, as canonical_metric makes it, got {name}")
+    refuse_without_neighbours(metric)
+    return metric
+
+
+def statements_of_parts(
+    rule: Rule, mechanisms: Sequence[Placed], kind: type[Placed], parted: PartedClass
 ) -> tuple[Statement, ...]:
-    """Return the statements of mechanisms, one for each part of a partition and stated for its metric.
+    """Return the statements of mechanisms, one for each part.
 
     Whether a statement is a parameter times the right metric is looked at by `rules.group.parameters`.
     """
-    if not isinstance(partition, DeclaredPartition):
-        raise rule.refuse(f"expected a DeclaredPartition, got {shown(partition)}")
+    if not isinstance(parted, PartedClass):
+        raise rule.refuse(f"expected a PartedClass, got {shown(parted)}")
     placed = _checked(rule, mechanisms, kind)
-    maps = [_map_of(each) for each in placed]
-    if len(maps) != len(partition.maps) or any(a is not b for a, b in zip(maps, partition.maps, strict=True)):
+    if tuple(_map_of(each) for each in placed) != parted.maps:
         raise rule.refuse("expected one mechanism for each part of the partition, in its order, which reads that part")
     return tuple(each.privacy for each in placed)
 
 
-def _summed(
-    rule: Rule, domain: DatabaseClass, of_each: Callable[[Database, Database], list[Terms]], *, starred: bool
-) -> Statement:
+def _summed(rule: Rule, statements: Sequence[Statement]) -> Statement:
+    """Return the sum over all mechanisms, of one domain; private* if they are."""
+    domain, starred = statements[0].distance.domain, statements[0].starred
+
     def total(first: Database, second: Database) -> float:
-        return cast("float", upward_sum(term for term, _ in of_each(first, second)))
+        return cast("float", upward_sum(_terms(each, first, second)[0] for each in statements))
 
     def delta(first: Database, second: Database) -> float:
-        return cast("float", upward_sum(lost for _, lost in of_each(first, second)))
+        return cast("float", upward_sum(_terms(each, first, second)[1] for each in statements))
 
     name = f"the distance of {rule.name}"
     notion = rule.notion
@@ -152,45 +142,11 @@ def _adds_squares(notion: type[Any]) -> bool:
     return issubclass(notion, ZeroConcentratedPrivacy | GaussianPrivacy)
 
 
-def _least(mechanism: OnTheCommonDomain) -> Callable[[Database, Database], Terms]:
-    """Return what is known of a mechanism for a pair, from all pairs that look the same to it (IV.10, A.12, A.14).
-
-    Of pairs with the least distance, that with the least δ. A mechanism to which D and D' look the same loses nothing.
-    """
-    privacy, read = mechanism.privacy, mechanism.depends_on
-
-    def from_the_pair(first: Database, second: Database) -> Terms:
-        return _NOTHING if read(first) == read(second) else _terms(privacy, first, second)
-
-    if read.domain.databases is None:
-        return from_the_pair
-    databases = read.domain.databases
-
-    @cache
-    def table() -> dict[tuple[Hashable, Hashable], Terms]:
-        least: dict[tuple[Hashable, Hashable], Terms] = {}
-        seen = [(database, read(database)) for database in databases]
-        for first, looks in seen:
-            for second, other in seen:
-                terms = _NOTHING if looks == other else _terms(privacy, first, second)
-                least[looks, other] = min(least.get((looks, other), terms), terms)
-        return least
-
-    def from_all_pairs(first: Database, second: Database) -> Terms:
-        try:
-            return table()[read(first), read(second)]
-        except (KeyError, TypeError):  # A database that is not listed, or parts that are not hashable.
-            return from_the_pair(first, second)
-
-    return from_all_pairs
-
-
-def _checked(rule: Rule, mechanisms: Sequence[_Placed], kind: type[_Placed]) -> tuple[_Placed, ...]:
+def _checked(rule: Rule, mechanisms: Sequence[Placed], kind: type[Placed]) -> tuple[Placed, ...]:
     placed = _tuple(rule, mechanisms)
     for each in placed:
         if not isinstance(each, kind):
             raise rule.refuse(_wrong_kind(each, kind))
-        check_reads_the_database(_map_of(each))
         _check_statement(rule, each.privacy)
     _check_one_domain(rule, [_map_of(each).domain for each in placed])
     return placed

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.rules.group import group_approximate, group_concentrated, group_gaussian, group_pure
-from pbdist.granularity.rules.upward import Amount, checked_amounts, checked_delta, upward_norm, upward_sum
+from pbdist.granularity.upward import Amount, checked_amounts, checked_delta, upward_norm, upward_sum
 
 __all__ = [
     "AtMostTouched",

@@ -7,13 +7,13 @@ earlier outputs were.
 from collections.abc import Sequence
 from typing import cast
 
+from pbdist.granularity.distances import ScaledMetric
+from pbdist.granularity.parted import PartedClass
 from pbdist.granularity.rules import disjoint
 from pbdist.granularity.rules.composed import Rule, in_sequence, on_own_domains, on_the_common_domain
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
-from pbdist.granularity.rules.distances import ScaledMetric
 from pbdist.granularity.rules.group import gaussian_privacy
-from pbdist.granularity.rules.upward import upward_norm
 from pbdist.granularity.statements import GaussianPrivacy, OnItsOwnDomain, OnTheCommonDomain
+from pbdist.granularity.upward import upward_norm
 
 __all__ = [
     "gaussian_best_bound",
@@ -45,38 +45,34 @@ def gaussian_sequential(statements: Sequence[GaussianPrivacy]) -> GaussianPrivac
     return cast("GaussianPrivacy", in_sequence(Rule("Theorem VI.23", GaussianPrivacy), statements))
 
 
-def gaussian_commuting(mechanisms: Sequence[OnItsOwnDomain], partition: DeclaredPartition) -> GaussianPrivacy:
+def gaussian_commuting(mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass) -> GaussianPrivacy:
     """Return (max μ_i) d-Gaussian privacy, for a metric that commutes with the parts (Theorem VI.24).
 
     Theorem VI.21 (`gaussian_composition`) is sharper where more than one part differs (Example VI.25).
     """
-    (mus,) = disjoint.commuting(Rule("Theorem VI.24", GaussianPrivacy), mechanisms, partition)
-    return GaussianPrivacy(ScaledMetric(partition.metric, max(mus)))
+    (mus,) = disjoint.commuting(Rule("Theorem VI.24", GaussianPrivacy), mechanisms, parted)
+    return GaussianPrivacy(ScaledMetric(parted.metric, max(mus)))
 
 
-def gaussian_best_bound(mechanisms: Sequence[OnItsOwnDomain], partition: DeclaredPartition) -> GaussianPrivacy:
+def gaussian_best_bound(mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass) -> GaussianPrivacy:
     """Return 𝒢 (max μ_i)-GDP of mechanisms on the parts (Theorem VI.26): a maximum, no root of a sum of squares.
 
     Needs a partition that is compatible with the granularity, and Δp_i <= 1.
     """
-    granularity, (mus,) = disjoint.best_bound(Rule("Theorem VI.26", GaussianPrivacy), mechanisms, partition)
+    granularity, (mus,) = disjoint.best_bound(Rule("Theorem VI.26", GaussianPrivacy), mechanisms, parted)
     return gaussian_privacy(max(mus), granularity)
 
 
-def gaussian_best_bound_common_domain(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition
-) -> GaussianPrivacy:
+def gaussian_best_bound_common_domain(mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass) -> GaussianPrivacy:
     """Return 𝒢 (max μ_i)-GDP of mechanisms on the common domain (Theorem A.17); p must be compatible."""
-    granularity, (mus,) = disjoint.common_best_bound(Rule("Theorem A.17", GaussianPrivacy), mechanisms, partition)
+    granularity, (mus,) = disjoint.common_best_bound(Rule("Theorem A.17", GaussianPrivacy), mechanisms, parted)
     return gaussian_privacy(max(mus), granularity)
 
 
-def gaussian_bounded_partition(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition
-) -> GaussianPrivacy:
+def gaussian_bounded_partition(mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass) -> GaussianPrivacy:
     """Return 𝒢 μ-GDP, μ = max over i ≠ j of √(μ_i² + μ_j²), for changes that touch at most two parts (Corollary A.18).
 
     With one part it is μ_1. Only for the common domain.
     """
-    granularity, (mus,) = disjoint.two_parts(Rule("Corollary A.18", GaussianPrivacy), mechanisms, partition)
+    granularity, (mus,) = disjoint.two_parts(Rule("Corollary A.18", GaussianPrivacy), mechanisms, parted)
     return gaussian_privacy(upward_norm(disjoint.largest_two(mus)), granularity)

@@ -7,10 +7,10 @@ one that is private* only, gives parameters for neighbours.
 
 from typing import Any
 
-from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.rules.composed import Rule, over_neighbours
-from pbdist.granularity.rules.distances import CanonicalMetric, GroupDelta, RootScaledMetric, ScaledMetric, group_delta
-from pbdist.granularity.rules.upward import Amount, checked_amount, checked_delta, upward_product, upward_root
+from pbdist.errors import InvalidInputError
+from pbdist.granularity.canonical import CanonicalMetric
+from pbdist.granularity.distances import GroupDelta, RootScaledMetric, ScaledMetric, group_delta, times
+from pbdist.granularity.rules.composed import Rule, checked_canonical, over_neighbours
 from pbdist.granularity.spaces import Metric
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -19,6 +19,7 @@ from pbdist.granularity.statements import (
     Statement,
     ZeroConcentratedPrivacy,
 )
+from pbdist.granularity.upward import Amount, checked_amount, checked_delta, upward_product, upward_root
 
 __all__ = [
     "approximate_over_neighbours",
@@ -36,6 +37,11 @@ __all__ = [
     "pure_privacy",
 ]
 
+_PURE = Rule("Theorem III.3", PurePrivacy)
+_APPROXIMATE = Rule("Theorem VI.3", ApproximatePrivacy)
+_CONCENTRATED = Rule("Theorem VI.12", ZeroConcentratedPrivacy)
+_GAUSSIAN = Rule("Theorem VI.20", GaussianPrivacy)
+
 
 def pure_privacy(epsilon: Amount, granularity: CanonicalMetric) -> PurePrivacy:
     """Return 𝒢 ε-DP as ε d^𝒢-privacy (Theorem III.3).
@@ -46,13 +52,18 @@ def pure_privacy(epsilon: Amount, granularity: CanonicalMetric) -> PurePrivacy:
         ε, nats.
     granularity : CanonicalMetric
         d^𝒢.
+
+    Raises
+    ------
+    InvalidInputError
+        If the metric is no canonical one, or its class has no neighbours (Example III.4).
     """
-    return PurePrivacy(ScaledMetric(_canonical("Theorem III.3", granularity), checked_amount(epsilon, "epsilon")))
+    return PurePrivacy(ScaledMetric(checked_canonical(_PURE, granularity), checked_amount(epsilon, "epsilon")))
 
 
 def approximate_privacy(epsilon: Amount, delta: Amount, granularity: CanonicalMetric) -> ApproximatePrivacy:
     """Return 𝒢 (ε, δ)-DP as (ε d^𝒢, δ [d^𝒢]_ε)-privacy, [d]_ε = (e^(ε d) - 1)/(e^ε - 1) (Theorem VI.3)."""
-    base = _canonical("Theorem VI.3", granularity)
+    base = checked_canonical(_APPROXIMATE, granularity)
     epsilon, delta = checked_amount(epsilon, "epsilon"), checked_delta(delta, "delta")
     return ApproximatePrivacy(ScaledMetric(base, epsilon), GroupDelta(base, epsilon, delta))
 
@@ -60,18 +71,18 @@ def approximate_privacy(epsilon: Amount, delta: Amount, granularity: CanonicalMe
 def concentrated_privacy(rho: Amount, granularity: CanonicalMetric) -> ZeroConcentratedPrivacy:
     """Return 𝒢 ρ-zCDP as ρ (d^𝒢)²-zero-concentrated privacy (Theorem VI.12)."""
     return ZeroConcentratedPrivacy(
-        RootScaledMetric(_canonical("Theorem VI.12", granularity), checked_amount(rho, "rho"))
+        RootScaledMetric(checked_canonical(_CONCENTRATED, granularity), checked_amount(rho, "rho"))
     )
 
 
 def gaussian_privacy(mu: Amount, granularity: CanonicalMetric) -> GaussianPrivacy:
     """Return 𝒢 μ-GDP as μ d^𝒢-Gaussian privacy (Theorem VI.20)."""
-    return GaussianPrivacy(ScaledMetric(_canonical("Theorem VI.20", granularity), checked_amount(mu, "mu")))
+    return GaussianPrivacy(ScaledMetric(checked_canonical(_GAUSSIAN, granularity), checked_amount(mu, "mu")))
 
 
 def group_pure(epsilon: Amount, distance: Amount) -> Amount:
     """Return the ε between databases at a distance: ε d (Theorem III.3)."""
-    return _times(checked_amount(epsilon, "epsilon"), checked_amount(distance, "distance"))
+    return times(checked_amount(epsilon, "epsilon"), checked_amount(distance, "distance"))
 
 
 def group_approximate(epsilon: Amount, delta: Amount, distance: Amount) -> tuple[Amount, Amount]:
@@ -86,12 +97,12 @@ def group_approximate(epsilon: Amount, delta: Amount, distance: Amount) -> tuple
 def group_concentrated(rho: Amount, distance: Amount) -> Amount:
     """Return the ρ between databases at a distance: ρ d² (Theorem VI.12)."""
     distance = checked_amount(distance, "distance")
-    return _times(checked_amount(rho, "rho"), upward_product(distance, distance))
+    return times(checked_amount(rho, "rho"), upward_product(distance, distance))
 
 
 def group_gaussian(mu: Amount, distance: Amount) -> Amount:
     """Return the μ between databases at a distance: μ d (Theorem VI.20)."""
-    return _times(checked_amount(mu, "mu"), checked_amount(distance, "distance"))
+    return times(checked_amount(mu, "mu"), checked_amount(distance, "distance"))
 
 
 def pure_over_neighbours(privacy: PurePrivacy, granularity: CanonicalMetric) -> PurePrivacy:
@@ -100,12 +111,12 @@ def pure_over_neighbours(privacy: PurePrivacy, granularity: CanonicalMetric) -> 
     The granularity form of Theorem IV.11: ε = max over D ~ D' of Σ ε_i over the mechanisms with f_i(D) ≠ f_i(D'). What
     is private* only becomes a metric here, for neighbours need no triangle inequality.
     """
-    return pure_privacy(over_neighbours(Rule("Theorem III.3", PurePrivacy), privacy, granularity)[0], granularity)
+    return pure_privacy(over_neighbours(_PURE, privacy, granularity)[0], granularity)
 
 
 def approximate_over_neighbours(privacy: ApproximatePrivacy, granularity: CanonicalMetric) -> ApproximatePrivacy:
     """Return 𝒢 (ε, δ)-DP as privacy of all pairs: ε and δ are the largest between neighbours (Theorem VI.3)."""
-    epsilon, delta = over_neighbours(Rule("Theorem VI.3", ApproximatePrivacy), privacy, granularity)
+    epsilon, delta = over_neighbours(_APPROXIMATE, privacy, granularity)
     return approximate_privacy(epsilon, delta, granularity)
 
 
@@ -113,13 +124,13 @@ def concentrated_over_neighbours(
     privacy: ZeroConcentratedPrivacy, granularity: CanonicalMetric
 ) -> ZeroConcentratedPrivacy:
     """Return ρ (d^𝒢)²-zero-concentrated privacy, ρ = max of d(D, D')² over neighbours (Theorem VI.12)."""
-    rho, _ = over_neighbours(Rule("Theorem VI.12", ZeroConcentratedPrivacy), privacy, granularity)
+    rho, _ = over_neighbours(_CONCENTRATED, privacy, granularity)
     return concentrated_privacy(rho, granularity)
 
 
 def gaussian_over_neighbours(privacy: GaussianPrivacy, granularity: CanonicalMetric) -> GaussianPrivacy:
     """Return μ d^𝒢-Gaussian privacy, μ = max of d(D, D') over neighbours (Theorem VI.20)."""
-    square, _ = over_neighbours(Rule("Theorem VI.20", GaussianPrivacy), privacy, granularity)
+    square, _ = over_neighbours(_GAUSSIAN, privacy, granularity)
     return gaussian_privacy(upward_root(square), granularity)
 
 
@@ -145,25 +156,13 @@ def parameters(privacy: Statement, metric: Metric | None = None) -> tuple[Amount
         raise InvalidInputError(
             f"expected privacy that is a parameter times a metric, as pure_privacy makes it, got {distance.name}"
         )
-    if metric is not None and distance.base is not metric:
+    if metric is not None and distance.base != metric:
         raise InvalidInputError(f"expected privacy stated for {metric.name}, got privacy for {distance.base.name}")
     if isinstance(distance, RootScaledMetric):
         return (distance.rho,)
     if not isinstance(privacy, ApproximatePrivacy):
         return (distance.factor,)
     delta = privacy.delta
-    if not isinstance(delta, GroupDelta) or delta.base is not distance.base or delta.epsilon != distance.factor:
+    if not isinstance(delta, GroupDelta) or delta.base != distance.base or delta.epsilon != distance.factor:
         raise InvalidInputError(f"expected privacy made by approximate_privacy, got the δ of {delta.name}")
     return distance.factor, delta.delta
-
-
-def _times(parameter: Amount, distance: Amount) -> Amount:
-    return 0 if distance == 0 else upward_product(parameter, distance)
-
-
-def _canonical(rule: str, granularity: Any) -> CanonicalMetric:
-    if not isinstance(granularity, CanonicalMetric):
-        raise InvalidInputError(
-            f"{rule}: expected the canonical metric of a granularity (CanonicalMetric), got {shown(granularity)}"
-        )
-    return granularity

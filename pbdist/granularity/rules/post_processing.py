@@ -5,16 +5,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.rules.upward import Amount, checked_amount, checked_amounts
-from pbdist.granularity.statements import (
-    ApproximatePrivacy,
-    GaussianPrivacy,
-    OnItsOwnDomain,
-    OnTheCommonDomain,
-    PurePrivacy,
-    Statement,
-    ZeroConcentratedPrivacy,
-)
+from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, Statement
+from pbdist.granularity.upward import Amount, checked_amount, checked_amounts
 
 __all__ = ["Conclusion", "after_post_processing", "parts_of_adaptive", "parts_of_independent", "refuting_parts"]
 
@@ -98,8 +90,7 @@ def refuting_parts(claimed: Amount, at_least: Sequence[Amount]) -> tuple[int, ..
 
 
 def _check(rule: str, privacy: Any) -> None:
-    kinds = PurePrivacy | ApproximatePrivacy | ZeroConcentratedPrivacy | GaussianPrivacy
-    if not isinstance(privacy, kinds):
+    if not isinstance(privacy, Statement):
         raise InvalidInputError(
             f"{rule}: expected PurePrivacy, ApproximatePrivacy, ZeroConcentratedPrivacy or GaussianPrivacy, got"
             f" {shown(privacy)}"

@@ -9,13 +9,13 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.granularity.distances import ScaledMetric
+from pbdist.granularity.parted import PartedClass
 from pbdist.granularity.rules import disjoint
 from pbdist.granularity.rules.composed import in_sequence, numbered, on_own_domains, on_the_common_domain
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
-from pbdist.granularity.rules.distances import ScaledMetric
 from pbdist.granularity.rules.group import pure_privacy
-from pbdist.granularity.rules.upward import Amount, checked_amounts, upward_sum
 from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, PurePrivacy
+from pbdist.granularity.upward import Amount, checked_amounts, upward_sum
 
 __all__ = [
     "pure_best_bound",
@@ -87,7 +87,7 @@ def pure_common_domain(mechanisms: Sequence[OnTheCommonDomain], *, adaptive: boo
 
 
 def pure_best_bound(
-    mechanisms: Sequence[OnItsOwnDomain], partition: DeclaredPartition, *, adaptive: bool = False
+    mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass, *, adaptive: bool = False
 ) -> PurePrivacy:
     """Return (max ε_i) d^𝒢-privacy of mechanisms on the parts (Theorem IV.6; adaptive: V.4).
 
@@ -95,24 +95,24 @@ def pure_best_bound(
     their parts (`pure_privacy`).
     """
     rule = numbered("Theorem IV.6", "Theorem V.4", adaptive, PurePrivacy)
-    granularity, (epsilons,) = disjoint.best_bound(rule, mechanisms, partition)
+    granularity, (epsilons,) = disjoint.best_bound(rule, mechanisms, parted)
     return pure_privacy(max(epsilons), granularity)
 
 
 def pure_best_bound_common_domain(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition, *, adaptive: bool = False
+    mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass, *, adaptive: bool = False
 ) -> PurePrivacy:
     """Return (max ε_i) d^𝒢-privacy of mechanisms on the common domain (Theorem IV.12; adaptive: V.6).
 
     Needs a partition that is compatible with the granularity, and mechanisms that are ε_i d^𝒢-private on 𝔻.
     """
     rule = numbered("Theorem IV.12", "Theorem V.6", adaptive, PurePrivacy)
-    granularity, (epsilons,) = disjoint.common_best_bound(rule, mechanisms, partition)
+    granularity, (epsilons,) = disjoint.common_best_bound(rule, mechanisms, parted)
     return pure_privacy(max(epsilons), granularity)
 
 
 def pure_bounded_partition(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition, *, adaptive: bool = False
+    mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass, *, adaptive: bool = False
 ) -> PurePrivacy:
     """Return max over i ≠ j of (ε_i + ε_j), times d^𝒢, for changes that touch at most two parts (Corollary IV.13).
 
@@ -120,18 +120,16 @@ def pure_bounded_partition(
     domains nothing can be said (Example II.9). The proof from Theorem V.5 holds for adaptive mechanisms too.
     """
     rule = numbered("Corollary IV.13", "Corollary IV.13 (adaptive)", adaptive, PurePrivacy)
-    granularity, (epsilons,) = disjoint.two_parts(rule, mechanisms, partition)
+    granularity, (epsilons,) = disjoint.two_parts(rule, mechanisms, parted)
     return pure_privacy(upward_sum(disjoint.largest_two(epsilons)), granularity)
 
 
-def pure_commuting(
-    mechanisms: Sequence[OnItsOwnDomain], partition: DeclaredPartition, *, adaptive: bool = False
-) -> PurePrivacy:
+def pure_commuting(mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass, *, adaptive: bool = False) -> PurePrivacy:
     """Return (max ε_i) d-privacy of mechanisms on the parts, for a metric that commutes with them (Section IV-C).
 
     Mechanism i is ε_i d-private on its part: `PurePrivacy(ScaledMetric(metric of the part, ε_i))`. All that the proof
     needs is Σ_i d(p_i(D), p_i(D')) <= d(D, D').
     """
     rule = numbered("the commuting rule of IV-C", "the commuting rule of IV-C (adaptive)", adaptive, PurePrivacy)
-    (epsilons,) = disjoint.commuting(rule, mechanisms, partition)
-    return PurePrivacy(ScaledMetric(partition.metric, max(epsilons)))
+    (epsilons,) = disjoint.commuting(rule, mechanisms, parted)
+    return PurePrivacy(ScaledMetric(parted.metric, max(epsilons)))

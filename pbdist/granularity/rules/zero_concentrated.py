@@ -7,13 +7,13 @@ earlier outputs were.
 from collections.abc import Sequence
 from typing import cast
 
+from pbdist.granularity.distances import RootScaledMetric
+from pbdist.granularity.parted import PartedClass
 from pbdist.granularity.rules import disjoint
 from pbdist.granularity.rules.composed import Rule, in_sequence, on_own_domains, on_the_common_domain
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
-from pbdist.granularity.rules.distances import RootScaledMetric
 from pbdist.granularity.rules.group import concentrated_privacy
-from pbdist.granularity.rules.upward import upward_sum
 from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, ZeroConcentratedPrivacy
+from pbdist.granularity.upward import upward_sum
 
 __all__ = [
     "concentrated_best_bound",
@@ -42,50 +42,44 @@ def concentrated_sequential(statements: Sequence[ZeroConcentratedPrivacy]) -> Ze
     return cast("ZeroConcentratedPrivacy", in_sequence(Rule("Theorem VI.15", ZeroConcentratedPrivacy), statements))
 
 
-def concentrated_best_bound(
-    mechanisms: Sequence[OnItsOwnDomain], partition: DeclaredPartition
-) -> ZeroConcentratedPrivacy:
+def concentrated_best_bound(mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass) -> ZeroConcentratedPrivacy:
     """Return 𝒢 (max ρ_i)-zCDP of mechanisms on the parts (Theorem VI.16): a maximum, no sum.
 
     Needs a partition that is compatible with the granularity, and Δp_i <= 1.
     """
-    granularity, (rhos,) = disjoint.best_bound(Rule("Theorem VI.16", ZeroConcentratedPrivacy), mechanisms, partition)
+    granularity, (rhos,) = disjoint.best_bound(Rule("Theorem VI.16", ZeroConcentratedPrivacy), mechanisms, parted)
     return concentrated_privacy(max(rhos), granularity)
 
 
 def concentrated_best_bound_common_domain(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition
+    mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass
 ) -> ZeroConcentratedPrivacy:
     """Return 𝒢 (max ρ_i)-zCDP of mechanisms on the common domain (Theorem A.15, corrected).
 
     The paper does not ask for a compatible partition. Without one it is false.
     """
-    granularity, (rhos,) = disjoint.common_best_bound(
-        Rule("Theorem A.15", ZeroConcentratedPrivacy), mechanisms, partition
-    )
+    granularity, (rhos,) = disjoint.common_best_bound(Rule("Theorem A.15", ZeroConcentratedPrivacy), mechanisms, parted)
     return concentrated_privacy(max(rhos), granularity)
 
 
 def concentrated_bounded_partition(
-    mechanisms: Sequence[OnTheCommonDomain], partition: DeclaredPartition
+    mechanisms: Sequence[OnTheCommonDomain], parted: PartedClass
 ) -> ZeroConcentratedPrivacy:
     """Return 𝒢 ρ-zCDP, ρ = max over i ≠ j of ρ_i + ρ_j, for changes that touch at most two parts; ρ_1 for one part.
 
     In neither paper; proof: "Changes that touch two parts", docs/granularity-rules.md.
     """
     granularity, (rhos,) = disjoint.two_parts(
-        Rule("the rule for two parts", ZeroConcentratedPrivacy), mechanisms, partition
+        Rule("the rule for two parts", ZeroConcentratedPrivacy), mechanisms, parted
     )
     return concentrated_privacy(upward_sum(disjoint.largest_two(rhos)), granularity)
 
 
-def concentrated_commuting(
-    mechanisms: Sequence[OnItsOwnDomain], partition: DeclaredPartition
-) -> ZeroConcentratedPrivacy:
+def concentrated_commuting(mechanisms: Sequence[OnItsOwnDomain], parted: PartedClass) -> ZeroConcentratedPrivacy:
     """Return (max ρ_i) d²-zero-concentrated privacy, for a metric that commutes with the parts.
 
     The proof of Theorem VI.24 with ρ_i for μ_i²; "Metrics that commute", docs/granularity-rules.md.
     """
     rule = Rule("the commuting rule", ZeroConcentratedPrivacy)
-    (rhos,) = disjoint.commuting(rule, mechanisms, partition)
-    return ZeroConcentratedPrivacy(RootScaledMetric(partition.metric, max(rhos)))
+    (rhos,) = disjoint.commuting(rule, mechanisms, parted)
+    return ZeroConcentratedPrivacy(RootScaledMetric(parted.metric, max(rhos)))

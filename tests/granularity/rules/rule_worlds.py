@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from pbdist.granularity.rules.distances import CanonicalMetric
+from pbdist.granularity.canonical import CanonicalMetric, privacy_metric
+from pbdist.granularity.notions import GivenRelation
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
 
 #: The weights of a distribution add up to this.
@@ -26,14 +27,16 @@ def multisets(records: str, most: int, least: int = 0) -> DatabaseClass:
     return DatabaseClass(f"multisets of {records}", tuple(found))
 
 
-def canonical(domain: DatabaseClass, neighbours: Callable[[Any, Any], bool], name: str = "d") -> CanonicalMetric:
-    """Count steps by squaring the relation, slowly."""
+def canonical(domain: DatabaseClass, neighbours: Callable[[Any, Any], bool], name: str = "") -> CanonicalMetric:
+    """The canonical metric, once it is what squaring the relation finds, slowly."""
     databases = domain.databases
     assert databases is not None
     distance = {(a, b): (0 if a == b else 1 if neighbours(a, b) else math.inf) for a in databases for b in databases}
     for c, a, b in itertools.product(databases, repeat=3):
         distance[a, b] = min(distance[a, b], distance[a, c] + distance[c, b])
-    return CanonicalMetric(domain, lambda a, b: distance[a, b], name)
+    metric = privacy_metric(GivenRelation(name or neighbours.__name__, neighbours), domain)
+    assert all(metric(a, b) == steps for (a, b), steps in distance.items())
+    return metric
 
 
 def minus(first: Any, second: Any) -> list[Any]:
@@ -117,7 +120,7 @@ def worlds() -> list[World]:
         ("places overlapping", ordered, one_place, (places(0, 1), places(1, 2))),
         ("edges", graphs, unbounded, parts(graphs, ["xy", "yz"])),
     ]
-    return [World(name, canonical(domain, relation, name), relation, maps) for name, domain, relation, maps in cells]
+    return [World(name, canonical(domain, relation), relation, maps) for name, domain, relation, maps in cells]
 
 
 def random_weights(source: random.Random, inputs: tuple[Any, ...], *, outputs: int = 2, zeros: bool = False) -> Weights:

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from pbdist.granularity.canonical import CanonicalMetric
+from pbdist.granularity.distances import RootScaledMetric, ScaledMetric, square_of
+from pbdist.granularity.parted import PartedClass
 from pbdist.granularity.rules.approximate import (
     approximate_best_bound,
     approximate_best_bound_common_domain,
     approximate_bounded_partition,
     approximate_composition,
 )
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
-from pbdist.granularity.rules.distances import CanonicalMetric, RootScaledMetric, ScaledMetric, square_of
 from pbdist.granularity.rules.gaussian import (
     gaussian_best_bound,
     gaussian_best_bound_common_domain,
@@ -116,10 +117,10 @@ def shows_a_record(part: Any) -> bool:
 @pytest.mark.parametrize("name", DISJOINT)
 def test_the_best_bound_is_attained(name: str) -> None:
     world = WORLDS[name]
-    blocks = [canonical(f.codomain, world.relation, f.name) for f in world.maps]
+    blocks = [canonical(f.codomain, world.relation) for f in world.maps]
     own = [OnItsOwnDomain(pure_privacy(e, m), f) for e, m, f in zip(EPSILONS, blocks, world.maps, strict=False)]
     common = [OnTheCommonDomain(pure_privacy(e, world.metric), f) for e, f in zip(EPSILONS, world.maps, strict=False)]
-    partition = DeclaredPartition(world.maps, world.metric, blocks)
+    partition = PartedClass(world.maps, world.metric)
     assert parameters(pure_best_bound(own, partition)) == (3,)
     assert parameters(pure_best_bound_common_domain(common, partition)) == (3,)
     assert pure_parallel(EPSILONS, ["a", "b", "c"]) == 3
@@ -134,9 +135,9 @@ def test_places_are_compatible_under_bounded_changes() -> None:
 def test_the_approximate_best_bound_is_attained(name: str) -> None:
     """At ε = max ε_i the largest δ(ε) between neighbours is max δ_i, in both directions."""
     world = WORLDS[name]
-    blocks = [canonical(f.codomain, world.relation, f.name) for f in world.maps]
+    blocks = [canonical(f.codomain, world.relation) for f in world.maps]
     stated = list(zip(EPSILONS, DELTAS, blocks, world.maps, strict=False))
-    partition = DeclaredPartition(world.maps, world.metric, blocks)
+    partition = PartedClass(world.maps, world.metric)
     own = approximate_best_bound([OnItsOwnDomain(approximate_privacy(e, d, m), f) for e, d, m, f in stated], partition)
     common = approximate_best_bound_common_domain(
         [OnTheCommonDomain(approximate_privacy(e, d, world.metric), f) for e, d, _, f in stated], partition
@@ -156,7 +157,7 @@ def test_the_approximate_best_bound_is_attained(name: str) -> None:
 def test_two_parts_are_attained_by_a_record_that_moves() -> None:
     world = WORLDS["bounded partition"]
     common = [OnTheCommonDomain(pure_privacy(e, world.metric), f) for e, f in zip(EPSILONS, world.maps, strict=True)]
-    bound = pure_bounded_partition(common, DeclaredPartition(world.maps, world.metric))
+    bound = pure_bounded_partition(common, PartedClass(world.maps, world.metric))
     assert parameters(bound) == (5,)
     assert attained(world.metric, world.maps, bool, 5) == (True, True)
 
@@ -166,7 +167,7 @@ def test_two_parts_with_delta_are_sound_and_their_epsilon_is_attained() -> None:
     world = WORLDS["bounded partition"]
     stated = list(zip(EPSILONS, DELTAS, world.maps, strict=True))
     common = [OnTheCommonDomain(approximate_privacy(e, d, world.metric), f) for e, d, f in stated]
-    bound = approximate_bounded_partition(common, DeclaredPartition(world.maps, world.metric))
+    bound = approximate_bounded_partition(common, PartedClass(world.maps, world.metric))
     assert parameters(bound) == (5, Fraction(5, 32))
     rows = {d: row(world.maps, d, bool, DELTAS) for d in world.metric.domain.listed("test")}
     worst = {
@@ -174,7 +175,7 @@ def test_two_parts_with_delta_are_sound_and_their_epsilon_is_attained() -> None:
     }
     assert worst[5] == 1 - Fraction(7, 8) * Fraction(31, 32) < Fraction(5, 32) < worst[4]
     full = [OnTheCommonDomain(approximate_privacy(1, Fraction(3, 4), world.metric), f) for f in world.maps]
-    assert parameters(approximate_bounded_partition(full, DeclaredPartition(world.maps, world.metric))) == (2, 1)
+    assert parameters(approximate_bounded_partition(full, PartedClass(world.maps, world.metric))) == (2, 1)
 
 
 def test_commuting_rules_are_attained_by_normal_mechanisms_within_one_part() -> None:
@@ -187,7 +188,7 @@ def test_commuting_rules_are_attained_by_normal_mechanisms_within_one_part() -> 
 
     metric = Metric(domain, changed, "|D △ D'|")
     parts = [Metric(f.codomain, changed, "|D △ D'|") for f in maps]
-    partition = DeclaredPartition(maps, metric, parts)
+    partition = PartedClass(maps, metric, block_metrics=parts)
     mus = (1, 3)
     gauss = [OnItsOwnDomain(GaussianPrivacy(ScaledMetric(d, mu)), f) for d, mu, f in zip(parts, mus, maps, strict=True)]
     zero = [
@@ -207,7 +208,7 @@ def test_commuting_rules_are_attained_by_normal_mechanisms_within_one_part() -> 
 def test_one_bounded_part_is_attained() -> None:
     world = WORLDS["one bounded part"]
     common = [OnTheCommonDomain(pure_privacy(3, world.metric), world.maps[0])]
-    assert parameters(pure_bounded_partition(common, DeclaredPartition(world.maps, world.metric))) == (3,)
+    assert parameters(pure_bounded_partition(common, PartedClass(world.maps, world.metric))) == (3,)
     assert attained(world.metric, world.maps, lambda part: part.count("a") > 0, 3) == (True, True)
 
 
@@ -290,7 +291,7 @@ def test_normal_mechanisms_attain_the_gaussian_and_concentrated_rules() -> None:
     maps = [restricted(domain, keep, keep) for keep in "abc"]
     for relation, square in ((unbounded, Fraction(9)), (bounded, Fraction(13))):
         metric = canonical(domain, relation)
-        partition = DeclaredPartition(maps, metric)
+        partition = PartedClass(maps, metric)
         gauss = [OnTheCommonDomain(gaussian_privacy(mu, metric), f) for mu, f in zip(mus, maps, strict=True)]
         zero = [OnTheCommonDomain(concentrated_privacy(rho, metric), f) for rho, f in zip(rhos, maps, strict=True)]
         assert worst(metric, maps) == square
@@ -300,8 +301,8 @@ def test_normal_mechanisms_attain_the_gaussian_and_concentrated_rules() -> None:
             continue
         assert parameters(gaussian_best_bound_common_domain(gauss, partition)) == (3,)
         assert parameters(concentrated_best_bound_common_domain(zero, partition)) == (Fraction(9, 2),)
-        blocks = [canonical(f.codomain, unbounded, f.name) for f in maps]
-        own = DeclaredPartition(maps, metric, blocks)
+        blocks = [canonical(f.codomain, unbounded) for f in maps]
+        own = PartedClass(maps, metric)
         triples = list(zip(mus, maps, blocks, strict=True))
         gauss_parts = [OnItsOwnDomain(gaussian_privacy(mu, m), f) for mu, f, m in triples]
         zero_parts = [OnItsOwnDomain(concentrated_privacy(mu**2 / 2, m), f) for mu, f, m in triples]
@@ -326,6 +327,6 @@ def test_a_sum_within_one_block_moves_by_two() -> None:
     mu = max(abs(mean[a] - mean[b]) for a, b in metric.neighbours)
     assert mu == 2 > math.sqrt(2)
     bound = gaussian_bounded_partition(
-        [OnTheCommonDomain(gaussian_privacy(mu, metric), read)], DeclaredPartition([read], metric)
+        [OnTheCommonDomain(gaussian_privacy(mu, metric), read)], PartedClass([read], metric)
     )
     assert parameters(bound) == (2,)

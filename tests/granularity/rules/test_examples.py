@@ -11,9 +11,11 @@ import mpmath
 import pytest
 
 from pbdist import InvalidInputError
+from pbdist.granularity.canonical import canonical_metric, induced_metric
+from pbdist.granularity.compatibility import touched
+from pbdist.granularity.notions import Unbounded
+from pbdist.granularity.parted import PartedClass
 from pbdist.granularity.rules.approximate import approximate_common_domain
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
-from pbdist.granularity.rules.distances import CanonicalMetric
 from pbdist.granularity.rules.for_numbers import (
     AtMostTouched,
     EachTouched,
@@ -80,9 +82,9 @@ def test_example_ii_9_is_infinite_on_own_domains_and_refused_as_a_partition() ->
     zero = [OnItsOwnDomain(pure_privacy(0, blocks), f) for f in maps]
     assert pure_composition(zero).distance(("x",), ("y",)) == math.inf  # 0 · ∞: nothing is known.
     with pytest.raises(InvalidInputError, match=r"IV\.6: expected a partition that is compatible"):
-        pure_best_bound(zero, DeclaredPartition(maps, metric, [blocks, blocks]))
+        pure_best_bound(zero, PartedClass(maps, metric))
     with pytest.raises(InvalidInputError, match=r"expected OnTheCommonDomain, .*Example II\.9"):
-        pure_bounded_partition(zero, DeclaredPartition(maps, metric))  # type: ignore[arg-type]
+        pure_bounded_partition(zero, PartedClass(maps, metric))  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match=r"expected OnTheCommonDomain, .*Example II\.9"):
         pure_common_domain(zero)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="expected privacy over"):
@@ -100,8 +102,11 @@ def test_example_iii_4_no_neighbours() -> None:
 
 def test_remark_a_2_a_restricted_metric_is_refused() -> None:
     listed = DatabaseClass("sizes 0 and 2 and 3", tuple(d for d in multisets("ab", 3).listed("test") if len(d) != 1))
-    with pytest.raises(InvalidInputError, match=r"Remark A\.2"):
-        CanonicalMetric(listed, changed)
+    whole = canonical_metric(Unbounded(), multisets("ab", 3))
+    with pytest.raises(InvalidInputError, match=r"expected a CanonicalMetric, .* got d of .* restricted to sizes 0"):
+        pure_privacy(1, induced_metric(whole, listed))  # type: ignore[arg-type]
+    assert induced_metric(whole, listed)((), ("a", "a")) == changed((), ("a", "a")) == 2
+    assert canonical_metric(Unbounded(), listed)((), ("a", "a")) == math.inf
 
 
 def test_example_iv_2_paper_and_sharp() -> None:
@@ -151,7 +156,7 @@ def test_examples_iv_9_and_iv_14_two_districts() -> None:
     metric = canonical(domain, bounded)
     maps = [restricted(domain, keep, keep) for keep in "abc"]
     mechanisms = [OnTheCommonDomain(pure_privacy(e, metric), f) for e, f in zip(epsilons, maps, strict=True)]
-    bound = pure_bounded_partition(mechanisms, DeclaredPartition(maps, metric))
+    bound = pure_bounded_partition(mechanisms, PartedClass(maps, metric))
     assert parameters(bound) == (Fraction(4, 5),)
     assert pure_parameter(epsilons, AtMostTouched(2)) == Fraction(4, 5)
     assert pure_parameter(epsilons, EachTouched()) == 1
@@ -167,7 +172,7 @@ def test_corollary_iv_13_with_one_part() -> None:
     part = restricted(domain, "ab", "p")
     mechanism = OnTheCommonDomain(pure_privacy(Fraction(1, 2), metric), part)
     assert max([i + j for i, j in itertools.permutations([0.5], 2)], default=0) == 0  # As printed.
-    assert parameters(pure_bounded_partition([mechanism], DeclaredPartition([part], metric))) == (Fraction(1, 2),)
+    assert parameters(pure_bounded_partition([mechanism], PartedClass([part], metric))) == (Fraction(1, 2),)
     assert pure_parameter([Fraction(1, 2)], AtMostTouched(2)) == Fraction(1, 2)
 
 
@@ -272,7 +277,7 @@ def test_corollary_a_18() -> None:
     metric = canonical(domain, bounded)
     maps = [restricted(domain, keep, keep) for keep in "abc"]
     mechanisms = [OnTheCommonDomain(gaussian_privacy(mu, metric), f) for mu, f in zip(mus, maps, strict=True)]
-    (mu,) = parameters(gaussian_bounded_partition(mechanisms, DeclaredPartition(maps, metric)))
+    (mu,) = parameters(gaussian_bounded_partition(mechanisms, PartedClass(maps, metric)))
     assert mu == pytest.approx(1.118034, abs=5e-7)
     assert gaussian_parameter(mus, AtMostTouched(2)) == mu
     assert Fraction(mu) ** 2 >= Fraction(5, 4)
@@ -293,7 +298,7 @@ def test_theorems_a_13_and_a_15_without_a_compatible_partition_are_false() -> No
     domain = multisets("a", 1)
     metric = canonical(domain, unbounded)
     identity = DatabaseMap(domain, domain, lambda d: d, "id")
-    partition = DeclaredPartition([identity, identity], metric)
+    partition = PartedClass([identity, identity], metric)
     approximate = OnTheCommonDomain(approximate_privacy(math.log(t), 0, metric), identity)
     with pytest.raises(InvalidInputError, match=r"A\.13: expected a partition that is compatible"):
         approximate_best_bound_common_domain([approximate, approximate], partition)
@@ -321,23 +326,24 @@ def test_zero_concentrated_statements_keep_their_squares() -> None:
     assert parameters(concentrated_privacy(2, metric), metric) == (2,)
 
 
-def test_the_page_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[3] / "docs" / "granularity-rules.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+@pytest.mark.parametrize("name", ["granularity-rules.md", "granularity-notions.md"])
+def test_the_pages_print_what_they_say(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[3] / "docs" / name).read_text(encoding="utf-8")
+    code = "".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     exec(code, {})  # noqa: S102
-    assert capsys.readouterr().out.split() == re.findall(r"# (\S+):", code)
+    assert capsys.readouterr().out.split() == re.findall(r"  # ([^\s:]+)", code)
 
 
 def test_proposition_a_5_and_example_iv_7() -> None:
     """One changed record lies in two parts of a partition of records, and in one part of a partition of places."""
     fixed = multisets("ab", 3, 3)
-    records = DeclaredPartition([restricted(fixed, keep, keep) for keep in "ab"], canonical(fixed, bounded))
-    assert records.touched(("a", "a", "a"), ("a", "a", "b")) == (0, 1)
+    records = PartedClass([restricted(fixed, keep, keep) for keep in "ab"], canonical(fixed, bounded))
+    assert touched(records.maps, ("a", "a", "a"), ("a", "a", "b")) == (0, 1)
     words = DatabaseClass("words", tuple(itertools.product("ab", repeat=2)))
     places = [image(words, lambda word, n=n: ((n, word[n]),), f"p{n}") for n in (0, 1)]
     metric = canonical(words, one_place)
     blocks = [canonical(f.codomain, one_place) for f in places]
     own = [OnItsOwnDomain(pure_privacy(e, m), f) for e, m, f in zip((1, 2), blocks, places, strict=True)]
-    bound = pure_best_bound(own, DeclaredPartition(places, metric, blocks))
+    bound = pure_best_bound(own, PartedClass(places, metric))
     assert parameters(bound) == (2,)
     assert bound.distance(("a", "a"), ("b", "b")) == 4

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.granularity.rules.distances import CanonicalMetric, GroupDelta, ScaledMetric
+from pbdist.granularity.canonical import canonical_metric
+from pbdist.granularity.distances import GroupDelta, ScaledMetric
+from pbdist.granularity.notions import GivenRelation
 from pbdist.granularity.rules.for_numbers import (
     AtMostTouched,
     EachTouched,
@@ -20,8 +22,8 @@ from pbdist.granularity.rules.for_numbers import (
     pure_parameter,
 )
 from pbdist.granularity.rules.group import group_approximate, group_concentrated, group_gaussian, group_pure
-from pbdist.granularity.rules.upward import upward_norm, upward_product, upward_root, upward_sum
 from pbdist.granularity.spaces import DatabaseClass
+from pbdist.granularity.upward import upward_norm, upward_product, upward_root, upward_sum
 from tests.strategies import examples
 
 FLOATS = st.floats(min_value=0.0, max_value=1e150, allow_nan=False)
@@ -106,7 +108,7 @@ def test_infinite_parameters_and_distances() -> None:
 def test_zero_times_an_infinite_distance_is_infinite() -> None:
     """0-DP says nothing of databases that no steps connect."""
     domain = DatabaseClass("two islands", (0, 1, 10, 11))
-    metric = CanonicalMetric(domain, lambda a, b: abs(a - b) if abs(a - b) <= 1 else math.inf)
+    metric = canonical_metric(GivenRelation("next", lambda a, b: abs(a - b) == 1), domain)
     assert ScaledMetric(metric, 0)(0, 10) == math.inf
     assert ScaledMetric(metric, 0)(0, 1) == 0
     assert GroupDelta(metric, 1, 0)(0, 10) == math.inf

@@ -1,5 +1,6 @@
 """What the rules refuse, and that the text names the hypothesis; reasons stand in where a class is not listed."""
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -7,6 +8,13 @@ from typing import Any
 import pytest
 
 from pbdist import InvalidInputError
+from pbdist.granularity.canonical import CanonicalMetric, canonical_metric
+from pbdist.granularity.compatibility import Compatibility
+from pbdist.granularity.distances import ScaledMetric
+from pbdist.granularity.multisets import symmetric_difference_size
+from pbdist.granularity.notions import Bounded, GivenRelation, Unbounded, UserLevel
+from pbdist.granularity.parted import PartedClass
+from pbdist.granularity.partitions import OrderPartition, RecordPartition
 from pbdist.granularity.rules import (
     approximate,
     for_numbers,
@@ -16,8 +24,6 @@ from pbdist.granularity.rules import (
     pure,
     zero_concentrated,
 )
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
-from pbdist.granularity.rules.distances import CanonicalMetric, ScaledMetric
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import (
     ApproximatePrivacy,
@@ -27,11 +33,13 @@ from pbdist.granularity.statements import (
     PurePrivacy,
     ZeroConcentratedPrivacy,
 )
+from pbdist.granularity.universes import Multisets, OrderedDatabases, UserDatabases
 from tests.granularity.rules.rule_worlds import bounded, canonical, multisets, restricted, unbounded
 
 DOMAIN = multisets("ab", 2)
 METRIC = canonical(DOMAIN, unbounded, "d^U")
 IDENTITY = DatabaseMap(DOMAIN, DOMAIN, lambda d: d, "id")
+GIVEN = GivenRelation("given", unbounded)
 STAR = StarDistance(DOMAIN, lambda a, b: int(a != b), "d^f")
 NOTIONS: list[tuple[Any, Any, Any, Any]] = [
     (PurePrivacy(STAR), pure.pure_composition, pure.pure_sequential, pure.pure_common_domain),
@@ -105,11 +113,10 @@ def test_blocks_chosen_from_earlier_outputs() -> None:
         OnItsOwnDomain(stated, chosen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
         OnTheCommonDomain(stated, chosen)  # type: ignore[arg-type]
-    two = DatabaseMap(DOMAIN, DOMAIN, chosen)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
-        pure.pure_composition([OnItsOwnDomain(stated, two)], adaptive=True)
-    with pytest.raises(InvalidInputError, match="chosen from earlier outputs are not covered"):
-        DeclaredPartition([two], METRIC)
+        DatabaseMap(DOMAIN, DOMAIN, chosen)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="expected Parts, or one DatabaseMap or more"):
+        PartedClass([chosen], METRIC)  # type: ignore[list-item]
     with pytest.raises(InvalidInputError, match="True or False"):
         pure.pure_composition([OnItsOwnDomain(stated, IDENTITY)], adaptive="yes")  # type: ignore[arg-type]
 
@@ -154,8 +161,8 @@ def test_partition_rules_refuse_what_is_missing(stated: Any, best: Any, common: 
     metric = canonical(fixed, bounded)
     maps = [restricted(fixed, keep, keep) for keep in "abc"]
     mechanisms = [OnTheCommonDomain(stated(metric), f) for f in maps]
-    partition = DeclaredPartition(maps, metric)
-    with pytest.raises(InvalidInputError, match=r"compatible .*, got a, b, which all differ"):
+    partition = PartedClass(maps, metric)
+    with pytest.raises(InvalidInputError, match=r"compatible .*may differ in 2 parts: .*differ in: a, b"):
         common(mechanisms, partition)
     assert two(mechanisms, partition).distance.domain == fixed
     with pytest.raises(InvalidInputError, match="expected OnItsOwnDomain"):
@@ -164,12 +171,12 @@ def test_partition_rules_refuse_what_is_missing(stated: Any, best: Any, common: 
         two(mechanisms[:2], partition)
     with pytest.raises(InvalidInputError, match="one mechanism for each part"):
         two(mechanisms[::-1], partition)
-    with pytest.raises(InvalidInputError, match="DeclaredPartition"):
+    with pytest.raises(InvalidInputError, match="PartedClass"):
         two(mechanisms, maps)
     with pytest.raises(InvalidInputError, match="canonical metric of a granularity"):
-        two(mechanisms, DeclaredPartition(maps, Metric(fixed, metric.function)))
+        two(mechanisms, PartedClass(maps, Metric(fixed, metric.function)))
     foreign = [OnTheCommonDomain(stated(canonical(fixed, bounded, "another")), f) for f in maps]
-    with pytest.raises(InvalidInputError, match=r"stated for d, got privacy for another"):
+    with pytest.raises(InvalidInputError, match=r"stated for d of .*bounded.*, got privacy for d of .*another"):
         two(foreign, partition)
 
 
@@ -180,14 +187,18 @@ def test_expanding_parts_and_missing_block_metrics(stated: Any, best: Any, commo
     double = DatabaseMap(DOMAIN, wide, lambda d: tuple(sorted(d + d)), "twice")
     blocks = canonical(wide, unbounded)
     mechanism = OnItsOwnDomain(stated(blocks), double)
-    with pytest.raises(InvalidInputError, match=r"expected Δp_i <= 1, got twice"):
-        best([mechanism], DeclaredPartition([double], METRIC, [blocks]))
-    with pytest.raises(InvalidInputError, match="block_metrics"):
-        best([mechanism], DeclaredPartition([double], METRIC))
-    with pytest.raises(InvalidInputError, match="canonical metrics on the parts"):
-        best([mechanism], DeclaredPartition([double], METRIC, [Metric(wide, blocks.function)]))
-    assert common([OnTheCommonDomain(stated(METRIC), double)], DeclaredPartition([double], METRIC)).starred is False
-    assert two([OnTheCommonDomain(stated(METRIC), double)], DeclaredPartition([double], METRIC)).starred is False
+    with pytest.raises(InvalidInputError, match=r"expected Δp_i <= 1, got 2: .*differ in: twice"):
+        best([mechanism], PartedClass([double], METRIC))
+    unknown = DatabaseMap(DOMAIN, DatabaseClass("unknown"), lambda d: d, "p")
+    declared = CanonicalMetric(METRIC.granularity, unknown.codomain, blocks.function, "for this test")
+    with pytest.raises(InvalidInputError, match=r"expected Δp_i <= 1, got inf"):
+        best([OnItsOwnDomain(stated(declared), unknown)], PartedClass([unknown], METRIC, block_metrics=[declared]))
+    others = CanonicalMetric(Bounded(), unknown.codomain, blocks.function, "for this test")
+    for other in (Metric(unknown.codomain, blocks.function), others):
+        with pytest.raises(InvalidInputError, match=r"canonical metrics of .* on the parts"):
+            PartedClass([unknown], METRIC, block_metrics=[other])
+    assert common([OnTheCommonDomain(stated(METRIC), double)], PartedClass([double], METRIC)).starred is False
+    assert two([OnTheCommonDomain(stated(METRIC), double)], PartedClass([double], METRIC)).starred is False
 
 
 @pytest.mark.parametrize(("stated", "best", "common", "two"), BEST)
@@ -198,27 +209,101 @@ def test_reasons_where_a_class_is_not_listed(stated: Any, best: Any, common: Any
     def steps(a: Any, b: Any) -> int:
         return len(set(a) ^ set(b))
 
-    with pytest.raises(InvalidInputError, match="give the reason"):
-        CanonicalMetric(everything, steps)
-    metric = CanonicalMetric(everything, steps, declared="|D △ D'| counts records added and removed")
-    blocks = [CanonicalMetric(part, steps, declared="the same") for part in parts]
+    for arguments, text in (((), "or a declared distance"), ((steps,), "give the reason"), ((steps, 1), "give the re")):
+        with pytest.raises(InvalidInputError, match=text):
+            CanonicalMetric(GIVEN, everything, *arguments)  # type: ignore[arg-type]
+    metric = CanonicalMetric(GIVEN, everything, steps, "|D △ D'| counts records added and removed")
+    blocks = [CanonicalMetric(GIVEN, part, steps, "the same") for part in parts]
+    assert metric == CanonicalMetric(GIVEN, everything, steps, "another reason") != blocks[0]
     maps = [DatabaseMap(everything, part, lambda d: d, "p") for part in parts]
     own = [OnItsOwnDomain(stated(block), f) for f, block in zip(maps, blocks, strict=True)]
     shared = [OnTheCommonDomain(stated(metric), f) for f in maps]
     reason = "a record lies in one part (Example IV.4)"
-    for rule, given, name in ((best, own, "compatible"), (common, shared, "compatible"), (two, shared, "at_most_two")):
-        with pytest.raises(InvalidInputError, match=f"give the reason in DeclaredPartition.{name}"):
-            rule(given, DeclaredPartition(maps, metric, blocks))
-    with pytest.raises(InvalidInputError, match=r"give the reason in DeclaredPartition\.non_expanding"):
-        best(own, DeclaredPartition(maps, metric, blocks, compatible=reason))
-    full = DeclaredPartition(maps, metric, blocks, compatible=reason, non_expanding=reason)
-    for rule, given in ((best, own), (common, shared), (two, shared)):
-        assert rule(given, full).distance.base is metric
+    needed = ((best, own, 1, 1), (common, shared, 1, math.inf), (two, shared, 2, math.inf))
+    for rule, given, most, sensitivity in needed:
+        with pytest.raises(InvalidInputError, match="or a declared Compatibility with the reason"):
+            rule(given, PartedClass(maps, metric, block_metrics=blocks))
+        known = Compatibility(most, sensitivity, False, reason)
+        assert rule(given, PartedClass(maps, metric, block_metrics=blocks, declared=known)).distance.base is metric
+        for less in ((most + 1, sensitivity), (most, 2)) if rule is best else ((most + 1, sensitivity),):
+            with pytest.raises(InvalidInputError, match=r"expected .*a record lies in one part"):
+                rule(
+                    given, PartedClass(maps, metric, block_metrics=blocks, declared=Compatibility(*less, False, reason))
+                )
+    with pytest.raises(InvalidInputError, match="or a declared distance"):
+        best(own, PartedClass(maps, metric, declared=Compatibility(1, 1, False, reason)))
+
+
+@pytest.mark.parametrize(("stated", "best", "common", "two"), BEST)
+def test_full_universes_need_no_reasons(stated: Any, best: Any, common: Any, two: Any) -> None:
+    """Proved: records under unbounded, places under bounded; not records under bounded, also where I_p is 1."""
+    letters = RecordPartition(("a", "b"), {"a": "a", "b": "b", "c": "b"}.get)
+    parity = OrderPartition(("odd", "even"), lambda place: "odd" if place % 2 else "even")
+    alone = RecordPartition(("a",), {"a": "a"}.get)
+    for parts, granularity, domain in (
+        (letters, Unbounded(), Multisets("all")),
+        (letters, Unbounded(), Multisets("all", records=tuple("abc"))),
+        (RecordPartition((0, 1), lambda record: record[1]), Unbounded(), UserDatabases("users", records=3)),
+        (RecordPartition((0, 1), lambda record: record[1]), UserLevel(1), UserDatabases("users", records=1)),
+        (parity, Bounded(), OrderedDatabases("all")),
+        (parity, Bounded(), OrderedDatabases("of five", size=5)),
+    ):
+        parted = PartedClass(parts, canonical_metric(granularity, domain))
+        own = [OnItsOwnDomain(stated(d), f) for d, f in zip(parted.metrics, parts.maps(domain), strict=True)]
+        shared = [OnTheCommonDomain(stated(parted.metric), f) for f in parted.maps]
+        expected = group.parameters(stated(parted.metric))
+        assert group.parameters(best(own, parted), parted.metric) == expected
+        assert group.parameters(common(shared, parted), parted.metric) == expected
+        assert group.parameters(two(shared, parted)) >= expected
+    moved = PartedClass(letters, canonical_metric(Bounded(), Multisets("all", records=tuple("abc"))))
+    shared = [OnTheCommonDomain(stated(moved.metric), f) for f in moved.maps]
+    with pytest.raises(InvalidInputError, match=r"expected a partition .* 2 parts: Proposition A\.5"):
+        common(shared, moved)
+    assert two(shared, moved).distance.base == moved.metric
+    only = PartedClass(alone, canonical_metric(Bounded(), Multisets("all", records=tuple("ac"))))
+    assert only.compatibility.compatible
+    with pytest.raises(InvalidInputError, match=r"Example III\.4"):
+        stated(only.metrics[0])
+    listed = PartedClass(alone, canonical_metric(Bounded(), multisets("ac", 2)))
+    with pytest.raises(InvalidInputError, match=r"expected Δp_i <= 1, got inf"):
+        listed.require_best_bound()
+
+
+def test_the_metric_that_counts_records_commutes_over_full_universes() -> None:
+    letters = RecordPartition(("a", "b"), {"a": "a", "b": "b"}.get)
+    everything = Multisets("all")
+    for metric in (Metric(everything, symmetric_difference_size), canonical_metric(Unbounded(), everything)):
+        parted = PartedClass(letters, metric)
+        own = [
+            OnItsOwnDomain(PurePrivacy(ScaledMetric(d, epsilon)), f)
+            for d, f, epsilon in zip(parted.metrics, parted.maps, (1, 3), strict=True)
+        ]
+        bound = pure.pure_commuting(own, parted)
+        assert bound.distance(("a", "b"), ()) == 6
+    other = PartedClass(letters, Metric(everything, lambda a, b: abs(len(a) - len(b))))
+    own = [OnItsOwnDomain(PurePrivacy(ScaledMetric(d, 1)), f) for d, f in zip(other.metrics, other.maps, strict=True)]
+    with pytest.raises(InvalidInputError, match=r"the commuting rule.*expected a class whose databases are listed"):
+        pure.pure_commuting(own, other)
+    vouched = PartedClass(letters, other.metric, block_metrics=other.metrics, commuting="for this test")
+    assert pure.pure_commuting(own, vouched).distance.domain == everything
+
+
+def test_metrics_are_one_for_each_class() -> None:
+    again = DatabaseClass(DOMAIN.name, DOMAIN.databases)
+    assert canonical_metric(Unbounded(), DOMAIN) is canonical_metric(Unbounded(), again)
+    fresh = CanonicalMetric(Unbounded(), again)
+    assert fresh == canonical_metric(Unbounded(), DOMAIN)
+    assert hash(fresh) == hash(canonical_metric(Unbounded(), DOMAIN))
+    assert fresh not in (METRIC, canonical_metric(Bounded(), DOMAIN), canonical_metric(Unbounded(), multisets("a", 2)))
+    assert group.parameters(group.pure_privacy(2, fresh), canonical_metric(Unbounded(), DOMAIN)) == (2,)
+    with pytest.raises(InvalidInputError, match="no declared distance, for it is known"):
+        CanonicalMetric(Unbounded(), DOMAIN, METRIC.function, "for this test")
+    assert repr(DOMAIN) == "DatabaseClass(name='multisets of ab')"
 
 
 def test_untouched_mechanisms_of_an_unlisted_class_lose_nothing() -> None:
     everything = DatabaseClass("all words")
-    metric = CanonicalMetric(everything, lambda a, b: abs(len(a) - len(b)), declared="for this test")
+    metric = CanonicalMetric(GIVEN, everything, lambda a, b: abs(len(a) - len(b)), "for this test")
     first = DatabaseMap(everything, everything, lambda word: word[:1], "first")
     star = pure.pure_common_domain([OnTheCommonDomain(group.pure_privacy(2, metric), first)])
     assert star.distance("ab", "abc") == 0
@@ -228,18 +313,22 @@ def test_untouched_mechanisms_of_an_unlisted_class_lose_nothing() -> None:
 
 
 def test_partitions_are_checked() -> None:
-    for arguments, text in (
-        (((), METRIC), "one map or more"),
-        (((IDENTITY,), STAR), "expected a Metric"),
-        ((3, METRIC), "expected a sequence"),
-        (((IDENTITY,), canonical(multisets("c", 1), unbounded)), "expected maps from"),
-        (((IDENTITY,), METRIC, [METRIC, METRIC]), "one metric for each map"),
-        (((IDENTITY,), METRIC, [STAR]), "expected Metric"),
+    elsewhere = canonical(multisets("c", 1), unbounded)
+    for arguments, options, text in (
+        (((), METRIC), {}, "one DatabaseMap or more"),
+        (((IDENTITY,), STAR), {}, "expected a Metric"),
+        ((3, METRIC), {}, "expected Parts"),
+        (((IDENTITY,), elsewhere), {}, "expected maps from"),
+        (((IDENTITY,), METRIC), {"block_metrics": [METRIC, METRIC]}, "one metric for each part"),
+        (((IDENTITY,), METRIC), {"block_metrics": [STAR]}, "one metric for each part"),
+        (((IDENTITY,), METRIC), {"declared": "a reason"}, "expected a Compatibility"),
+        (((IDENTITY,), METRIC), {"commuting": True}, "commuting: expected a reason"),
     ):
         with pytest.raises(InvalidInputError, match=text):
-            DeclaredPartition(*arguments)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="compatible: expected a reason"):
-        DeclaredPartition([IDENTITY], METRIC, compatible=True)  # type: ignore[arg-type]
+            PartedClass(*arguments, **options)  # type: ignore[arg-type]
+    for values, text in (((1, 1, False, ""), "reason: expected one"), ((1, -1, False, "so"), "sensitivity: expected")):
+        with pytest.raises(InvalidInputError, match=text):
+            Compatibility(*values)  # type: ignore[arg-type]
 
 
 def test_group_rules_need_a_canonical_metric() -> None:

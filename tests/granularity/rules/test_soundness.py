@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from pbdist import InvalidInputError
+from pbdist.granularity.compatibility import touched
+from pbdist.granularity.distances import RootMetric, ScaledMetric, square_of
+from pbdist.granularity.parted import PartedClass
 from pbdist.granularity.rules.approximate import (
     approximate_common_domain,
     approximate_composition,
     approximate_sequential,
 )
-from pbdist.granularity.rules.declared_partition import DeclaredPartition
-from pbdist.granularity.rules.distances import RootMetric, ScaledMetric, square_of
 from pbdist.granularity.rules.gaussian import (
     gaussian_best_bound,
     gaussian_best_bound_common_domain,
@@ -136,34 +137,34 @@ def test_pure_partitions(world: World, seed: int) -> None:
     tables = drawn(world, seed)
     rows = outputs(world, tables)
     metrics = [metric_of(read.codomain, each) for read, each in zip(world.maps, tables, strict=True)]
-    touched = [
+    most = max(
         sum(f(a) != f(b) for f in world.maps) for a, b in world.metric.neighbours
-    ]  # What the rules must find out for themselves.
+    )  # What the rules must find out for themselves.
     blocks = []
     for read in world.maps:
         try:
-            blocks.append(canonical(read.codomain, world.relation, read.name))
+            blocks.append(canonical(read.codomain, world.relation))
         except InvalidInputError:  # No two parts are neighbours.
             break
-    partition = DeclaredPartition(world.maps, world.metric, blocks if len(blocks) == len(world.maps) else ())
+    partition = PartedClass(world.maps, world.metric)
     common = [
         OnTheCommonDomain(pure_privacy(largest(world.metric, lifted(f, d)), world.metric), f)
         for f, d in zip(world.maps, metrics, strict=True)
     ]
     checked = 0
-    if max(touched) <= 1:
+    if most <= 1:
         assert violations(rows, pure_best_bound_common_domain(common, partition).distance) == 0
         checked += 1
     else:
         with pytest.raises(InvalidInputError, match=r"Theorem IV\.12: expected a partition that is compatible"):
             pure_best_bound_common_domain(common, partition)
-    if max(touched) <= 2:
+    if most <= 2:
         assert violations(rows, pure_bounded_partition(common, partition).distance) == 0
         checked += 1
     else:
         with pytest.raises(InvalidInputError, match=r"Corollary IV\.13: expected a partition .* at most two"):
             pure_bounded_partition(common, partition)
-    if partition.block_metrics:
+    if len(blocks) == len(world.maps):
         own = [
             OnItsOwnDomain(pure_privacy(largest(block, d), block), f)
             for f, d, block in zip(world.maps, metrics, blocks, strict=True)
@@ -176,7 +177,7 @@ def test_pure_partitions(world: World, seed: int) -> None:
                 for a, b in world.metric.neighbours
                 for f, block in zip(world.maps, blocks, strict=True)
             )
-            assert expanding or max(touched) > 1
+            assert expanding or most > 1
         else:
             assert violations(rows, bound.distance) == 0
             assert parameters(bound) == (max(parameters(each.privacy)[0] for each in own),)
@@ -283,7 +284,7 @@ def test_gaussian_and_concentrated_rules_on_exact_normal_mechanisms(world: World
 
 
 def _check_partitions(world: World, lifts: list[Metric], metrics: list[Metric], truth: Any) -> None:
-    partition = DeclaredPartition(world.maps, world.metric)
+    partition = PartedClass(world.maps, world.metric)
     mus = [largest(world.metric, d) for d in lifts]
     gauss = [OnTheCommonDomain(gaussian_privacy(mu, world.metric), f) for f, mu in zip(world.maps, mus, strict=True)]
     zero = [
@@ -291,13 +292,13 @@ def _check_partitions(world: World, lifts: list[Metric], metrics: list[Metric], 
         for f, mu in zip(world.maps, mus, strict=True)
     ]
     worst = max(truth(a, b) for a, b in world.metric.neighbours)
-    most = max(len(partition.touched(a, b)) for a, b in world.metric.neighbours)
+    most = max(len(touched(partition.maps, a, b)) for a, b in world.metric.neighbours)
     if most <= 1:
         assert parameters(gaussian_best_bound_common_domain(gauss, partition))[0] ** 2 >= worst
         assert parameters(concentrated_best_bound_common_domain(zero, partition))[0] >= worst / 2
         if len(world.maps) > 1:
-            blocks = [canonical(f.codomain, world.relation, f.name) for f in world.maps]
-            own = DeclaredPartition(world.maps, world.metric, blocks)
+            blocks = [canonical(f.codomain, world.relation) for f in world.maps]
+            own = PartedClass(world.maps, world.metric)
             on_parts = [largest(block, d) for block, d in zip(blocks, metrics, strict=True)]
             each = [
                 OnItsOwnDomain(gaussian_privacy(mu, block), f)
@@ -371,7 +372,7 @@ def test_a_metric_that_commutes_is_found_out() -> None:
 
         metric = Metric(world.metric.domain, changed, "|D △ D'|")
         parts = [Metric(f.codomain, changed, "|D △ D'|") for f in world.maps]
-        partition = DeclaredPartition(world.maps, metric, parts)
+        partition = PartedClass(world.maps, metric, block_metrics=parts)
         for seed in range(5):
             tables = drawn(world, seed)
             epsilons = [

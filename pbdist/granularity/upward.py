@@ -57,14 +57,14 @@ def upward_sum(values: Iterable[Amount]) -> Amount:
     amounts = tuple(values)
     if math.inf in amounts:
         return math.inf
-    return _returned(sum(map(as_fraction, amounts), Fraction(0)), amounts)
+    return returned(sum(map(as_fraction, amounts), Fraction(0)), amounts)
 
 
 def upward_product(*values: Amount) -> Amount:
     """Return the product, exact or rounded upwards once; with an infinite factor it is ∞, also where another is 0."""
     if math.inf in values:
         return math.inf
-    return _returned(math.prod(map(as_fraction, values), start=Fraction(1)), values)
+    return returned(math.prod(map(as_fraction, values), start=Fraction(1)), values)
 
 
 def upward_root(square: Amount) -> Amount:
@@ -74,7 +74,7 @@ def upward_root(square: Amount) -> Amount:
     value = as_fraction(square)
     top, bottom = math.isqrt(value.numerator), math.isqrt(value.denominator)
     if top * top == value.numerator and bottom * bottom == value.denominator:
-        return _returned(Fraction(top, bottom), (square,))
+        return returned(Fraction(top, bottom), (square,))
     root = math.sqrt(float_above(value))
     while as_fraction(root) ** 2 >= value:
         root = math.nextafter(root, 0.0)
@@ -103,7 +103,8 @@ def simplest(value: Fraction) -> Amount:
     return value.numerator if value.denominator == 1 else value
 
 
-def _returned(value: Fraction, given: Iterable[Amount]) -> Amount:
+def returned(value: Fraction, given: Iterable[Amount]) -> Amount:
+    """Return a result as it is if what it was computed from was exact, else as the least float that is not below."""
     return simplest(value) if all(isinstance(amount, Rational) for amount in given) else float_above(value)
 
 
@@ -118,4 +119,4 @@ def upward_norm(values: Iterable[Amount]) -> Amount:
     if math.inf in amounts:
         return math.inf
     square = sum((as_fraction(amount) ** 2 for amount in amounts), Fraction(0))
-    return _returned(as_fraction(root), amounts) if isinstance(root := upward_root(square), Rational) else root
+    return returned(as_fraction(root), amounts) if isinstance(root := upward_root(square), Rational) else root
