@@ -58,6 +58,11 @@ class Setting:
     near: int
     ordered: bool
 
+    @property
+    def attained(self) -> bool:
+        """Whether a lower bound can be known."""
+        return self.cell.pair.attained_by_some
+
 
 class Settings:
     """The settings of a study's cells, and the cells that bound any other setting."""
