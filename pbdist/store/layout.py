@@ -204,5 +204,6 @@ def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
 
 def _factors(form: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
     """Return the elementary pairs of a pair, or of a product, in canonical form."""
-    parts = {"Product": form.get("pairs"), "Reversed": [form.get("pair")]}.get(form["mechanism"])
-    return [form] if parts is None else [factor for part in parts for factor in _factors(part)]
+    if form["mechanism"] == "Reversed":
+        return _factors(form["pair"])
+    return [factor for part in form["pairs"] for factor in _factors(part)] if form["mechanism"] == "Product" else [form]
