@@ -19,6 +19,7 @@ from pbdist.granularity.rules.upward import Amount, checked_amounts, checked_del
 __all__ = [
     "AtMostTouched",
     "EachTouched",
+    "Touched",
     "TouchedTogether",
     "approximate_parameters",
     "concentrated_parameter",
