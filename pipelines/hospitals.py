@@ -182,11 +182,11 @@ def noisy_rows(study: Study) -> Iterator[tuple[str, ...]]:
                     rule = _of_rule(kind, scale, touched * rounds)
                     yield _noisy_row(study, f"{example} {kind}", f"{scale}", rounds, rule, scale=scale)
     for rounds in _ROUNDS:
-        rule = float(pure_parameter([_HALF * rounds, _THIRD * rounds], EachTouched()))
+        rule = f"{float(pure_parameter([_HALF * rounds, _THIRD * rounds], EachTouched())):.6g}"
         yield _noisy_row(study, "IV.14 Laplace", "2, 3.33, 5", rounds, rule)
 
 
-def _noisy_row(study: Study, label: str, scales: str, rounds: int, rule: float, **noise: float) -> tuple[str, ...]:
+def _noisy_row(study: Study, label: str, scales: str, rounds: int, rule: str, **noise: float) -> tuple[str, ...]:
     plan, sequential = (
         study.epsilon(f"{label}{end}", compositions=rounds, delta=_DELTA, refine=True, **noise)
         for end in ("", " sequential")
@@ -198,20 +198,20 @@ def _noisy_row(study: Study, label: str, scales: str, rounds: int, rule: float, 
         example,
         f"{kind} {scales}",
         str(rounds),
-        rounded_up(rule, 4),
+        rule,
         _bracket(low, high),
         _bracket(least, most),
         _bracket(low / most, high / least, 3),
     )
 
 
-def _of_rule(kind: str, scale: int, touched: int) -> float:
+def _of_rule(kind: str, scale: int, touched: int) -> str:
     """Return ε of so many counts with noise: by IV.1, or by Theorem VI.21 at `_DELTA`."""
     parameters, changes = [Fraction(1, scale)] * touched, EachTouched()
     if kind == "Laplace":
-        return float(pure_parameter(parameters, changes))
+        return f"{float(pure_parameter(parameters, changes)):.6g}"
     mu = float(gaussian_parameter(parameters, changes))
-    return float(epsilon_bounds(Gaussian(1.0, mu), compositions=1, delta=_DELTA)["epsilon_upper"].item())
+    return rounded_up(epsilon_bounds(Gaussian(1.0, mu), compositions=1, delta=_DELTA)["epsilon_upper"].item(), 4)
 
 
 def _bracket(lower: float, upper: float, digits: int = 4) -> str:
