@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from pbdist import Gaussian, epsilon_bounds, open_study
 from pbdist.granularity.rules.for_numbers import (
@@ -186,7 +187,7 @@ def noisy_rows(study: Study) -> Iterator[tuple[str, ...]]:
         yield _noisy_row(study, "IV.14 Laplace", "2, 3.33, 5", rounds, rule)
 
 
-def _noisy_row(study: Study, label: str, scales: str, rounds: int, rule: str, **noise: float) -> tuple[str, ...]:
+def _noisy_row(study: Study, label: str, scales: str, rounds: int, rule: str, **noise: Any) -> tuple[str, ...]:
     plan, sequential = (
         study.epsilon(f"{label}{end}", compositions=rounds, delta=_DELTA, refine=True, **noise)
         for end in ("", " sequential")
