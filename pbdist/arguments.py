@@ -132,6 +132,8 @@ def checked_floor(floor: Any, default: float) -> float:
 def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple[Pair, int]]:
     """Return the pairs of a round and how often each occurs; with `worst_of` it may be the worst of several, alone.
 
+    The worst of one pair that is attained is that pair.
+
     Raises
     ------
     InvalidInputError
@@ -150,7 +152,7 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
             raise InvalidInputError(
                 f"mechanism[{position}]: expected a count of at least 1 and at most 2^62, got {shown(count)}"
             )
-        parts.append((pair, int(count)))
+        parts.append((pair.alone or pair, int(count)))
     if not parts:
         raise InvalidInputError("mechanism: expected at least one pair, got none")
     several = any(pair.alternatives != (pair,) for pair, _ in parts)

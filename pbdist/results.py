@@ -114,7 +114,8 @@ class DeltaBounds:
     ----------
     lower, upper, log_lower, log_upper
         Of the shape to which the arguments of the query broadcast; with ``direction="each"`` a leading axis of A||B
-        and B||A. The logarithm of 0 is -inf.
+        and B||A. The logarithm of 0 is -inf. Lower bounds that are not known, as of a release plan that no change is
+        declared to attain, are NaN.
     within_tolerance
         Of the same shape: whether upper / lower - 1 is at most the study's tolerance, or the upper bound at most its
         floor, or the study knows that no closer bounds can be computed. None where the study has no tolerance.

@@ -269,12 +269,12 @@ def _worst_table(worst: WorstOf, count: int, **settings: Any) -> BoundsTable:
     """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.
 
     The largest of upper bounds is one. Lower bounds of pairs that are attained alone are lower bounds of δ. Where the
-    bounds of each pair meet within the tolerance, so do the largest of each kind, up to what is not attained.
+    bounds of the pair with the largest upper one meet within the tolerance, so do the largest of each kind, up to what
+    is not attained.
     """
     tables = [bounds_table([(pair, count)], **settings) for pair in worst.pairs]
     first = tables[0]
     attained = [table for table, there in zip(tables, worst.attained, strict=True) if there]
-    within = [table.within for table in tables if table.within is not None]
     return BoundsTable(
         compositions=first.compositions,
         epsilon=first.epsilon,
@@ -286,8 +286,23 @@ def _worst_table(worst: WorstOf, count: int, **settings: Any) -> BoundsTable:
         log_delta_lower=_largest([table.log_delta_lower for table in attained], first.log_delta_lower, -np.inf),
         log_delta_upper=np.max([table.log_delta_upper for table in tables], axis=0),
         states={},
-        within=np.all(within, axis=0) if within else None,
+        within=_within(tables, together=settings["together"]),
     )
+
+
+def _within(tables: Sequence[BoundsTable], *, together: bool) -> BoolArray | None:
+    """Return where the pair with the largest upper bound is within the tolerance; None where none is aimed at.
+
+    A table without it is of pairs that reveal nothing.
+    """
+    aiming = [table for table in tables if table.within is not None]
+    if not aiming:
+        return None
+    upper = np.array([table.log_delta_upper for table in aiming])
+    if together:
+        upper = np.broadcast_to(upper.max(axis=1, keepdims=True), upper.shape)
+    met = np.array([table.within for table in aiming])
+    return np.asarray(np.all(met | (upper <= np.where(met, upper, -np.inf).max(axis=0)), axis=0))
 
 
 def _worst_epsilon_table(worst: WorstOf, count: int, **settings: Any) -> EpsilonTable:

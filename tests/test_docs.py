@@ -305,16 +305,17 @@ def test_the_lines_of_the_study_in_the_readme_hold() -> None:
 
 
 def test_studies_of_the_pages_load(tmp_path: Path) -> None:
-    whole, entries = blocks(ROOT / "docs" / "studies.md", "yaml")
+    whole, entries, plans = blocks(ROOT / "docs" / "studies.md", "yaml")
     assert load_study(write_study(tmp_path, whole)).name == "my-study"
     rest = "format: 1\nname: dialing\ncompositions: [1]\nepsilon: [0]\n"
     assert len(load_study(write_study(tmp_path, rest + entries)).cells) == 4
+    assert len(load_study(write_study(tmp_path, rest + plans)).cells) == 2
     (systems,) = blocks(ROOT / "docs" / "sizing.md", "yaml")
     assert [system.name for system in load_systems(write_study(tmp_path, systems))] == ["my-messenger"]
 
 
 def test_the_defaults_of_a_study_file_are_those_that_are_told(tmp_path: Path) -> None:
-    whole, _ = blocks(ROOT / "docs" / "studies.md", "yaml")
+    whole, *_ = blocks(ROOT / "docs" / "studies.md", "yaml")
     fewer = [line for line in whole.splitlines() if not line.startswith(("method", "tolerance", "floor", "direction"))]
     assert len(fewer) == len(whole.splitlines()) - 4
     told, default = load_study(write_study(tmp_path, whole)), load_study(write_study(tmp_path, "\n".join(fewer)))

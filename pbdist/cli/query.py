@@ -144,7 +144,9 @@ def _answer(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(answers_as_json(label, columns, found), indent=2, allow_nan=False))
     else:
-        page().print(printed_answers(label, columns, found))
+        asked_of: list[dict[str, Any]] = [{**dict(zip(numbers, row, strict=False)), **texts} for row in rows]
+        unattained = [not study.queries.setting(options.mechanism, one).attained for one in asked_of]
+        page().print(printed_answers(label, columns, found, unattained))
     return 0
 
 

@@ -54,9 +54,9 @@ def noise_order(pair: Pair) -> NoiseOrder | None:
     """Return where a mechanism stands, or None where no order is proved.
 
     A product has the families and the amounts of its factors, in their order; so has the worst of several pairs, whose
-    δ is the largest of theirs.
+    δ is the largest of theirs; the worst of one pair that is attained is that pair.
     """
-    if isinstance(pair, WorstOf):
+    if isinstance(pair, WorstOf) and pair.alone is None:
         inner = [noise_order(one) for one in pair.pairs]
         known = [order for order in inner if order is not None]
         if len(known) < len(inner):

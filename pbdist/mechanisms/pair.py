@@ -39,6 +39,16 @@ class Pair(ABC):
         return (self,)
 
     @property
+    def alone(self) -> "Pair | None":
+        """The one pair that the mechanism follows: the pair itself, but for `WorstOf`; None where there is none."""
+        return self
+
+    @property
+    def attained_by_some(self) -> bool:
+        """Whether some neighbouring inputs follow a pair exactly, so that lower bounds are known; see `WorstOf`."""
+        return True
+
+    @property
     @abstractmethod
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The independent pairs whose product this pair is."""

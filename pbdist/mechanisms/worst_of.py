@@ -65,6 +65,16 @@ class WorstOf(Pair):
         return self.pairs
 
     @property
+    def alone(self) -> Pair | None:
+        """The only pair, if it is attained."""
+        return self.pairs[0] if self.attained == (True,) else None
+
+    @property
+    def attained_by_some(self) -> bool:
+        """Whether some pair is attained."""
+        return any(self.attained)
+
+    @property
     def factors(self) -> tuple[ElementaryPair, ...]:
         """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
         return tuple(factor for pair in self.pairs for factor in pair.factors)

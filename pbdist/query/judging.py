@@ -1,5 +1,6 @@
 """Judge bounds against a study's tolerance and its targets, and tell which answers miss the tolerance."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -62,7 +63,9 @@ def delta_within(
 
 
 def between(name: str, lower: float, upper: float) -> str:
-    """Return the bounds on a quantity in words."""
+    """Return the bounds on a quantity in words; a lower one that is not known is no number."""
+    if math.isnan(lower):
+        return f"{name} is at most {upper:.6g}, and no lower bound is known"
     return f"{name} is between {lower:.6g} and {upper:.6g}"
 
 

@@ -32,22 +32,31 @@ __all__ = [
 
 Answers = DeltaBounds | EpsilonBounds | CompositionBounds
 
+#: What is printed in place of a bound, and why there is no lower one.
+NOT_KNOWN = "not known"
+UNATTAINED = "no lower bound is known: no change is declared to attain the pairs that dominate it"
 _HEADS = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": "δ"}
 
 
-def printed_answers(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> Group:
-    """Return a printed table of answers, a line each or one for each direction; `asked`: the arguments as columns."""
+def printed_answers(
+    mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers, unattained: Sequence[bool] | None = None
+) -> Group:
+    """Return a printed table of answers, a line each or one for each direction; `asked`: the arguments as columns.
+
+    `unattained` says for which lines no lower bound can be known; by default there are none.
+    """
     table = Table(pad_edge=False)
     for name in asked:
         table.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
     columns = _columns(found)
+    unknown = np.zeros(len(next(iter(asked.values()))), dtype=bool) if unattained is None else np.array(unattained)
     each = next(iter(columns.values())).ndim > 1
     if each:
         table.add_column("direction", no_wrap=True)
     for name in columns:
         table.add_column(_spoken(name), justify="right", no_wrap=True)
     within = found.within_tolerance
-    marked = within is not None and not within.all()
+    marked = within is not None and not (within | unknown).all()
     if marked:
         table.add_column("", no_wrap=True)
     for index, row in enumerate(zip(*asked.values(), strict=True)):
@@ -55,10 +64,10 @@ def printed_answers(mechanism: str, asked: Mapping[str, Sequence[Any]], found: A
         for axis, direction in enumerate(Direction) if each else [(0, None)]:
             values = [(values[axis] if each else values)[index] for values in columns.values()]
             bounds = [_bound(name, value) for name, value in zip(columns, values, strict=True)]
-            met = within is None or bool((within[axis] if each else within)[index])
+            met = within is None or unknown[index] or bool((within[axis] if each else within)[index])
             mark = [] if not marked else ["" if met else "wide"]
             table.add_row(*told, *([] if direction is None else [direction.value]), *bounds, *mark)
-    return Group(Text(mechanism), table)
+    return Group(Text(mechanism), table, *([Text(UNATTAINED)] if unknown.any() else []))
 
 
 def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> dict[str, JsonValue]:
@@ -98,9 +107,11 @@ def _spoken(name: str) -> str:
 
 
 def _bound(name: str, value: Any) -> str:
+    if math.isnan(value):
+        return NOT_KNOWN
     if name.startswith("compositions"):
         # Whole numbers need no rounding.
-        return str(int(value)) if math.isfinite(value) else "not known"
+        return str(int(value)) if math.isfinite(value) else NOT_KNOWN
     return rounded_down(float(value)) if name.endswith("lower") else rounded_up(float(value))
 
 
@@ -145,13 +156,16 @@ def printed_bounds(bounds: Bounds) -> Group:
     )
     for name, *values in [*rows, ("maximum", *bounds.maximum, *bounds.log_maximum)]:
         low, high, log_low, log_high = values
-        table.add_row(name, rounded_down(low), rounded_up(high), rounded_down(log_low), rounded_up(log_high))
-    wide = [Text("wide: the bounds do not meet within the study's tolerance")]
-    return Group(Text(bounds.setting), Text(point), table, *(wide if bounds.within_tolerance is False else []))
+        lower = [NOT_KNOWN if math.isnan(value) else rounded_down(value) for value in (low, log_low)]
+        table.add_row(name, lower[0], rounded_up(high), lower[1], rounded_up(log_high))
+    notes = [Text(UNATTAINED)] if math.isnan(bounds.maximum[0]) else []
+    if bounds.within_tolerance is False and not notes:
+        notes.append(Text("wide: the bounds do not meet within the study's tolerance"))
+    return Group(Text(bounds.setting), Text(point), table, *notes)
 
 
 def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
-    """Return the bounds, unrounded; the logarithm of a δ of 0 is None."""
+    """Return the bounds, unrounded; the logarithm of a δ of 0 is None, and so is a lower bound that is not known."""
     rows = zip(
         (*bounds.directions, "maximum"),
         (*bounds.delta_lower, bounds.maximum[0]),
@@ -168,7 +182,7 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
         "within_tolerance": bounds.within_tolerance,
         "bounds": {
             name: {
-                "delta_lower": low,
+                "delta_lower": None if math.isnan(low) else low,
                 "delta_upper": high,
                 "log_delta_lower": log_low if math.isfinite(log_low) else None,
                 "log_delta_upper": log_high if math.isfinite(log_high) else None,
@@ -231,7 +245,8 @@ def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetRe
     for index, result in enumerate(results):
         values = [_plain(columns[name][index]) for name in shown]
         low, high = _rounded(result.delta_lower, ROUND_FLOOR, 3), _rounded(result.delta_upper, ROUND_CEILING, 3)
-        table.add_row(*values, low, high, result.verdict.value)
+        known = result.cell.pair.attained_by_some
+        table.add_row(*values, low if known else NOT_KNOWN, high, result.verdict.value)
     return Group(Text(f"Which noise settings meet {goal}?"), table)
 
 

@@ -67,6 +67,8 @@ class Queries:
         if judged is not None:
             within = _frozen(judged[0].reshape(_with_directions(shape, direction)))
             missed = self._missed_delta(asked, values, answers, judged, stored)
+        for name in ("delta_lower", "log_delta_lower"):
+            answers[list(BOUNDS).index(name)][..., ~_attained(asked)] = np.nan
         lower, upper, log_lower, log_upper = (
             _frozen(answers[list(BOUNDS).index(name)].reshape(_with_directions(shape, direction)))
             for name in ("delta_lower", "delta_upper", *_LOGS)
@@ -102,6 +104,7 @@ class Queries:
             lower, upper = lower.max(axis=0), upper.max(axis=0)
         whole = _with_directions(shape, direction)
         within, missed = self._judged(asked, lower, upper, "epsilon", targets, refined=refine)
+        lower[..., ~_attained(asked)] = np.nan
         told = None if within is None else _frozen(within.reshape(whole))
         return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)), told), missed
 
@@ -153,7 +156,8 @@ class Queries:
         """Return the sentence on answers on δ that miss the tolerance."""
         within, width = judged
         lower, upper = (answers[list(BOUNDS).index(name)] for name in ("delta_lower", "delta_upper"))
-        missed = ~within & _sought(asked)
+        # Without a lower bound only the study itself can tell how closely a point was computed.
+        missed = ~within & _sought(asked) & (_attained(asked) | stored)
 
         def worst(index: tuple[int, ...]) -> str:
             n = index[-1]
@@ -194,7 +198,8 @@ class Queries:
             why = TOO_FAR if not refined else "as close as the bounds on δ tell there"
             return f"{_setting(asked, n)}, {point}, δ = {float(delta[n]):g}: {known}: {why}"
 
-        missed = missed_by(~within & _sought(asked), width, self._study, f"{what}_upper / {what}_lower - 1", worst)
+        wide = ~within & _sought(asked) & _attained(asked)
+        missed = missed_by(wide, width, self._study, f"{what}_upper / {what}_lower - 1", worst)
         return within, missed
 
     def _asking_again(
@@ -281,6 +286,12 @@ _LOGS = ("log_delta_lower", "log_delta_upper")
 def _sought(asked: Questions) -> BoolArray:
     """Return which questions the study's tolerance is for: a cell with a factor of its own has none."""
     return np.array([setting.cell.factor is None for setting in asked.settings], dtype=bool)[asked.setting]
+
+
+def _attained(asked: Questions) -> BoolArray:
+    """Return for which questions a lower bound can be known: see `Pair.attained_by_some`."""
+    known = [setting.attained for setting in asked.settings]
+    return np.array(known, dtype=bool)[asked.setting]
 
 
 def _setting(asked: Questions, index: int) -> str:

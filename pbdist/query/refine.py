@@ -214,6 +214,8 @@ def narrow_epsilon(
     points: list[tuple[int, Point]] = []
     failed: Failures = {}
     reach = np.full(delta.size, np.inf)
+    # Without lower bounds there is nothing to close in on from below.
+    attained = np.array([setting.attained for setting in asked.settings], dtype=bool)[asked.setting]
     for index in np.flatnonzero(open_).tolist():
         cell, r = asked.settings[int(asked.setting[index])].cell, int(asked.compositions[index])
         try:
@@ -223,7 +225,10 @@ def narrow_epsilon(
         except (PrecisionError, InvalidInputError) as error:
             failed[index] = error
             continue
-        low, high = float(found.lower.max()), float(found.upper.max())
+        lowest = found.lower if found.computed_lower is None else found.computed_lower
+        low, high = float(lowest.max()), float(found.upper.max())
+        if not attained[index] and upper[index] <= high * (1.0 + close):
+            continue
         reach[index] = 1.02 * high + 1e-6
         known = [low] if not np.isfinite(high) else [low, high, float(reach[index])]
         points += [(index, (cell, r, value)) for value in known]
@@ -233,6 +238,7 @@ def narrow_epsilon(
     for _ in range(_STEPS):
         lower, upper, open_ = _open(asked, delta, close)
         open_[list(failed)] = False
+        open_ &= attained | np.isinf(upper)
         # Where no upper bound met δ, as brackets are wide, ε is sought further on.
         beyond = open_ & np.isinf(upper) & np.isfinite(reach)
         reach[beyond] *= _FURTHER
@@ -270,10 +276,17 @@ def narrow_compositions(
 ) -> tuple[Questions, Failures]:
     """Have points computed until the largest number of rounds that meets (ε, δ) is known, or cannot be decided."""
     settled: BoolArray = np.zeros(delta.size, dtype=bool)
+    # Without lower bounds nothing is refuted: up to where the upper bounds allow is sought, between these r.
+    attained = np.array([setting.attained for setting in asked.settings], dtype=bool)[asked.setting]
+    not_allowed = np.full(delta.size, np.inf)
     tried: set[tuple[int, int]] = set()
     failed: Failures = {}
     for _ in range(_HALVINGS):
         lower, upper = bound_compositions(asked, epsilon, delta, around)
+        for index, r in tried:
+            if not attained[index] and r > lower[index]:
+                not_allowed[index] = min(not_allowed[index], r - 1.0)
+        upper = np.minimum(upper, not_allowed)
         settled |= lower >= upper
         points: list[tuple[int, Point]] = []
         for index in np.flatnonzero(~settled).tolist():

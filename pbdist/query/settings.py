@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Pair, pair_from_canonical
+from pbdist.mechanisms import Pair, WorstOf, pair_from_canonical
 from pbdist.mechanisms.order import noise_order
 from pbdist.query.lookup import ambiguous, find_cell, matches
 from pbdist.query.points import PairPoints, PointReader
@@ -58,6 +58,11 @@ class Setting:
     near: int
     ordered: bool
 
+    @property
+    def attained(self) -> bool:
+        """Whether a lower bound can be known."""
+        return self.cell.pair.attained_by_some
+
 
 class Settings:
     """The settings of a study's cells, and the cells that bound any other setting."""
@@ -75,7 +80,8 @@ class Settings:
         if pair not in self._known:
             if self._all is None:
                 self._all = _Order(self._study, self._reader, range(len(self._study.cells)))
-            self._known[pair] = self._all.setting(Cell(type(pair).__name__, pair, None))
+            stored = self._all.stored(pair)
+            self._known[pair] = self._all.setting(Cell(type(stored).__name__, stored, None))
         return self._known[pair]
 
     def of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
@@ -206,6 +212,11 @@ class _Order:
             above, below = ([its for its in side if its != pair] for side in (above, below))
         near = 1 if len(mine) == 1 else _MOST_NEAR
         return Setting(cell, equal, _Points(self, first, above), _Points(self, first, below), near, ordered=True)
+
+    def stored(self, pair: Pair) -> Pair:
+        """Return a pair as it is stored: the worst of one attained pair, as plans are stored, is that pair."""
+        alone = None if isinstance(pair, WorstOf) else WorstOf(pair)
+        return alone if alone is not None and pair not in self._cells and alone in self._cells else pair
 
     def points(self, pair: Pair) -> PairPoints:
         """Return the points of one of the pairs."""

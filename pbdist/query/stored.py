@@ -167,6 +167,9 @@ class StoredPoints:
         values = {name: read_values(stored, name, (row, slice(None), *rest)) for name in BOUNDS}
         if any(np.isnan(value).any() for value in values.values()):
             raise self._missing(cell, stored, row)
+        if not self.spec.cells[cell].pair.attained_by_some:
+            # The stored one is 0.
+            values.update({name: np.full_like(values[name], np.nan) for name in ("delta_lower", "log_delta_lower")})
         within = None
         if self.spec.sought is not None:
             within = bool(read_within(stored, row)[:, rest[0], rest[1]].all())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pbdist.errors import StoreDamagedError, StoreUnreachableError
+from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachableError
 from pbdist.mechanisms import Pair
 from pbdist.query.arguments import check_strict
 from pbdist.query.judging import tell
@@ -226,7 +226,7 @@ class Study(StoredPoints):
         found, missed = stored_tradeoff(
             self._delta_at(mechanism, noise, refine=refine),
             self._states(mechanism, noise),
-            self._pair(mechanism, noise),
+            self._one_pair(mechanism, noise),
             np.unique([0.0, *self.spec.epsilon]),
             compositions=compositions,
             type_one_error=type_one_error,
@@ -253,7 +253,7 @@ class Study(StoredPoints):
         check_strict(self.spec, strict)
         found, missed = stored_total_variation(
             self._delta_at(mechanism, noise, refine=refine),
-            self._pair(mechanism, noise),
+            self._one_pair(mechanism, noise),
             compositions=compositions,
             direction=direction,
             study=self.spec,
@@ -323,6 +323,14 @@ class Study(StoredPoints):
 
     def _pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
         return self.queries.setting(mechanism, noise).cell.pair
+
+    def _one_pair(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Pair:
+        pair = self._pair(mechanism, noise).alone
+        if pair is None:
+            raise InvalidInputError(
+                "mechanism: expected one worst-case pair, got the worst of several: delta tells their δ at any epsilon"
+            )
+        return pair
 
     def _delta_at(
         self, mechanism: str | Pair, noise: Mapping[str, Any], *, refine: bool

@@ -65,7 +65,8 @@ class _StoredSource:
             direction="both",
             refine=refine,
         )
-        return answer.bracket()
+        # Where no lower bound is known, 0 is one.
+        return NOTHING_KNOWN.narrowed(answer.bracket())
 
     def _enough(self, found: Bracket, tolerance: float) -> bool:
         settled = found.verdict(self._goal.delta) in (Verdict.YES, Verdict.NO)

@@ -185,6 +185,11 @@ def _lie_of(amount: float) -> float:
 def _checked_pair(pair: Any) -> Pair:
     if not isinstance(pair, Pair):
         raise InvalidInputError(f"family: expected a callable that returns mechanisms, got {shown(pair)}")
+    if not pair.attained_by_some:
+        raise InvalidInputError(
+            "family: expected mechanisms of which a lower bound can be known, got one whose pairs no change is declared"
+            " to attain: no smaller noise can be refuted"
+        )
     return pair
 
 

@@ -173,6 +173,8 @@ def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
 def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
     """Return the columns that a canonical form fills, but label, kind and pair."""
     row: dict[str, str | float] = {}
+    if form["mechanism"] == "WorstOf":
+        return _shared_values(form)
     kind, noise, truncate = form["mechanism"], form.get("noise"), form.get("truncate")
     if kind in _NOISE_OF_KIND:
         row["noise"] = _NOISE_OF_KIND[kind]
@@ -196,3 +198,16 @@ def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
         row.update(_values({**noise, "sensitivity": None}))
         row["noise"] = noise["mechanism"]
     return row
+
+
+def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
+    """Return the columns in which all factors of the worst of several pairs, as of a release plan, have one value."""
+    rows = [_values(factor) for pair in form["pairs"] for factor in _factors(pair)]
+    return {name: value for name, value in rows[0].items() if all(row.get(name) == value for row in rows)}
+
+
+def _factors(form: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
+    """Return the elementary pairs of a pair, or of a product, in canonical form."""
+    if form["mechanism"] == "Reversed":
+        return _factors(form["pair"])
+    return [factor for part in form["pairs"] for factor in _factors(part)] if form["mechanism"] == "Product" else [form]

@@ -17,7 +17,7 @@ from pbdist.study.document import Document, Keys, shown
 from pbdist.study.parameters import Choices, Files, Masses, Names, NumberPairs, Numbers, Readings, Truncations
 from pbdist.types import JsonValue
 
-__all__ = ["MOST_SETTINGS", "STRICT", "expand_entry", "first_problem", "refuse"]
+__all__ = ["KINDS", "MOST_SETTINGS", "STRICT", "expand_entry", "first_problem", "refuse", "settings_of", "value_at"]
 
 #: Larger studies are refused before their cells are made.
 MOST_SETTINGS = 2_000_000
@@ -152,8 +152,10 @@ _ENTRIES: Mapping[str, type[_Entry]] = {
     "Product": _ProductEntry,
     "Reversed": _ReversedEntry,
 }
+#: The kinds of mechanisms that are one worst-case pair.
+KINDS = tuple(_ENTRIES)
 _NOISES = ("Laplace", "Gaussian")
-_NO_PRODUCTS = tuple(kind for kind in _ENTRIES if kind != "Product")
+_NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 
 
@@ -185,7 +187,7 @@ def first_problem(error: ValidationError, known: type[BaseModel], **nested: type
 
 
 def expand_entry(
-    document: Document, keys: Keys, kinds: tuple[str, ...] = tuple(_ENTRIES), own: tuple[str, ...] = ()
+    document: Document, keys: Keys, kinds: tuple[str, ...] = KINDS, own: tuple[str, ...] = ()
 ) -> list[tuple[Pair, Keys]]:
     """Return the pairs of the entry at `keys`, each with the keys for later errors.
 
@@ -196,7 +198,7 @@ def expand_entry(
     StudyFileError
         A key is unknown, missing or has a wrong value, or a mechanism refuses its parameters.
     """
-    entry = _at(document, keys)
+    entry = value_at(document, keys)
     if not isinstance(entry, dict):
         refuse(document, keys, f"expected a mapping with a kind, got {shown(entry)}")
     kind = entry.get("kind")
@@ -204,11 +206,11 @@ def expand_entry(
         at = (*keys, "kind") if "kind" in entry else keys
         refuse(document, at, f"expected a kind among {', '.join(kinds)}, got {shown(kind)}")
     shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
-    settings = _settings(document, keys, entry, shared)
+    settings = settings_of(document, keys, entry, shared)
     return [found for setting in settings for found in _expand(document, keys, kind, {**shared, **setting})]
 
 
-def _settings(
+def settings_of(
     document: Document, keys: Keys, entry: dict[str, JsonValue], shared: Mapping[str, Keys]
 ) -> list[dict[str, Keys]]:
     """Return for each of the entry's ``settings`` the keys of the parameters in it."""
@@ -232,7 +234,7 @@ def _settings(
 def _expand(document: Document, keys: Keys, kind: str, key_paths: Mapping[str, Keys]) -> list[tuple[Pair, Keys]]:
     """Return the product of the grids of one setting, the first field of the model varying slowest."""
     model = _HistogramOfFilesEntry if kind == "Histogram" and "file" in key_paths else _ENTRIES[kind]
-    values = {key: _at(document, at) for key, at in key_paths.items()}
+    values = {key: value_at(document, at) for key, at in key_paths.items()}
     try:
         checked = model.model_validate(values)
     except ValidationError as error:
@@ -264,7 +266,7 @@ def _expand(document: Document, keys: Keys, kind: str, key_paths: Mapping[str, K
 
 
 def _products(document: Document, keys: Keys) -> Choices:
-    count = len(_at(document, keys))
+    count = len(value_at(document, keys))
     components = [[pair for pair, _ in expand_entry(document, (*keys, i))] for i in range(count)]
     settings = math.prod(map(len, components))
     if settings > MOST_SETTINGS:
@@ -294,7 +296,8 @@ def _construct(document: Document, keys: Keys, model: type[_Entry], fields: tupl
         refuse(document, keys, str(error))
 
 
-def _at(document: Document, keys: Keys) -> JsonValue:
+def value_at(document: Document, keys: Keys) -> JsonValue:
+    """Return the value at some keys, which is there."""
     value = document.data
     for part in keys:
         value = value[part]

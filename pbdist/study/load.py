@@ -21,8 +21,9 @@ from pbdist.arguments import (
 )
 from pbdist.study import grids
 from pbdist.study.document import Document, Keys, read_document, shown
-from pbdist.study.entries import MOST_SETTINGS, STRICT, expand_entry, first_problem, refuse
+from pbdist.study.entries import MOST_SETTINGS, STRICT, first_problem, refuse
 from pbdist.study.parameters import custom_error
+from pbdist.study.release_entries import RELEASE_PLAN, expand_mechanism
 from pbdist.study.spec import STUDY_FORMAT, Cell, StudySpec, Target
 from pbdist.table import METHODS
 from pbdist.types import JsonValue
@@ -271,7 +272,9 @@ def _cells(document: Document, model: _StudyModel) -> tuple[Cell, ...]:
     found: dict[Cell, Keys] = {}
     for index, entry in enumerate(model.mechanisms):
         keys: Keys = ("mechanisms", index)
-        pairs = expand_entry(document, keys, own=("label",))
+        pairs = expand_mechanism(document, keys, own=("label",))
+        if entry["kind"] == RELEASE_PLAN:
+            _check_release_plans(document, model, index)
         label = entry.get("label", entry["kind"])
         if not isinstance(label, str) or not _printable(label):
             refuse(document, (*keys, "label"), f"expected a short text on one line, got {shown(label)}")
@@ -287,6 +290,15 @@ def _cells(document: Document, model: _StudyModel) -> tuple[Cell, ...]:
                     line = document.lines[first]
                     refuse(document, at, f"expected each setting once, got {cell.describe()} on line {line} too")
     return tuple(found)
+
+
+def _check_release_plans(document: Document, model: _StudyModel, index: int) -> None:
+    """Refuse what only one worst-case pair has."""
+    plan = f"a {RELEASE_PLAN}, as mechanisms[{index}] is"
+    if model.method != "tight":
+        refuse(document, ("method",), f"expected tight with {plan}, got {model.method}")
+    if model.keep_states:
+        refuse(document, ("keep_states",), f"expected false with {plan}, got true")
 
 
 def _printable(label: str) -> bool:

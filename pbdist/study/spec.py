@@ -4,8 +4,10 @@ import hashlib
 import json
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 from typing import Self
 
@@ -32,6 +34,8 @@ STUDY_FORMAT = 1
 #: The versions of the canonical form that has the number and the SHA-256 of the cells in place of the cells. The first
 #: has neither floor nor direction: it stands for the default floor and for the direction "each".
 _HEAD_FORMATS = (3, 4)
+#: So many pairs of a worst of several are told, and so many factors of each; larger whole numbers are rounded.
+_MOST_TOLD, _LONG_NUMBER = 2, 10**15
 #: Canonical JSON: one text for equal values.
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -62,7 +66,9 @@ class Cell:
     def describe(self) -> str:
         """Return a short text on one line: the label, and the canonical parameters that are set."""
         factor = "" if self.factor is None else f" factor={self.factor:g}"
-        return f"{self.label}{_parameters(self.pair.canonical())}{factor}"
+        form = self.pair.canonical()
+        told = f" ({_worst_of(form)})" if form["mechanism"] == "WorstOf" else _parameters(form)
+        return f"{self.label}{told}{factor}"
 
 
 class KnownCells(Sequence[Cell]):
@@ -261,5 +267,25 @@ def _parameters(form: Mapping[str, JsonValue]) -> str:
     return f"({', '.join(parts)})"
 
 
+def _worst_of(form: Mapping[str, JsonValue]) -> str:
+    """Return the worst of several pairs as text: the first of them, each with its different factors."""
+    told = [_product(pair) for pair in form["pairs"][:_MOST_TOLD]]
+    more = len(form["pairs"]) - len(told)
+    if more:
+        told.append(f"{more} more")
+    return told[0] if len(told) == 1 else f"worst of {len(form['pairs'])}: {' or '.join(told)}"
+
+
+def _product(form: Mapping[str, JsonValue]) -> str:
+    """Return a product as text: its different factors, each with how often it occurs."""
+    factors = form["pairs"] if form["mechanism"] == "Product" else [form]
+    counts = Counter(f"{factor['mechanism']}{_parameters(factor)}" for factor in factors)
+    told = [name if times == 1 else f"{times} x {name}" for name, times in counts.items()]
+    more = [] if len(told) <= _MOST_TOLD else [f"{len(told) - _MOST_TOLD} more"]
+    return " and ".join([*told[:_MOST_TOLD], *more])
+
+
 def _short(value: JsonValue) -> str:
+    if isinstance(value, int) and abs(value) >= _LONG_NUMBER:
+        return f"{Decimal(value):.6e}"
     return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import WorstOf
 from pbdist.store import (
     Place,
     Refinement,
@@ -301,19 +303,22 @@ def _sample(points: _Points, number: int, max_cells: int) -> Sample:
     tried, bits = 1.0, _bits(log_upper, epsilon)
     for multiple in _multiples(width) if verdict is Verdict.UNCHECKED else ():
         try:
-            exact = exact_bounds(
-                [(cell.pair, 1)],
-                compositions=compositions,
-                epsilon=[epsilon],
-                direction=tuple(Direction)[axis],
-                loss_width=multiple * width,
-                bits=bits,
-                max_bins=max_cells,
-            )
+            settings: dict[str, Any] = {
+                "compositions": compositions,
+                "epsilon": [epsilon],
+                "direction": tuple(Direction)[axis],
+                "loss_width": multiple * width,
+                "bits": bits,
+                "max_bins": max_cells,
+            }
+            exact = exact_bounds([(cell.pair, 1)], **settings)
+            verdict = _judge(bounds, exact)
+            if isinstance(cell.pair, WorstOf):
+                verdict = _judge_attained(cell.pair, bounds, verdict, settings)
         except InvalidInputError:
             # Finer grids need still more bins.
             break
-        found, tried, verdict = exact, multiple, _judge(bounds, exact)
+        found, tried = exact, multiple
         # So small a δ has too few bits to be resolved on finer grids.
         if verdict is not Verdict.CONSISTENT or exact.log_upper[0] < (_GUARD_BITS - bits) * math.log(2.0):
             break
@@ -343,6 +348,21 @@ def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None)
     holds = lower <= exact.lower[0] and log_lower <= exact.log_lower[0]
     holds = holds and exact.upper[0] <= upper and exact.log_upper[0] <= log_upper
     return Verdict.CONFIRMED if holds else Verdict.CONSISTENT
+
+
+def _judge_attained(
+    pair: WorstOf, stored: tuple[float, float, float, float], verdict: Verdict, settings: dict[str, Any]
+) -> Verdict:
+    """Return a verdict that holds the lower bound against the attained pairs alone; without one it has to be 0."""
+    attained = [one for one, there in zip(pair.pairs, pair.attained, strict=True) if there]
+    if len(attained) == len(pair.pairs):
+        return verdict
+    lower, log_lower = stored[0], stored[2]
+    if not attained:
+        return verdict if lower == 0.0 and log_lower == -math.inf else Verdict.CONTRADICTED
+    below = _judge((lower, math.inf, log_lower, math.inf), exact_bounds([(WorstOf(*attained), 1)], **settings))
+    order = (Verdict.CONTRADICTED, Verdict.CONSISTENT, Verdict.CONFIRMED)
+    return min(verdict, below, key=order.index)
 
 
 def _multiples(width: float) -> Iterator[float]:

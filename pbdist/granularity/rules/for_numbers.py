@@ -19,6 +19,7 @@ from pbdist.granularity.upward import Amount, checked_amounts, checked_delta, up
 __all__ = [
     "AtMostTouched",
     "EachTouched",
+    "Touched",
     "TouchedTogether",
     "approximate_parameters",
     "concentrated_parameter",

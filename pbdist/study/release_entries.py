@@ -1,0 +1,165 @@
+"""Expand a release plan of a study file: granularity, blocks, profiles, and analyses whose pairs are swept."""
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn, TypeAlias
+
+from pydantic import BaseModel
+
+from pbdist.errors import InvalidInputError
+from pbdist.granularity.notions import Unbounded
+from pbdist.granularity.release.analysis import Analysis, on_each_block
+from pbdist.granularity.release.blocks import Blocks
+from pbdist.granularity.release.plan import ReleasePlan
+from pbdist.mechanisms import Pair, Product, WorstOf
+from pbdist.study.document import Document, Keys, shown
+from pbdist.study.entries import KINDS, MOST_SETTINGS, STRICT, expand_entry, refuse, settings_of, value_at
+from pbdist.study.release_declared import blocks_at, checked_mapping, granularity_at, profile_at, refuse_field
+
+__all__ = ["RELEASE_PLAN", "expand_mechanism"]
+
+#: The kind of entry that is no pair by itself.
+RELEASE_PLAN = "ReleasePlan"
+#: Alternatives of one entry of the list of analyses: one run, or one for each block.
+_Runs: TypeAlias = tuple[Analysis, ...]
+
+
+class _PlanEntry(BaseModel):
+    model_config = STRICT
+    kind: str
+    granularity: Any
+    analyses: list[Any]
+    blocks: Any = None
+    profiles: list[Any] = []
+
+
+class _AnalysisEntry(BaseModel):
+    model_config = STRICT
+    name: str
+    pair: dict[str, Any]
+    reads: list[str] | None = None
+    reads_each: Any = None
+    declared: Any = None
+    domain: str = "own"
+    replaced: Any = None
+    repeats: int = 1
+    attained: str = "never"
+
+
+def expand_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()) -> list[tuple[Pair, Keys]]:
+    """Return the pairs of an entry of a study's list of mechanisms, as `expand_entry`; a release plan has one too.
+
+    Raises
+    ------
+    StudyFileError
+        As `expand_entry`; or a plan that cannot be bounded.
+    """
+    entry = value_at(document, keys)
+    if not isinstance(entry, dict) or entry.get("kind") != RELEASE_PLAN:
+        return expand_entry(document, keys, (*KINDS, RELEASE_PLAN), own)
+    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
+    settings = settings_of(document, keys, entry, shared)
+    return [(pair, keys) for setting in settings for pair in _plans(document, keys, {**shared, **setting})]
+
+
+def _plans(document: Document, keys: Keys, paths: Mapping[str, Keys]) -> list[Pair]:
+    """Return the plans of one setting: every combination of the grids within the analyses."""
+    entry = checked_mapping(document, keys, paths, _PlanEntry)
+    granularity = granularity_at(document, paths["granularity"])
+    blocks = None if entry.blocks is None else blocks_at(document, paths["blocks"])
+    profiles = [profile_at(document, (*paths["profiles"], i)) for i in range(len(entry.profiles))]
+    places: dict[str, Keys] = {}
+    alternatives: list[list[_Runs]] = []
+    for index in range(len(entry.analyses)):
+        at = (*paths["analyses"], index)
+        alternatives.append(_analysis(document, at, blocks))
+        places.update({run.name: at for runs in alternatives[-1] for run in runs})
+    count = math.prod(map(len, alternatives))
+    if count > MOST_SETTINGS:
+        refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
+    found = []
+    for choice in itertools.product(*alternatives):
+        try:
+            plan = ReleasePlan(granularity, tuple(itertools.chain(*choice)), blocks, tuple(profiles))
+            found.append(_one_mechanism(plan))
+        except InvalidInputError as error:
+            _refuse_plan(document, keys, paths, places, error)
+    return found
+
+
+def _one_mechanism(plan: ReleasePlan) -> Pair:
+    """Return the mechanism of a plan, a product too as the worst of one, so that stores tell the scale that all share.
+
+    The worst of one pair that is attained is that pair.
+    """
+    pair = plan.pair()
+    return WorstOf(pair) if isinstance(pair, Product) else pair
+
+
+def _analysis(document: Document, keys: Keys, blocks: Blocks | None) -> list[_Runs]:
+    """Return the alternatives of one analysis: every combination of the grids of its pairs."""
+    entry = value_at(document, keys)
+    if not isinstance(entry, dict):
+        refuse(document, keys, f"expected a mapping with a name and a pair, got {shown(entry)}")
+    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key != "settings"}
+    settings = settings_of(document, keys, entry, shared)
+    return [runs for setting in settings for runs in _runs(document, keys, {**shared, **setting}, blocks)]
+
+
+def _runs(document: Document, keys: Keys, paths: Mapping[str, Keys], blocks: Blocks | None) -> list[_Runs]:
+    entry = checked_mapping(document, keys, paths, _AnalysisEntry)
+    pairs = [pair for pair, _ in expand_entry(document, paths["pair"])]
+    replaced: list[Any] = [entry.replaced]
+    if isinstance(entry.replaced, dict):
+        replaced = [pair for pair, _ in expand_entry(document, paths["replaced"])]
+    declared = Unbounded() if entry.declared is None else granularity_at(document, paths["declared"])
+    each = _each_block(document, paths, entry, blocks)
+    found: list[_Runs] = []
+    for pair, other in itertools.product(pairs, replaced):
+        given: dict[str, Any] = {
+            "reads": entry.reads,
+            "declared": declared,
+            "domain": entry.domain,
+            "replaced": other,
+            "repeats": entry.repeats,
+            "attained": entry.attained,
+        }
+        try:
+            analysis = Analysis(entry.name, pair, **given)
+        except InvalidInputError as error:
+            refuse_field(document, keys, paths, str(error).removeprefix(f"{entry.name}.").removeprefix("Analysis."))
+        found.append((analysis,) if each is None else on_each_block(analysis, each))
+    return found
+
+
+def _each_block(
+    document: Document, paths: Mapping[str, Keys], entry: _AnalysisEntry, blocks: Blocks | None
+) -> tuple[str, ...] | None:
+    """Return the blocks that have a run of their own; None where the analysis is one run."""
+    if entry.reads_each is None:
+        return None
+    if entry.reads is not None:
+        refuse(document, paths["reads_each"], "expected none beside reads, got both")
+    known = () if blocks is None else tuple(blocks.blocks)
+    if entry.reads_each == "all" and known:
+        return known
+    if not isinstance(entry.reads_each, list) or not entry.reads_each:
+        problem = f"expected all, or a list of blocks, got {shown(entry.reads_each)}"
+        refuse(document, paths["reads_each"], problem if known else f"{problem}, and the plan has no blocks")
+    for index, name in enumerate(entry.reads_each):
+        if not isinstance(name, str) or name not in known:
+            at = (*paths["reads_each"], index)
+            refuse(document, at, f"expected a block among {shown(sorted(known))}, got {shown(name)}")
+    return tuple(entry.reads_each)
+
+
+def _refuse_plan(
+    document: Document, keys: Keys, paths: Mapping[str, Keys], places: Mapping[str, Keys], error: InvalidInputError
+) -> NoReturn:
+    """Refuse a plan: at the field of an analysis that its error names, or of the plan."""
+    text = str(error)
+    for name, at in sorted(places.items(), key=lambda one: -len(one[0])):
+        if text.startswith(f"{name}."):
+            refuse_field(document, at, None, text.removeprefix(f"{name}."))
+    refuse_field(document, keys, paths, text.removeprefix("ReleasePlan.").removeprefix("ReleasePlan: "))

@@ -1,0 +1,242 @@
+"""Write ``docs/hospitals.md`` from the store of ``pipelines/hospitals.yaml``.
+
+    pbdist run pipelines/hospitals.yaml
+    python -m pipelines.hospitals
+
+Values of the rules are computed by `pbdist.granularity.rules`, all others are read from the store, to which the second
+command adds the points that it lacks.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pbdist import Gaussian, epsilon_bounds, open_study
+from pbdist.granularity.rules.for_numbers import (
+    AtMostTouched,
+    EachTouched,
+    Touched,
+    TouchedTogether,
+    approximate_parameters,
+    gaussian_parameter,
+    pure_parameter,
+)
+from pbdist.query import Study
+from pbdist.query.printing import rounded_down, rounded_up
+
+__all__ = ["Example", "examples", "main", "noisy_rows", "page", "paper_row"]
+
+_ROOT = Path(__file__).resolve().parents[1]
+#: Of releases that are ε-private: at this δ their ε is told.
+_NEXT_TO_NONE = 1e-9
+#: δ and numbers of releases at which noise is told.
+_DELTA, _ROUNDS, _SCALES = 1e-6, (1, 16, 256), (10, 40)
+_FIFTH, _THIRD, _HALF = Fraction(1, 5), Fraction(3, 10), Fraction(1, 2)
+_HEAD = """\
+# Ambulances and their hospitals
+
+Which records an analysis reads decides what a release costs. These are the worked examples of Guerra-Balboa et al.
+2024, "Composition in differential privacy for general granularity notions", once by the paper's rules
+([rules of composition](granularity-rules.md)), once as a release plan in a study file
+([release plans](studies.md#release-plans)), and once by plain sequential composition, where every change touches every
+analysis. The [glossary](glossary.md) has the words.
+
+This page is generated: `pbdist run pipelines/hospitals.yaml` takes half a minute, and `python -m pipelines.hospitals`
+writes it. Upper bounds are rounded upwards, and numbers in brackets are proved from both sides.
+
+## The paper's numbers
+
+Each mechanism is the worst of those with its (ε, δ). A release that has no δ is told at δ = 1e-9. Of these plans no
+lower bound is known: nothing says that some change attains what dominates it.
+
+| example | what one change touches | paper | rule | plan | sequential |
+|---|---|---|---|---|---|
+"""
+_NOISE = """
+## With noise
+
+The same releases with counts that have noise, repeated r times: ε at δ = 1e-6. Here every change attains the plan, so
+that no better bound is possible. The rule is the sum of ε for Laplace noise, and Gaussian privacy for Gaussian noise,
+where nothing is left to gain.
+
+| example | noise | r | rule | plan | sequential | plan / sequential |
+|---|---|---|---|---|---|---|
+"""
+_TAIL = """
+- *IV.2*: the paper adds up both districts' places, 1 + 2 L with L = 5. One record moves the place of its own district
+  alone: 1 + L.
+- *IV.14*: a changed record touches two districts, or its own twice. A mechanism that is bounded ε-private answers for
+  the second case itself; counts do not change at all.
+- *VI.8*: a changed record leaves at most 3 hospitals and enters at most 3: 6 of them, and never more than there are.
+"""
+
+
+@dataclass(frozen=True)
+class Example:
+    """A worked example of the paper.
+
+    Attributes
+    ----------
+    label
+        Its label in the study.
+    touched
+        What one change touches, in words.
+    paper
+        The value that the paper prints.
+    epsilons, deltas
+        ε_i and δ_i of each mechanism.
+    changes
+        What one change may touch.
+    sequential
+        The label of its sequential composition.
+    """
+
+    label: str
+    touched: str
+    paper: str
+    epsilons: tuple[Fraction | int, ...]
+    changes: Touched
+    sequential: str
+    deltas: tuple[float, ...] = ()
+
+    def by_rule(self, changes: Touched) -> tuple[float, float]:
+        """Return ε and δ by the rules, for some changes."""
+        if not self.deltas:
+            return float(pure_parameter(self.epsilons, changes)), 0.0
+        epsilon, delta = approximate_parameters(self.epsilons, self.deltas, changes)
+        return float(epsilon), float(delta)
+
+
+def examples() -> tuple[Example, ...]:
+    """Return the examples in the order of the paper."""
+    three = (_HALF, _THIRD, _FIFTH)
+    return (
+        Example(
+            "IV.2",
+            "count and place of one district",
+            "11",
+            (1, 1, 5, 5),
+            TouchedTogether([{0, 2}, {1, 3}]),
+            "IV.2 sequential",
+        ),
+        Example("IV.5", "3 of 10 hospitals", "0.3", (Fraction(1, 10),) * 10, AtMostTouched(3), "IV.5 sequential"),
+        Example("IV.9", "one district", "0.5", three[:2], AtMostTouched(1), "IV.9 sequential"),
+        Example("IV.14", "two districts", "0.8", three, AtMostTouched(2), "IV.14 sequential"),
+        Example("IV.14 same district", "one district", "0.5", three, AtMostTouched(1), "IV.14 sequential"),
+        Example(
+            "VI.8 ten hospitals",
+            "6 of 10 hospitals",
+            "(6, 6e-5)",
+            (1,) * 10,
+            AtMostTouched(6),
+            "VI.8 ten hospitals sequential",
+            (1e-5,) * 10,
+        ),
+        Example(
+            "VI.8 four hospitals",
+            "4 of 4 hospitals",
+            "(6, 6e-5)",
+            (1,) * 4,
+            AtMostTouched(6),
+            "VI.8 four hospitals sequential",
+            (1e-5,) * 4,
+        ),
+    )
+
+
+def page(study: Study) -> str:
+    """Return the page."""
+    rows = [paper_row(study, example) for example in examples()]
+    return "".join([_HEAD, *map(_line, rows), _NOISE, *map(_line, noisy_rows(study)), _TAIL])
+
+
+def paper_row(study: Study, example: Example) -> tuple[str, ...]:
+    """Return the row of an example: label, what is touched, and ε by the paper, the rule, the plan and in sequence."""
+    parts = []
+    for label, changes in ((example.label, example.changes), (example.sequential, EachTouched())):
+        epsilon, delta = example.by_rule(changes)
+        proved = rounded_up(_proved(study, label, epsilon, delta), 4)
+        parts.append((_parameters(f"{epsilon:.6g}", delta), _parameters(proved, delta)))
+    (rule, plan), (_, sequential) = parts
+    return example.label, example.touched, example.paper, rule, plan, sequential
+
+
+def _proved(study: Study, label: str, epsilon: float, delta: float) -> float:
+    """Return the smallest ε at which the study proves δ, or about none: the rule's own if it does there."""
+    wanted = delta or _NEXT_TO_NONE
+    # The rule's ε is the largest loss there is, next to which bounds between points are wide.
+    at_rule = study.delta(label, compositions=1, epsilon=epsilon, refine=True)
+    found = float(study.epsilon(label, compositions=1, delta=wanted, refine=True).upper)
+    return min(found, epsilon) if float(at_rule.upper) <= wanted else found
+
+
+def noisy_rows(study: Study) -> Iterator[tuple[str, ...]]:
+    """Yield the rows of the table of noise: example, noise, r, rule, plan, sequential, and their ratio."""
+    for example, touched in (("IV.5", 3), ("VI.8", 6)):
+        for kind in ("Laplace", "Gaussian"):
+            for scale in _SCALES:
+                for rounds in _ROUNDS:
+                    rule = _of_rule(kind, scale, touched * rounds)
+                    yield _noisy_row(study, f"{example} {kind}", f"{scale}", rounds, rule, scale=scale)
+    for rounds in _ROUNDS:
+        rule = f"{float(pure_parameter([_HALF * rounds, _THIRD * rounds], EachTouched())):.6g}"
+        yield _noisy_row(study, "IV.14 Laplace", "2, 3.33, 5", rounds, rule)
+
+
+def _noisy_row(study: Study, label: str, scales: str, rounds: int, rule: str, **noise: Any) -> tuple[str, ...]:
+    plan, sequential = (
+        study.epsilon(f"{label}{end}", compositions=rounds, delta=_DELTA, refine=True, **noise)
+        for end in ("", " sequential")
+    )
+    low, high = (float(side) for side in (plan.lower, plan.upper))
+    least, most = (float(side) for side in (sequential.lower, sequential.upper))
+    example, kind = label.split()
+    return (
+        example,
+        f"{kind} {scales}",
+        str(rounds),
+        rule,
+        _bracket(low, high),
+        _bracket(least, most),
+        _bracket(low / most, high / least, 3),
+    )
+
+
+def _of_rule(kind: str, scale: int, touched: int) -> str:
+    """Return ε of so many counts with noise: by IV.1, or by Theorem VI.21 at `_DELTA`."""
+    parameters, changes = [Fraction(1, scale)] * touched, EachTouched()
+    if kind == "Laplace":
+        return f"{float(pure_parameter(parameters, changes)):.6g}"
+    mu = float(gaussian_parameter(parameters, changes))
+    return rounded_up(epsilon_bounds(Gaussian(1.0, mu), compositions=1, delta=_DELTA)["epsilon_upper"].item(), 4)
+
+
+def _bracket(lower: float, upper: float, digits: int = 4) -> str:
+    return f"[{rounded_down(lower, digits)}, {rounded_up(upper, digits)}]"
+
+
+def _parameters(epsilon: str, delta: float) -> str:
+    """Return (ε, δ), or ε alone where there is no δ."""
+    return f"({epsilon}, {delta:.3g})".replace("e-0", "e-") if delta else epsilon
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", type=Path, default=_ROOT / "data" / "hospitals.zarr", help="the store of the study")
+    parser.add_argument("--page", type=Path, default=_ROOT / "docs" / "hospitals.md", help="what is written")
+    options = parser.parse_args(arguments)
+    options.page.write_text(page(open_study(options.store)), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
