@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.arguments import DEFAULT_TOLERANCE, checked_compositions, checked_delta, checked_epsilon
+from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon, checked_precision
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
@@ -179,11 +179,12 @@ class ReleasePlan:
             If a parameter is out of its range.
         """
         rounds, losses = checked_compositions(compositions), checked_epsilon(epsilon)
+        precision = checked_precision(tolerance, None, None).tolerance
         found = largest_delta(self._telling, rounds, losses, tolerance=tolerance)
         lower = np.where(np.isnan(found.lower), np.nan, delta_below(found.lower))
         upper = np.minimum(delta_above(found.upper), 1.0)
         with np.errstate(invalid="ignore"):
-            within = log_relative_width(found.computed_lower, found.upper) <= _tolerance(tolerance)
+            within = log_relative_width(found.computed_lower, found.upper) <= precision
         variables = {
             "delta_lower": Variable(lower[None], "certified lower bound on δ"),
             "delta_upper": Variable(upper[None], "certified upper bound on δ"),
@@ -218,8 +219,9 @@ class ReleasePlan:
             If a parameter is out of its range.
         """
         rounds, wanted = checked_compositions(compositions), checked_delta(delta)
+        precision = checked_precision(tolerance, None, None).tolerance
         found = largest_epsilon(self._telling, rounds, wanted, tolerance=tolerance)
-        within = relative_width(found.computed_lower, found.upper) <= _tolerance(tolerance)
+        within = relative_width(found.computed_lower, found.upper) <= precision
         variables = {
             "epsilon_lower": Variable(found.lower[None], "certified lower bound on ε in nats"),
             "epsilon_upper": Variable(found.upper[None], "certified upper bound on ε in nats"),
@@ -254,7 +256,3 @@ def _product(one: Resolved) -> Pair:
     if not factors:
         return RandomizedResponse(0.5)
     return factors[0] if len(factors) == 1 else Product(*factors)
-
-
-def _tolerance(given: float | None) -> float:
-    return DEFAULT_TOLERANCE if given is None else float(given)

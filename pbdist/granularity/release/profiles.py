@@ -96,9 +96,13 @@ def records_of_change(granularity: Granularity) -> tuple[int, int]:
 
 
 def _of_sets(granularity: Granularity, blocks: Memberships, analyses: Sequence[Analysis]) -> Iterator[Profile]:
-    """Every choice of the listed sets for the records that are removed and added."""
+    """Every choice of the listed sets for the records that are removed and added, of those read alike one."""
     removed, added = records_of_change(granularity)
-    sets = blocks.sets
+    readers: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for names in blocks.sets:
+        read = tuple(one.name for one in analyses if one.reads is None or not set(one.reads).isdisjoint(names))
+        readers.setdefault(read, names)
+    sets = tuple(readers.values())
     smallest = removed if isinstance(granularity, Bounded) else 1
     for less in range(smallest, removed + 1):
         for lost in itertools.combinations_with_replacement(sets, less):
@@ -145,8 +149,10 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
     else:
         counts = _removed_records(sizes, removed, at_most, exhaustive=exhaustive)
     everything = [one.name for one in analyses if one.reads is None]
-    for number, count in enumerate(counts):
-        _check_number(number)
+    # Refused before any of them is built.
+    listed = list(itertools.islice(counts, MOST_PROFILES + 1))
+    _check_number(len(listed))
+    for count in listed:
         yield _profile(kinds, count, alone, everything, (removed, added))
 
 

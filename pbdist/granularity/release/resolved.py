@@ -105,7 +105,8 @@ class Resolver:
         """
         if isinstance(self._granularity, GivenRelation | GivenMetric):
             return False
-        if not isinstance(self._granularity, UserLevel | NodeLevel) or isinstance(self._blocks, Memberships):
+        alone = len(profile.touches) == 1
+        if alone or not isinstance(self._granularity, UserLevel | NodeLevel) or isinstance(self._blocks, Memberships):
             return True
         read = [self._analyses[touch.analysis].reads for touch in profile.touches]
         return all(one is not None and len(one) == 1 for one in read)
