@@ -142,7 +142,7 @@ def test_it_is_no_part_of_products_reversals_and_sequences() -> None:
 )
 def test_buckets_and_kept_states_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="the worst of several"):
-        bounds_table([(WorstOf(LOADED), 1)], compositions=[1], epsilon=[0.0], **settings)
+        bounds_table([(WorstOf(LOADED, Gaussian(1.0)), 1)], compositions=[1], epsilon=[0.0], **settings)
 
 
 def test_curves_are_refused() -> None:

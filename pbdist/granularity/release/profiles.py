@@ -19,6 +19,8 @@ from pbdist.granularity.release.dominated_blocks import strongest
 
 __all__ = ["MOST_PROFILES", "profiles_of", "records_of_change"]
 
+#: Of more kinds of blocks, those that need not be looked at are left out.
+_MANY_KINDS = 12
 #: Plans with more are refused.
 MOST_PROFILES = 200_000
 
@@ -45,7 +47,7 @@ _Counts = tuple[tuple[tuple[tuple[int, int], int], ...], ...]
 def profiles_of(granularity: Granularity, blocks: Blocks | None, analyses: Sequence[Analysis]) -> list[Profile]:
     """Return a profile of each kind, each once.
 
-    Kinds of blocks are left out where enough others are known to tell at least as much.
+    Of many kinds of blocks those are left out of which enough others are known to tell at least as much.
 
     Raises
     ------
@@ -127,13 +129,14 @@ def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequenc
     removed, added = records_of_change(granularity)
     alone, kinds = _kinds(blocks, analyses)
     at_most = 1 if blocks is None else blocks.at_most
-    kept = strongest(
-        [alone[kind.blocks[0]] for kind in kinds],
-        [len(kind.blocks) for kind in kinds],
-        [kind.wide for kind in kinds],
-        touched=2 * at_most if added else removed * at_most,
-    )
-    kinds = [kinds[index] for index in kept]
+    if len(kinds) > _MANY_KINDS:
+        kept = strongest(
+            [alone[kind.blocks[0]] for kind in kinds],
+            [len(kind.blocks) for kind in kinds],
+            [kind.wide for kind in kinds],
+            touched=2 * at_most if added else removed * at_most,
+        )
+        kinds = [kinds[index] for index in kept]
     exhaustive = blocks is not None and blocks.exhaustive
     sizes = [len(kind.blocks) for kind in kinds]
     in_place = isinstance(blocks, Partition) and blocks.by == "position"

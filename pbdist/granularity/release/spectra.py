@@ -72,11 +72,12 @@ class Spectra:
             placed = np.zeros(_LENGTH)
             placed[np.arange(own.first, own.first + own.size) % _LENGTH] = masses
             spectra.append(forward(placed, _LENGTH))
-            with np.errstate(divide="ignore"):
+            # Where no loss is finite there is no moment; nothing is told then.
+            with np.errstate(divide="ignore", invalid="ignore"):
                 logs = np.log(masses)
-            tilted = logs + _TILTS[:, None] * own.losses
-            highest = tilted.max(axis=1)
-            moments.append(highest + np.log(np.exp(tilted - highest[:, None]).sum(axis=1)) + 1e-9)
+                tilted = logs + _TILTS[:, None] * own.losses
+                highest = tilted.max(axis=1)
+                moments.append(highest + np.log(np.exp(tilted - highest[:, None]).sum(axis=1)) + 1e-9)
         return np.stack(spectra), np.stack(moments), np.array(state.dominating.infinite) * (1.0 + 1e-12), state.shift
 
     def delta(self, indices: IntArray, rounds: int, epsilon: FloatArray) -> FloatArray:
@@ -106,7 +107,7 @@ class Spectra:
         error = grown * (total + 2.0) * (transform_error(_LENGTH) + 32.0 * UNIT_ROUNDOFF) * 2.0 * math.sqrt(_LENGTH)
         moved = float(counts @ self._shift[numbers]) * (1.0 + 1e-12)
         tails = np.einsum("f,fdt->dt", counts, self._log_moment[numbers]) - _TILTS * (half - 1) * h
-        beyond = np.exp(np.min(tails, axis=1))
+        beyond = np.exp(np.minimum(np.min(tails, axis=1), 700.0))
         infinite = counts @ self._infinite[numbers]
         spectrum = self._power(numbers[0], counts[0])
         for number, count in zip(numbers[1:], counts[1:], strict=True):

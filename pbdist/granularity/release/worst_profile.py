@@ -111,9 +111,8 @@ class _Screen:
         self._renyi = QuickBounds(products)
 
     @cached_property
-    def _spectra(self) -> Spectra | None:
-        largest = self._renyi.far_loss(int(self._rounds.max()))
-        return Spectra(self._products, largest) if largest <= LARGEST_LOSS else None
+    def _spectra(self) -> Spectra:
+        return Spectra(self._products, min(self._renyi.far_loss(int(self._rounds.max())), LARGEST_LOSS))
 
     def renyi_log_delta(self, indices: IntArray, epsilon: FloatArray) -> FloatArray:
         """Return upper bounds on ln δ, shape (n, R, E)."""
@@ -125,8 +124,6 @@ class _Screen:
 
     def delta(self, indices: IntArray, rounds: int, epsilon: FloatArray) -> FloatArray:
         """Return close upper bounds on δ, shape (n, E)."""
-        if self._spectra is None:
-            return np.ones((indices.size, epsilon.size))
         return self._spectra.delta(indices, rounds, epsilon)
 
 

@@ -26,7 +26,7 @@ from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.granularity.release.profiles import profiles_of
 from pbdist.granularity.release.renyi_bounds import QuickBounds
 from pbdist.granularity.release.resolved import Resolved, Resolver, without_dominated, without_reversed
-from pbdist.granularity.release.spectra import Spectra
+from pbdist.granularity.release.spectra import LARGEST_LOSS, Spectra
 from pbdist.granularity.release.worst_profile import largest_delta, largest_epsilon
 from pbdist.mechanisms import Pair, Product
 from pbdist.table import bounds_table, epsilon_table_of
@@ -222,7 +222,9 @@ def test_quick_bounds_and_spectra_are_upper_bounds(seed: int, rounds: int) -> No
     deltas = np.array([0.5, 1e-2, 1e-6])
     quick = QuickBounds(products)
     by_moments = quick.log_delta(np.array([rounds]), losses)[:, 0]
-    by_spectra = Spectra(products, quick.far_loss(rounds)).delta(np.arange(len(products)), rounds, losses)
+    by_spectra = Spectra(products, min(quick.far_loss(rounds), LARGEST_LOSS)).delta(
+        np.arange(len(products)), rounds, losses
+    )
     epsilon = quick.epsilon(np.array([rounds]), deltas)[:, 0]
     for row, product in enumerate(products):
         components = sorted(product.factors, key=repr)
