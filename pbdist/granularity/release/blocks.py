@@ -56,7 +56,8 @@ class Overlapping:
     blocks : sequence of str
         Names, each once.
     at_most : int
-        To how many blocks a record belongs at most, m.
+        To how many blocks a record belongs at most, m. Every set of up to m blocks is taken to occur; declare
+        `Memberships` where that is not so, for sharper bounds from above, and right ones from below.
     exhaustive : bool, optional
         Whether every record belongs to at least one. By default it need not.
 
