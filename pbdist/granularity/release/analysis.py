@@ -42,7 +42,8 @@ class Analysis:
         How often it is run on the same input, 1 by default.
     attained : {"never", "some", "every"}, optional
         Whether outputs follow the pair, and `replaced`, and not only something that it dominates. "every": for each
-        database and each record, and removals add up, as for a count with noise. "some": for some database and record.
+        database and each record, and removals add up, as for a count with noise; of a pair declared for users or nodes,
+        for each of these, whatever it has in the blocks. "some": for some database and record.
         Lower bounds rest on that; there is none by default.
 
     Raises

@@ -15,7 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.release.chain_points import Point, joined, points_of, power
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -37,28 +37,33 @@ _MOST_CHANGES = 1000
 
 
 def group_pair(pair: Pair, removed: int, added: int) -> Pair:
-    """Return a pair that dominates a chain of removals and additions, in any order, and every shorter one.
+    """Return a pair that dominates a chain of removals, and of additions after them, and every shorter one.
 
     Parameters
     ----------
     pair : Pair
         (A, B) dominates one removal, and so (B, A) one addition.
     removed, added : int
-        How many of each, at least 1 in all and at most 1,000.
+        How many of each, at least 1 in all, and at most 1,000 but for symmetric log-concave noise.
 
     Returns
     -------
     Pair
         Its curve is at least δ of the chain at every ε, of either sign.
     """
-    if removed + added > _MOST_CHANGES:
-        raise InvalidInputError(f"changes: expected at most {_MOST_CHANGES} of one input, got {removed + added}")
     if removed + added == 1:
         return pair if removed else reversed_pair(pair)
     if all(factor.neutral for factor in pair.factors):
         return pair
     moved = _moved(pair, removed + added)
-    return _chained(pair, removed, added) if moved is None else moved
+    if moved is not None:
+        return moved
+    if removed + added > _MOST_CHANGES:
+        raise InvalidInputError(
+            f"changes: expected at most {_MOST_CHANGES} records of one input removed or added, got {removed + added},"
+            f" for a pair whose shifts do not add up, {shown(pair)}"
+        )
+    return _chained(pair, removed, added)
 
 
 def reversed_pair(pair: Pair) -> Pair:

@@ -223,8 +223,9 @@ def _removed_records(sizes: Sequence[int], records: int, at_most: int, *, exhaus
 
 def _parts(total: int, largest: int, most: int) -> Iterator[tuple[int, ...]]:
     """Whole numbers from 1 to `largest` that sum to `total`, at most `most` of them, falling."""
-    if total == 0:
-        yield ()
+    if total == 0 or largest == 1:
+        if total <= most:
+            yield (1,) * total
     elif most > 0:
         for part in range(min(largest, total), 0, -1):
             for rest in _parts(total - part, part, most - 1):
@@ -250,12 +251,11 @@ def _shared(parts: Counter[int], sizes: list[int]) -> Iterator[tuple[tuple[tuple
 
 def _choices(sizes: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
     """How many blocks of each kind, at most `most` in all."""
-    if not sizes:
-        yield ()
-        return
-    for first in range(min(sizes[0], most) + 1):
-        for rest in _choices(sizes[1:], most - first):
-            yield (first, *rest)
+    for total in range(min(sum(sizes), most) + 1):
+        for chosen in itertools.combinations_with_replacement(range(len(sizes)), total):
+            counts = Counter(chosen)
+            if all(count <= sizes[kind] for kind, count in counts.items()):
+                yield tuple(counts.get(kind, 0) for kind in range(len(sizes)))
 
 
 def _profile(

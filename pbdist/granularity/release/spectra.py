@@ -27,6 +27,8 @@ __all__ = ["LARGEST_LOSS", "Spectra"]
 _LENGTH = 1 << 13
 #: Larger losses have exponentials that are no floats, nats.
 LARGEST_LOSS = 600.0
+#: Losses that are moved farther than this tell nothing, nats.
+_FARTHEST_MOVED = 100.0
 #: Powers of spectra that are kept.
 _MOST_POWERS = 500
 #: Exponents t of the moments.
@@ -114,5 +116,7 @@ class Spectra:
             spectrum = spectrum * self._power(number, count)
         masses = inverse(spectrum, _LENGTH)[:, :half]
         share = -np.expm1(np.minimum(epsilon[:, None] - moved - h * np.arange(half), 0.0))
+        if moved > _FARTHEST_MOVED:
+            return np.ones(epsilon.size)
         delta = (masses @ share.T + (infinite + beyond + error)[:, None]) * math.exp(moved) * (1.0 + 1e-9)
         return np.asarray(np.minimum(np.where(np.isnan(delta), 1.0, delta), 1.0).max(axis=0))

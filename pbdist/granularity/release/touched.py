@@ -1,6 +1,6 @@
 """What a change does to one analysis: the pair that dominates it, by the granularity that its pair is declared for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pbdist.errors import InvalidInputError
@@ -56,6 +56,15 @@ def touched_pair(
     InvalidInputError
         If the distance is infinite or unknown in the granularity that the pair is declared for.
     """
+    found = _touched(analysis, removed, added, granularity, elsewhere=elsewhere)
+    # Some neighbours of the declared relation attain it: they need not be neighbours of the release.
+    other = isinstance(analysis.declared, FreeLunch) or isinstance(granularity, UserLevel | NodeLevel)
+    if found.attained == "some" and other and analysis.declared != granularity:
+        return replace(found, attained="never")
+    return found
+
+
+def _touched(analysis: Analysis, removed: int, added: int, granularity: Granularity, *, elsewhere: bool) -> TouchedPair:
     declared = analysis.declared
     if isinstance(declared, FreeLunch):
         return _one_step(analysis, removed, added)
@@ -138,10 +147,18 @@ def _of_changes(analysis: Analysis, removed: int, added: int, *, elsewhere: bool
     if removed != added and (analysis.domain == "own" or not elsewhere):
         raise InvalidInputError(
             f"{analysis.name}.declared: expected a pair that protects how many records it reads, got one for Bounded()"
-            f" on its own domain, and a change with {removed} records less and {added} more (Example II.9): declare a"
-            " pair for Unbounded(), or that the whole analysis is private on the common domain"
+            f" on {_domain(analysis)}, and a change with {removed} records less and {added} more (Example II.9):"
+            " declare a pair for Unbounded(), or that the whole analysis is private on the common domain"
         )
     changes = max(removed, added)
     pair = group_pair(analysis.pair, changes, 0)
     follows = removed == added == 1 and pair.symmetric
     return TouchedPair(pair, analysis.attained if follows else "never", _is_exact(analysis.pair, pair, changes, 0))
+
+
+def _domain(analysis: Analysis) -> str:
+    return (
+        "its own domain"
+        if analysis.domain == "own"
+        else "the common domain, which has no records that it does not read"
+    )

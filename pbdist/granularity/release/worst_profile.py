@@ -23,7 +23,7 @@ __all__ = ["Largest", "largest_delta", "largest_epsilon"]
 
 #: Fewer products are all computed.
 _FEW = 3
-#: The logarithm of a δ that is told apart from 0 when products are compared quickly.
+#: The logarithm of a δ by which the first product is chosen; nothing is left out by it.
 _FAINTEST = -1e4
 
 
@@ -156,8 +156,8 @@ def _largest(
                 break
             order = np.zeros(left.size)
             if screen is not None:
-                # Of unknown δ = 0 any would be infinitely more.
-                order = excess(screen, left, np.maximum(best, _FAINTEST))
+                # Before anything is known all are infinitely more; a faint δ tells the first one.
+                order = excess(screen, left, best if found else np.maximum(best, _FAINTEST))
                 beaten = (order <= 0.0) & bool(found)
                 left, order = left[~beaten], order[~beaten]
             if not left.size:

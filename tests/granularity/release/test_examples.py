@@ -106,7 +106,7 @@ def test_examples_iv_9_and_iv_14() -> None:
 
 def test_example_ii_9_is_refused() -> None:
     """Counts of two blocks, each 0-DP for bounded neighbours of its own domain: together they reveal all."""
-    with pytest.raises(InvalidInputError, match=r"y.declared: .*Example II\.9"):
+    with pytest.raises(InvalidInputError, match=r"x.declared: .*Example II\.9"):
         bounded_of_three("own")
     with pytest.raises(InvalidInputError, match=r"Example II\.9"):
         ReleasePlan(
