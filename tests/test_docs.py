@@ -309,7 +309,7 @@ def test_studies_of_the_pages_load(tmp_path: Path) -> None:
     assert load_study(write_study(tmp_path, whole)).name == "my-study"
     rest = "format: 1\nname: dialing\ncompositions: [1]\nepsilon: [0]\n"
     assert len(load_study(write_study(tmp_path, rest + entries)).cells) == 4
-    assert len(load_study(write_study(tmp_path, rest + plans)).cells) == 2
+    assert len(load_study(write_study(tmp_path, rest + plans)).cells) == 1
     (systems,) = blocks(ROOT / "docs" / "sizing.md", "yaml")
     assert [system.name for system in load_systems(write_study(tmp_path, systems))] == ["my-messenger"]
 
