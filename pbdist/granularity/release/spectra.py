@@ -3,7 +3,7 @@
 Each pair is dominated by one on a common lattice (`pbdist.pld.leaf`, docs/pld.md). The spectra of its P_A masses are
 kept; of a product they are multiplied, raised to the number of rounds, and transformed back. What is added pays for
 
-- infinite losses: each round has one at most with the sum of the masses at infinity;
+- infinite losses: they have at most the sum of the masses at infinity of all factors, times the masses of the others;
 - losses beyond the lattice, which wrap around: Markov's inequality for e^(t L), L the loss of the dominating product;
 - rounding: of m factors in all, each spectrum errs by `transform_error` at every frequency and is at most 1, so that
   the result errs by (m + 1) times that in the 2-norm, and in the sum over N positions by √N times as much.
@@ -55,7 +55,9 @@ class Spectra:
         self._spectrum = np.stack([spectrum for spectrum, *_ in leaves])
         self._log_moment = np.stack([moment for _, moment, *_ in leaves])
         self._infinite = np.stack([infinite for _, _, infinite, _ in leaves])
-        self._log_total = np.log(np.maximum(np.abs(self._spectrum[:, :, 0]).max(axis=1), 1.0)) + 1e-12
+        # Of all masses, the infinite ones too: rounding up may lift them above 1.
+        whole = np.abs(self._spectrum[:, :, 0]) + self._infinite
+        self._log_total = np.log(np.maximum(whole.max(axis=1), 1.0)) + 1e-12
         self._powers: dict[tuple[int, float], npt.NDArray[np.complex128]] = {}
         self._shift = np.array([shift for *_, shift in leaves])
 
@@ -104,13 +106,12 @@ class Spectra:
     def _of_product(self, numbers: Sequence[int], counts: FloatArray, epsilon: FloatArray) -> FloatArray:
         h, half = self._spacing, _LENGTH // 2
         total = float(counts.sum())
-        # Rounding up may add to masses of 1; nothing is claimed where that adds up.
         grown = math.exp(min(float(counts @ self._log_total[numbers]), 700.0))
         error = grown * (total + 2.0) * (transform_error(_LENGTH) + 32.0 * UNIT_ROUNDOFF) * 2.0 * math.sqrt(_LENGTH)
         moved = float(counts @ self._shift[numbers]) * (1.0 + 1e-12)
         tails = np.einsum("f,fdt->dt", counts, self._log_moment[numbers]) - _TILTS * (half - 1) * h
         beyond = np.exp(np.minimum(np.min(tails, axis=1), 700.0))
-        infinite = counts @ self._infinite[numbers]
+        infinite = grown * (counts @ self._infinite[numbers])
         spectrum = self._power(numbers[0], counts[0])
         for number, count in zip(numbers[1:], counts[1:], strict=True):
             spectrum = spectrum * self._power(number, count)
