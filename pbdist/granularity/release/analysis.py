@@ -13,6 +13,7 @@ __all__ = ["Analysis", "Attained", "on_each_block"]
 
 #: Whether neighbouring inputs follow the pair exactly: none is known to, some do, or all do.
 Attained: TypeAlias = Literal["never", "some", "every"]
+_UNBOUNDED = Unbounded()
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,9 @@ class Analysis:
     name : str
         Told in answers and errors.
     pair : Pair
-        Dominates the outputs on neighbouring inputs, whatever the earlier outputs were. Declared for records that are
-        removed or added: A with the record, B without.
+        Dominates the outputs on neighbouring inputs, whatever the earlier outputs were. Declared for records, edges,
+        users or nodes that are removed or added: A with them, B without. Declared for any other relation, which is
+        symmetric: in both orders, which matters where A and B are not alike.
     reads : sequence of str, optional
         The blocks that it reads; all records, also those outside the blocks, by default. What it reads is fixed before
         anything is released.
@@ -55,7 +57,7 @@ class Analysis:
     name: str
     pair: Pair
     reads: tuple[str, ...] | None = None
-    declared: Granularity = Unbounded()  # noqa: RUF009  # frozen
+    declared: Granularity = _UNBOUNDED
     domain: Literal["own", "common"] = "own"
     replaced: Pair | Literal["unchanged"] | None = None
     repeats: int = 1

@@ -54,7 +54,8 @@ def profiles_of(granularity: Granularity, blocks: Blocks | None, analyses: Seque
     InvalidInputError
         If there are more than `MOST_PROFILES`, or nothing bounds how many records change.
     """
-    if isinstance(granularity, FreeLunch):
+    unlimited = isinstance(granularity, NodeLevel) and granularity.degree is None
+    if isinstance(granularity, FreeLunch) or (unlimited and _of_whole_steps(granularity, analyses)):
         return [Profile(tuple(Touch(one.name, removed=1) for one in analyses))]
     if isinstance(blocks, Memberships):
         found = _of_sets(granularity, blocks, analyses)
@@ -76,7 +77,12 @@ def _check_number(count: int) -> None:
         )
 
 
-def records_of_change(granularity: Granularity) -> tuple[int, int]:
+def _of_whole_steps(granularity: Granularity, analyses: Sequence[Analysis]) -> bool:
+    """Whether every pair is declared for the neighbours of the release, so that no records need be counted."""
+    return all(one.declared == granularity or isinstance(one.declared, FreeLunch) for one in analyses)
+
+
+def records_of_change(granularity: Granularity, analyses: Sequence[Analysis]) -> tuple[int, int]:
     """Return how many records or edges are removed at most, and how many are added."""
     if isinstance(granularity, Bounded):
         return 1, 1
@@ -86,9 +92,9 @@ def records_of_change(granularity: Granularity) -> tuple[int, int]:
         if granularity.degree is None:
             raise InvalidInputError(
                 "granularity: expected a declared maximal degree, got NodeLevel() without one: nothing bounds how many"
-                " edges a node has"
+                " edges a node has, and not every pair is declared for nodes"
             )
-        if granularity.presence != "public":
+        if granularity.presence != "public" and not _of_whole_steps(granularity, analyses):
             raise InvalidInputError(
                 "granularity: expected NodeLevel(presence='public'), got one that protects the presence of nodes: no"
                 " number of edges removed leads to a graph with other nodes"
@@ -99,7 +105,7 @@ def records_of_change(granularity: Granularity) -> tuple[int, int]:
 
 def _of_sets(granularity: Granularity, blocks: Memberships, analyses: Sequence[Analysis]) -> Iterator[Profile]:
     """Every choice of the listed sets for the records that are removed and added, of those read alike one."""
-    removed, added = records_of_change(granularity)
+    removed, added = records_of_change(granularity, analyses)
     readers: dict[tuple[str, ...], tuple[str, ...]] = {}
     for names in blocks.sets:
         read = tuple(one.name for one in analyses if one.reads is None or not set(one.reads).isdisjoint(names))
@@ -126,7 +132,7 @@ def _profile_of_records(
 
 
 def _of_kinds(granularity: Granularity, blocks: Blocks | None, analyses: Sequence[Analysis]) -> Iterator[Profile]:
-    removed, added = records_of_change(granularity)
+    removed, added = records_of_change(granularity, analyses)
     alone, kinds = _kinds(blocks, analyses)
     at_most = 1 if blocks is None else blocks.at_most
     if len(kinds) > _MANY_KINDS:

@@ -20,6 +20,8 @@ from pbdist.granularity import (
     on_each_block,
 )
 from pbdist.granularity.notions import Granularity
+from pbdist.granularity.release.resolved import Resolved
+from pbdist.granularity.release.spectra import Spectra
 from pbdist.mechanisms import Pair
 from pbdist.table import bounds_table
 
@@ -78,3 +80,26 @@ def test_shifts_add_up_however_many_there_are() -> None:
     plan = ReleasePlan(NodeLevel(2000, presence="public"), [Analysis("edges", Laplace(1e5), declared=EdgeLevel())])
     upper = float(plan.epsilon_bounds(compositions=1, delta=1e-9).epsilon_upper.max())
     assert 0.01999 < upper < 0.02001
+
+
+@pytest.mark.parametrize(
+    ("granularity", "touched"), [(NodeLevel(), 4), (NodeLevel(3), 3), (NodeLevel(3, presence="public"), 3)], ids=repr
+)
+def test_pairs_for_nodes_need_no_count_of_edges(granularity: NodeLevel, touched: int) -> None:
+    """An edge is in one of four blocks: a node of degree 3 touches three of them, one of any degree all."""
+    analyses = on_each_block(Analysis("edges", Laplace(10.0), declared=granularity), NAMES)
+    found = ReleasePlan(granularity, analyses, Partition(NAMES)).epsilon_bounds(compositions=1, delta=1e-9)
+    assert float(found.epsilon_upper.max()) == pytest.approx(touched / 10.0, rel=1e-4)
+    for_edges = on_each_block(Analysis("one edge", Laplace(10.0), declared=EdgeLevel()), NAMES)
+    if granularity.presence == "protected":
+        with pytest.raises(pbdist.InvalidInputError, match="granularity: expected"):
+            ReleasePlan(granularity, [*analyses, *for_edges[:1]], Partition(NAMES))
+
+
+def test_spectra_pay_for_masses_at_infinity_of_many_rounds() -> None:
+    """Rare revealing events: δ of the product is at least 1 - (1 - δ')^r, which the quick bound must not fall below."""
+    revealing = ApproximateDP(0.0, 1e-6)
+    for rounds in (1, 1000, 10**6):
+        quick = Spectra([Resolved(frozenset({(revealing, 1), (Gaussian(1e3), 1)}), attained=False)], 5.0)
+        exact = -np.expm1(rounds * np.log1p(-1e-6))
+        assert float(quick.delta(np.arange(1), rounds, np.array([4.0])).max()) >= exact
