@@ -31,6 +31,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, in docs/_build; a warning is an error."""
+    session.install("-e", ".[docs]")
+    session.run("sphinx-build", "-W", "--keep-going", "-n", "-b", "html", "docs", "docs/_build", *session.posargs)
+
+
+@nox.session
 def cluster(session: nox.Session) -> None:
     """Tests with schedulers, object stores and killed processes; SLURM and sshd must be installed."""
     session.install("-e", ".[test]")

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         PrecisionWarning,
         StoreDamagedError,
         StoreFormatError,
+        StoreIncompleteError,
         StoreMismatchError,
         StudyFileError,
     )
+    from pbdist.export import export_study, open_export
     from pbdist.mechanisms import (
         ApproximateDP,
         DiscreteGaussian,
@@ -72,6 +74,7 @@ __all__ = [
     "Staircase",
     "StoreDamagedError",
     "StoreFormatError",
+    "StoreIncompleteError",
     "StoreMismatchError",
     "StudyFileError",
     "SubsampledGaussian",
@@ -79,7 +82,9 @@ __all__ = [
     "__version__",
     "earlier_bounds",
     "epsilon_bounds",
+    "export_study",
     "load_histograms",
+    "open_export",
     "open_study",
     "privacy_bounds",
     "renyi_bounds",
@@ -96,6 +101,8 @@ _ROOMS |= {
     "epsilon_bounds": "pbdist.bounds.delta",
     "privacy_bounds": "pbdist.bounds.delta",
     "open_study": "pbdist.query",
+    "open_export": "pbdist.export",
+    "export_study": "pbdist.export",
     "earlier_bounds": "pbdist.theorems",
 }
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.bounds.curves")

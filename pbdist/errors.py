@@ -4,10 +4,15 @@ Each is also a builtin's subclass, so that code which does not know pbdist still
 """
 
 import reprlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
 
 __all__ = [
     "BatchError",
+    "FileProblem",
     "InvalidInputError",
+    "LostResultsWarning",
     "MissingDependencyError",
     "NotAStoreError",
     "OffGridError",
@@ -16,14 +21,18 @@ __all__ = [
     "PrecisionWarning",
     "StoreDamagedError",
     "StoreFormatError",
+    "StoreIncompleteError",
     "StoreMismatchError",
     "StoreRefusedError",
     "StoreUnreachableError",
     "StudyFileError",
     "WorkersLostError",
+    "printable",
     "shown",
 ]
 
+#: So many problems of a file are told in a traceback, beside the first.
+_MOST_NOTES = 19
 #: Whole numbers of more bits are not written out: Python refuses to.
 _MOST_BITS = 4096
 
@@ -54,20 +63,80 @@ def shown(value: object) -> str:
     return " ".join(_short.repr(value).split())
 
 
+def printable(text: str) -> str:
+    """Return a text with a space for each line break, control or formatting character.
+
+    A path, a label or a cause that others wrote may hold any: those that colour, clear or rename a terminal, and those
+    that turn the direction of reading.
+    """
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 class PbdistError(Exception):
     """Base of every error that pbdist raises on purpose; its text is one line."""
 
     def __init__(self, text: str) -> None:
-        # A path, a label or a key that is quoted may hold line breaks and a terminal's control characters.
-        super().__init__("".join(character if character.isprintable() else " " for character in text))
+        super().__init__(printable(text))
 
 
 class InvalidInputError(PbdistError, ValueError):
     """A parameter is wrong: mend the argument that the text names."""
 
 
+@dataclass(frozen=True)
+class FileProblem:
+    """One thing that is wrong in a file; its text is ``FILE:LINE: field.path: expected .., got ..``.
+
+    Attributes
+    ----------
+    source
+        The file, as it was given.
+    line
+        The line, from 1.
+    field
+        The keys that lead to the value, as ``mechanisms[0].scale``; or what the file is.
+    problem
+        What was expected, and what came.
+    """
+
+    source: str
+    line: int
+    field: str
+    problem: str
+
+    def __str__(self) -> str:
+        """Return one line."""
+        return str(PbdistError(f"{self.source}:{self.line}: {self.field}: {self.problem}"))
+
+
 class StudyFileError(InvalidInputError):
-    """A study file is wrong: mend the line that the text names."""
+    """A study file, or another one like it, is wrong: mend the lines that `problems` names.
+
+    Attributes
+    ----------
+    problems : tuple of FileProblem
+        All that is wrong, as far as one thing does not hide another, by their lines. The text of the error is the first
+        of them, and how many more there are; a traceback ends with the others.
+    """
+
+    def __init__(self, text: str, problems: tuple[FileProblem, ...] = ()) -> None:
+        super().__init__(text)
+        self.problems = problems
+
+    @classmethod
+    def of(cls, problems: Iterable[FileProblem]) -> Self:
+        """Return the error of some problems, at least one; of each field the first."""
+        fields: dict[tuple[str, int, str], FileProblem] = {}
+        for problem in problems:
+            fields.setdefault((problem.source, problem.line, problem.field), problem)
+        first, *others = found = sorted(fields.values(), key=lambda one: (one.source, one.line))
+        more = "" if not others else f" (and {len(others)} more error{'s' if len(others) > 1 else ''})"
+        error = cls(f"{first}{more}", tuple(found))
+        for problem in others[:_MOST_NOTES]:
+            error.add_note(str(problem))
+        if len(others) > _MOST_NOTES:
+            error.add_note(f"and {len(others) - _MOST_NOTES} more")
+        return error
 
 
 class MissingDependencyError(PbdistError, ImportError):
@@ -82,6 +151,10 @@ class PrecisionWarning(UserWarning):
     """Bounds hold, but do not meet within the tolerance: the text names the worst point and how wide it is."""
 
 
+class LostResultsWarning(UserWarning):
+    """Results that were stored cannot be read any more: the text says which, and what is computed anew."""
+
+
 class OffGridError(PbdistError, LookupError):
     """A query asks for a point that the store does not hold: choose a neighbour or extend the study."""
 
@@ -92,6 +165,10 @@ class NotAStoreError(PbdistError, FileNotFoundError):
 
 class StoreFormatError(PbdistError, OSError):
     """A store has another format version: open it with the version of pbdist that wrote it."""
+
+
+class StoreIncompleteError(PbdistError, LookupError):
+    """A store lacks results that are asked for: run the study again, or allow what the text names."""
 
 
 class StoreMismatchError(PbdistError, ValueError):

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.types import BoolArray, FloatArray, IntArray
+from pbdist.notebook import html_of_bounds
+from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
 
 __all__ = [
     "NOTHING_KNOWN",
@@ -106,8 +107,16 @@ class Bracket:
 NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
+class _Shown:
+    """Bounds that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        """Return the bounds as a small table, unrounded, for notebooks."""
+        return html_of_bounds(type(self).__name__, vars(self))
+
+
 @dataclass(frozen=True, eq=False)
-class DeltaBounds:
+class DeltaBounds(_Shown):
     """Certified bounds on δ, and on its natural logarithm; rounded outwards, read-only.
 
     Attributes
@@ -119,6 +128,9 @@ class DeltaBounds:
     within_tolerance
         Of the same shape: whether upper / lower - 1 is at most the study's tolerance, or the upper bound at most its
         floor, or the study knows that no closer bounds can be computed. None where the study has no tolerance.
+    why_wide
+        Of the same shape: why the bounds are not within the tolerance, such as ``between stored points``, which
+        ``refine=True`` mends; empty text where they are. None where the study has no tolerance.
     """
 
     lower: FloatArray
@@ -126,6 +138,7 @@ class DeltaBounds:
     log_lower: FloatArray
     log_upper: FloatArray
     within_tolerance: BoolArray | None = None
+    why_wide: TextArray | None = None
 
     def bracket(self, *index: int) -> Bracket:
         """Return the bounds of one point."""
@@ -134,7 +147,7 @@ class DeltaBounds:
 
 
 @dataclass(frozen=True, eq=False)
-class CurveBounds:
+class CurveBounds(_Shown):
     """Certified bounds on values of a curve or on a divergence; read-only.
 
     Attributes
@@ -152,7 +165,7 @@ class CurveBounds:
 
 
 @dataclass(frozen=True, eq=False)
-class EpsilonBounds:
+class EpsilonBounds(_Shown):
     """Certified bounds on ε(δ), the smallest ε with which δ is met; nats, read-only.
 
     Attributes
@@ -163,15 +176,18 @@ class EpsilonBounds:
         There the upper bound on δ is at most the δ given; infinite where no upper bound in the store is.
     within_tolerance
         Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
+    why_wide
+        Why it is not, as in `DeltaBounds`.
     """
 
     lower: FloatArray
     upper: FloatArray
     within_tolerance: BoolArray | None = None
+    why_wide: TextArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class CompositionBounds:
+class CompositionBounds(_Shown):
     """How many rounds are allowed; read-only.
 
     Attributes
@@ -183,8 +199,11 @@ class CompositionBounds:
         does.
     within_tolerance
         Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
+    why_wide
+        Why it is not, as in `DeltaBounds`.
     """
 
     lower: IntArray
     upper: FloatArray
     within_tolerance: BoolArray | None = None
+    why_wide: TextArray | None = None

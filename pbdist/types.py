@@ -17,12 +17,14 @@ __all__ = [
     "FloatArray",
     "IntArray",
     "JsonValue",
+    "TextArray",
 ]
 
 BoolArray: TypeAlias = NDArray[np.bool_]
 ComplexArray: TypeAlias = NDArray[np.complex128]
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
+TextArray: TypeAlias = NDArray[np.object_]
 #: What a canonical form is made of: what ``json.dumps`` takes.
 JsonValue: TypeAlias = Any
 

@@ -3,11 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pbdist.run import SerialExecutor, run_study
-from pbdist.store import StoredStudy, commit_record, failed_cells
-from pbdist.store.commit import record_document, record_file
+from pbdist.store import StoredStudy
+from pbdist.store.layout import shard_file, shard_record
+from pbdist.store.records import ShardRecord, index_bytes, index_of, record_document
 from pbdist.study import load_study
 
 TINY = """\
@@ -73,15 +75,29 @@ def without_provenance(text: str) -> str:
 
 def commit_again(stored: StoredStudy) -> None:
     """Write the commit records as if what the files hold now had been the results."""
-    for index in range(stored.batches):
-        record = commit_record(stored, index)
+    head, place = stored.head, stored.place
+    for shard in range(head.shards):
+        record = stored.results.shard(shard)
         assert record is not None
-        contents = {name: stored.place.read(name) for name in record["files"]}
-        files = {
-            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in contents.items()
-        }
-        document = record_document(stored.head, index, files, failed_cells(stored, index))
-        stored.place.write(record_file(index), document)
+        batches = dict(record.batches)
+        files = {}
+        for name in head.results:
+            data = place.read(shard_file(name, shard))
+            files[shard_file(name, shard)] = _entry(data)
+            places = index_of(data[-index_bytes(head.batches_per_shard) :], head.batches_per_shard)
+            assert places is not None
+            for (index, batch), (start, size) in zip(batches.items(), places, strict=False):
+                chunk = data[start : start + size]
+                chunks = {**batch.chunks, name: (size, hashlib.sha256(chunk).hexdigest())}
+                batches[index] = replace(batch, chunks=chunks)
+        for index, batch in batches.items():
+            states = {file: _entry(place.read(file)) for file in batch.states}
+            batches[index] = replace(batch, states=states)
+        place.write(shard_record(shard), record_document(head, shard, ShardRecord(batches, files)))
+
+
+def _entry(data: bytes) -> dict[str, object]:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def files_of(folder: Path) -> dict[str, str]:

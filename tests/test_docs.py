@@ -16,11 +16,15 @@ import pytest
 from markdown_it import MarkdownIt
 
 import pbdist
-from pbdist.cli import figure, main, query, size, store, study
+from pbdist.cli import main
+from pbdist.cli.entry import command_parser
 from pbdist.mechanisms import Pair
 from pbdist.run import events
 from pbdist.sizing.systems import load_systems
 from pbdist.study import load_study
+from pbdist.study.addition import Addition
+from pbdist.study.load import load_asked
+from pbdist.study.shipped import shipped_names
 from tests.studies import write_study
 
 ROOT = Path(__file__).parents[1]
@@ -35,23 +39,39 @@ EXAMPLES = sorted(
     if ">>> " in path.read_text(encoding="utf-8")
 )
 #: Pages that show how pbdist is called.
-WITH_COMMANDS = [README, *(ROOT / "docs" / f"{name}.md" for name in ("sizing", "studies", "running", "queries"))]
+WITH_COMMANDS = [
+    README,
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("sizing", "studies", "running", "queries", "sharing", "plots", "reports")
+    ),
+]
 #: Lines that other programs and people copy from the README.
 COPIED = (
     "python3.11 -m venv .venv && .venv/bin/pip install . && .venv/bin/pbdist run pipelines/vuvuzela-dialing.yaml",
     ".venv/bin/pip install '.[test]' && .venv/bin/pytest",
 )
-#: The part of the shipped dialing study that the README asks for.
+#: The part of the shipped dialing study that the README and the tutorial ask for.
 DIALING = """\
 format: 1
 name: vuvuzela-dialing
 mechanisms:
   - label: dialing-laplace
     kind: NoisyCount
-    noise: {kind: Laplace, scale: 500}
-    mean: 8000
     shift: 2
-compositions: [1024]
+    reading: [clamp-and-ceil, redraw-and-floor, shift-inside]
+    settings:
+      - {mean: 8000, noise: {kind: Laplace, scale: 500}}
+      - {mean: 13000, noise: {kind: Laplace, scale: 770}}
+      - {mean: 20000, noise: {kind: Laplace, scale: 1130}}
+  - label: proposed-gaussian
+    kind: NoisyCount
+    shift: 2
+    reading: [clamp-and-ceil, redraw-and-floor, shift-inside]
+    settings:
+      - {mean: 1600, noise: {kind: Gaussian, scale: 320}}
+      - {mean: 4100, noise: {kind: Gaussian, scale: 833}}
+compositions: [1024, 8192]
 exp_epsilon: [1, 2]
 """
 
@@ -75,7 +95,7 @@ def anchors(page: Path) -> set[str]:
 def commands(page: Path) -> list[list[str]]:
     """The words of every call of pbdist in the page's blocks, without its name."""
     lines = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
-    calls = [part for line in lines for part in line.partition(" #")[0].split(" && ")]
+    calls = [part for line in lines for part in line.partition(" #")[0].partition(" > ")[0].split(" && ")]
     words = [shlex.split(call) for call in calls if re.match(r"(?:\.venv/bin/)?pbdist ", call)]
     return [line[1:] for line in words]
 
@@ -105,12 +125,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def parser() -> argparse.ArgumentParser:
-    built = argparse.ArgumentParser(exit_on_error=False)
-    added = built.add_subparsers(required=True)
-    adders = (study.add_plan, study.add_run, store.add_status, query.add_to, size.add_to, store.add_verify)
-    for add in (*adders, figure.add_figure):
-        add(added)
-    return built
+    return command_parser()
 
 
 @pytest.mark.parametrize("page", ALL, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -212,6 +227,8 @@ def test_commands_parse_and_their_files_and_systems_exist(page: Path) -> None:
         study = ROOT / "pipelines" / f"{Path(store).stem}.yaml"
         wrong += [(line, store)] if store != "data/my-study.zarr" and not study.is_file() else []
         wrong += [(line, "system")] if options.get("system") not in {None, *systems} else []
+        named = {str(options[name]) for name in ("study", "like", "show") if options.get(name) is not None}
+        wrong += [(line, name) for name in named if not name.endswith(".yaml") and name not in shipped_names()]
     assert wrong == []
     assert commands(page) or page not in WITH_COMMANDS
 
@@ -220,7 +237,8 @@ def test_the_readme_has_every_command_and_the_lines_that_are_copied() -> None:
     text = text_of(README)
     assert [line for line in COPIED if f"\n{line}\n" not in text] == []
     named = {line[0] for line in commands(README)}
-    assert named == {"plan", "run", "status", "query", "size", "figure", "verify"}
+    (commands_of,) = (one for one in parser()._actions if isinstance(one, argparse._SubParsersAction))
+    assert named == set(commands_of.choices)
 
 
 def run_blocks(page: Path, part: slice, capsys: pytest.CaptureFixture[str]) -> None:
@@ -254,12 +272,18 @@ def test_the_python_of_the_readme_prints_what_it_says(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["queries.md", "store-format.md"])
+@pytest.mark.parametrize("name", ["plots.md", "queries.md", "sharing.md", "store-format.md", "tutorial-vuvuzela.md"])
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
 def test_the_python_of_a_page_about_stores_runs(
     name: str, stores: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(stores)
+    run_blocks(ROOT / "docs" / name, slice(None), capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["index.md", "tutorial-dp-sgd.md", "tutorial-telemetry.md", "coming-from.md"])
+def test_the_python_of_a_page_without_stores_prints_what_it_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_blocks(ROOT / "docs" / name, slice(None), capsys)
 
 
@@ -277,7 +301,9 @@ def test_the_python_of_sizing_runs(capsys: pytest.CaptureFixture[str], monkeypat
     assert sized == [100, 65_536]
 
 
-@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["one scale", "mean and scale"])
+@pytest.mark.parametrize(
+    "number", [0, 1, pytest.param(2, marks=pytest.mark.slow)], ids=["one scale", "several goals", "mean and scale"]
+)
 def test_sizes_are_printed_as_the_page_says(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -305,11 +331,15 @@ def test_the_lines_of_the_study_in_the_readme_hold() -> None:
 
 
 def test_studies_of_the_pages_load(tmp_path: Path) -> None:
-    whole, entries, plans = blocks(ROOT / "docs" / "studies.md", "yaml")
+    whole, entries, new, plans = blocks(ROOT / "docs" / "studies.md", "yaml")
     assert load_study(write_study(tmp_path, whole)).name == "my-study"
     rest = "format: 1\nname: dialing\ncompositions: [1]\nepsilon: [0]\n"
     assert len(load_study(write_study(tmp_path, rest + entries)).cells) == 4
     assert len(load_study(write_study(tmp_path, rest + plans)).cells) == 1
+    asked = load_asked(write_study(tmp_path, new))
+    assert isinstance(asked, Addition)
+    added = asked.onto([load_study(write_study(tmp_path, whole))])
+    assert (len(added.cells), added.compositions, len(added.epsilon)) == (2, (1, 4096), 10)
     (systems,) = blocks(ROOT / "docs" / "sizing.md", "yaml")
     assert [system.name for system in load_systems(write_study(tmp_path, systems))] == ["my-messenger"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pbdist.cli import main
-from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend, hold, open_parts
-from pbdist.store.layout import batch_group, chunk_file
+from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend, hold, join_shard, open_parts
+from pbdist.store.layout import shard_file, shard_record
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.table import bounds_table
 from tests.studies import TINY, files_of, write_study
@@ -65,6 +65,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("status")
     made = create_or_open(folder / "tiny.zarr", plan_study(load_study(write_study(folder)), 2))
     compute(made, batches={0, 1, 2})
+    assert join_shard(made.head, 0).lacking == ()
     return made.path
 
 
@@ -118,12 +119,14 @@ def test_what_is_missing_and_what_failed_is_named(stored: StoredStudy, asked: As
     code, out = asked(stored, *options)
     assert code == 1
     assert "cells: 3 of 6 committed, 2 missing, 1 failed\nbatches: 2 of 3 committed\n" in out
+    assert "not joined yet: 2 batches, which other readers of zarr do not see" in out
     # No control character reaches the terminal.
     assert "failed: Laplace(scale=3, sensitivity=1): ValueError: no [31m bounds of cell 1\n" in out
     assert "missing: batch 1, Laplace(scale=5, sensitivity=1) to RandomizedResponse(p=0.6)\n" in out
     code, found = as_json(asked, stored, *options)
     assert code == 1
     assert found["complete"] is False
+    assert found["batches"] == {"all": 3, "missing": 1, "unjoined": 2}
     assert found["healthy"] is (False if options else None)
     assert found["cells"] == {"all": 6, "committed": 3, "missing": 2, "failed": 1}
     assert [(item["cell"], item["setting"]) for item in found["failed"]] == [(1, "Laplace(scale=3, sensitivity=1)")]
@@ -138,9 +141,9 @@ def test_cells_that_failed_alone_are_not_a_complete_store(stored: StoredStudy, a
 @pytest.mark.parametrize(
     ("damage", "file"),
     [
-        (lambda path: path.write_bytes(path.read_bytes()[:-1]), chunk_file("delta_upper", 1)),
-        (lambda path: path.unlink(), chunk_file("log_delta_lower", 2)),
-        (lambda path: path.write_bytes(path.read_bytes().replace(b"1", b"2", 1)), f"{batch_group(0)}/zarr.json"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), shard_file("delta_upper", 0)),
+        (lambda path: path.unlink(), shard_file("log_delta_lower", 0)),
+        (lambda path: path.write_bytes(path.read_bytes().replace(b"1", b"2", 1)), shard_record(0)),
         (lambda path: path.write_bytes(b"{}"), "zarr.json"),
         (lambda path: path.unlink(), "epsilon/zarr.json"),
         (lambda path: path.write_bytes(path.read_bytes()[::-1]), "pair/c/0"),

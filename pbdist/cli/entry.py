@@ -6,12 +6,25 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pbdist.cli import figure, query, size, store, study
+from pbdist.cli import completion, convert, explore, export, figure, plot, query, report, size, store, studies, study
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
 from pbdist.cli.output import EXIT_CODES, FAILED, WRONG
-from pbdist.errors import BatchError, PbdistError
+from pbdist.cli.parser import Parser
+from pbdist.errors import BatchError, PbdistError, StudyFileError
 
-__all__ = ["run_command"]
+__all__ = ["command_parser", "run_command"]
+
+_ABOUT = """\
+Certified bounds on r-fold approximate differential privacy, for whole studies.
+
+three commands to try:
+  pbdist run quickstart     compute a small study, in seconds, into data/quickstart.zarr
+  pbdist query data/quickstart.zarr --mechanism Laplace --scale 200 --compositions 512 --epsilon 0.1
+  pbdist size --family Gaussian --compositions 100 --epsilon 1 --delta 1e-6
+
+Then: pbdist studies lists more studies, and pbdist new my-study.yaml writes one of your own."""
+#: So many errors of a file are printed.
+_MOST_PRINTED = 20
 
 
 def run_command(arguments: Sequence[str] | None) -> int:
@@ -20,13 +33,13 @@ def run_command(arguments: Sequence[str] | None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal without Greek letters prints a question mark, instead of a traceback.
             stream.reconfigure(errors="replace")
-    options = _parser().parse_args(arguments)
+    options = command_parser().parse_args(arguments)
     try:
         code = int(options.action(options))
         sys.stdout.flush()
         return code
     except PbdistError as error:
-        print(f"pbdist: error: {error}", file=sys.stderr)
+        print(*_lines(error), sep="\n", file=sys.stderr)
         return FAILED if isinstance(error, BatchError) else WRONG
     except KeyboardInterrupt:
         end_if_watched()
@@ -41,27 +54,53 @@ def run_command(arguments: Sequence[str] | None) -> int:
         return WRONG
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _lines(error: PbdistError) -> list[str]:
+    """Return an error as one line; where several things are wrong with a file, one line for each."""
+    if not isinstance(error, StudyFileError) or len(error.problems) < 2:
+        return [f"pbdist: error: {error}"]
+    more = len(error.problems) - _MOST_PRINTED
+    told = [f"pbdist: error: {len(error.problems)} errors in {PbdistError(error.problems[0].source)}:"]
+    told += map(str, error.problems[:_MOST_PRINTED])
+    return [*told, f"and {more} more"] if more > 0 else told
+
+
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    parser: argparse.ArgumentParser = Parser(
         prog="pbdist",
-        description="Certified bounds on r-fold approximate differential privacy, for whole studies.",
+        description=_ABOUT,
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser.set_defaults(action=lambda _: _help(parser))
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     adders = (
+        studies.add_studies,
+        studies.add_new,
         study.add_plan,
         study.add_run,
         store.add_status,
         query.add_to,
+        explore.add_to,
         size.add_to,
         figure.add_figure,
+        plot.add_plot,
+        report.add_report,
         store.add_verify,
+        export.add_to,
+        convert.add_to,
     )
     for add in adders:
         add(commands)
+    completion.add_to(commands, parser)
     return parser
+
+
+def _help(parser: argparse.ArgumentParser) -> int:
+    """Print the help, where no command is given."""
+    parser.print_help()
+    return WRONG
 
 
 class _Version(argparse.Action):

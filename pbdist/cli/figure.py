@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED, page
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, printable
 
 if TYPE_CHECKING:
-    from pbdist.report.figure import Figure
-    from pbdist.report.many import Ended
+    from pbdist.report.figures.figure import Figure
+    from pbdist.report.figures.many import Ended
 
 __all__ = ["add_figure"]
 
@@ -39,7 +39,7 @@ def add_figure(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def _figure(options: argparse.Namespace) -> int:
-    from pbdist.report import load_figure
+    from pbdist.report.figures import load_figure
 
     if options.workers is not None and not 1 <= options.workers <= 4096:
         raise InvalidInputError(f"--workers: expected an integer from 1 to 4096, got {options.workers}")
@@ -59,13 +59,13 @@ def _one(figure: "Figure", options: argparse.Namespace) -> int:
     """Make one figure here, and print its files and what is wrong; return the exit code."""
     from rich.console import Console
 
-    from pbdist.report import make_figure
+    from pbdist.report.figures import make_figure
     from pbdist.run.listeners import ProgressDisplay
 
     errors = Console(stderr=True)
 
     def told(what: str) -> None:
-        errors.print(f"{figure.name}: {what}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(printable(f"{figure.name}: {what}"), markup=False, highlight=False, soft_wrap=True)
 
     with ProgressDisplay(errors) as display:
         made = make_figure(
@@ -78,7 +78,7 @@ def _one(figure: "Figure", options: argparse.Namespace) -> int:
         )
     console = page()
     for line in (*map(str, made.files), *(f"contradiction: {problem}" for problem in made.problems)):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
     return FAILED if made.problems else 0
 
 
@@ -87,7 +87,7 @@ def _many(figures: "Sequence[tuple[Path, Figure]]", options: argparse.Namespace)
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from pbdist.report.many import at_once
+    from pbdist.report.figures.many import at_once
 
     common = [f"--folder={options.folder}", f"--stores={options.stores}", "--formats", *options.formats, "--"]
     commands = [(figure.name, ["figure", *common, str(path)]) for path, figure in figures]

@@ -1,5 +1,6 @@
 """What the commands share of their output: exit codes, the console, and warnings of wide answers."""
 
+import argparse
 import sys
 import warnings
 from collections.abc import Iterator
@@ -7,17 +8,36 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
-__all__ = ["EXIT_CODES", "FAILED", "MISSED", "WRONG", "page", "printed_warnings"]
+    from pbdist.query.sheet import Sheet
+
+__all__ = [
+    "EXIT_CODES",
+    "FAILED",
+    "FORMATS",
+    "MISSED",
+    "WRONG",
+    "add_formats",
+    "chosen_format",
+    "page",
+    "print_all",
+    "print_sheet",
+    "printed_warnings",
+]
 
 FAILED, WRONG, MISSED = 1, 2, 3
+
+#: What answers are printed as.
+FORMATS = ("table", "csv", "markdown", "latex", "json")
+#: Wider than any printed table.
+_WIDEST = 100_000
 
 EXIT_CODES = """\
 exit codes:
     0  done: everything asked for is there
     1  some cells could not be computed, or the store is not complete, not sound or not right
-    2  something in the input is wrong: the one line on stderr names it
+    2  something in the input is wrong: stderr names it in one line, or all that is wrong with a file in one line each
     3  done, with --strict: bounds miss the tolerance that was asked for; they hold, and are told or stored
   130  interrupted by Ctrl-C, SIGTERM or SIGHUP: the same command goes on where this one stopped
 """
@@ -31,18 +51,60 @@ def page() -> "Console":
     return console if console.is_terminal else Console(width=100)
 
 
+def add_formats(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the format of the answers."""
+    parser.add_argument(
+        "--format",
+        metavar="FORMAT",
+        choices=FORMATS,
+        help=f"how answers are printed: {', '.join(FORMATS)} (default: table); csv and json are unrounded",
+    )
+    parser.add_argument("--json", action="store_true", help="the same as --format json")
+
+
+def chosen_format(options: argparse.Namespace) -> str:
+    """Return the format that is asked for."""
+    from pbdist.errors import InvalidInputError
+
+    if options.json and options.format not in (None, "json"):
+        raise InvalidInputError(f"--json: expected none beside --format {options.format}, got one")
+    return "json" if options.json else options.format or "table"
+
+
+def print_sheet(sheet: "Sheet", form: str) -> None:
+    """Print a sheet in any format but JSON."""
+    from pbdist.query.formats import as_table, as_text
+
+    if form == "table":
+        print_all(as_table(sheet))
+    else:
+        print(as_text(sheet, form), end="")
+
+
+def print_all(what: "RenderableType") -> None:
+    """Print something on the page, made as wide as it needs: a number that is cut would be another number."""
+    from rich.console import Console
+    from rich.measure import Measurement
+
+    console, wide = page(), Console(width=_WIDEST)
+    needed = Measurement.get(wide, wide.options, what).minimum
+    console.width = max(console.width, needed)
+    console.print(what)
+
+
 @contextmanager
 def printed_warnings() -> Iterator[list[str]]:
-    """Print every `PrecisionWarning` as one line on stderr, despite any warning filters; yield the printed texts."""
-    from pbdist.errors import PbdistError, PrecisionWarning
+    """Print every warning of pbdist as one line on stderr, despite any warning filters; yield the printed texts."""
+    from pbdist.errors import LostResultsWarning, PbdistError, PrecisionWarning
 
     printed: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("always", PrecisionWarning)
+        warnings.simplefilter("always", LostResultsWarning)
         plain = warnings.showwarning
 
         def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-            if not issubclass(category, PrecisionWarning):
+            if not issubclass(category, PrecisionWarning | LostResultsWarning):
                 plain(message, category, *where)
                 return
             printed.append(str(message))

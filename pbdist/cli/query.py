@@ -9,19 +9,20 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import MISSED, page, printed_warnings
+from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
 
 if TYPE_CHECKING:
     from pbdist.query import Study
     from pbdist.query.lookup import Bounds
+    from pbdist.query.printing import Answers
 
-__all__ = ["add_to"]
+__all__ = ["NOISE_NUMBERS", "NOISE_TEXTS", "add_noise_options", "add_to"]
 
 _ABOUT = """\
 Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. Each of
 them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A stored
 point is answered as it is stored; any other one by what is proved from the stored ones, or not at all. A line on
-stderr says which answers are wider than the study's tolerance."""
+stderr says which answers are wider than the study's tolerance. Without any question what the store holds is listed."""
 _EXITS = """\
 exit codes:
     0  answered
@@ -29,7 +30,8 @@ exit codes:
     3  answered, with --strict: an answer is wider than the study's tolerance
   130  interrupted
 """
-_NUMBERS = {
+#: The options that name a noise setting: its numbers, and its texts.
+NOISE_NUMBERS = {
     "scale": "scale of the noise, in counts",
     "sensitivity": "sensitivity of the query, in counts",
     "rate": "sampling rate",
@@ -41,7 +43,7 @@ _NUMBERS = {
     "pair-epsilon": "epsilon of an approximately differentially private mechanism",
     "pair-delta": "delta of an approximately differentially private mechanism",
 }
-_TEXTS = {
+NOISE_TEXTS = {
     "kind": "kind of the mechanism",
     "noise": "family of the noise",
     "reading": "how a noisy count is made a count",
@@ -58,28 +60,35 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
-    parser.add_argument("--mechanism", metavar="LABEL", required=True, help="the label of the mechanism in the study")
+    parser.add_argument(
+        "--mechanism", metavar="LABEL", help="the label of the mechanism in the study; not needed where only one can be"
+    )
     parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
     point = parser.add_mutually_exclusive_group()
     point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
     point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
     parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta")
-    for name, text in _NUMBERS.items():
-        parser.add_argument(f"--{name}", metavar="X", type=float, nargs="+", help=text)
-    for name, text in _TEXTS.items():
-        parser.add_argument(f"--{name}", metavar="NAME", help=text)
-    parser.add_argument("--factor", metavar="F", type=_factor, help="factor between buckets, or auto")
+    add_noise_options(parser)
     parser.add_argument(
         "--refine", action="store_true", help="compute the points that are missing and add them to the store"
     )
     parser.add_argument(
         "--each", action="store_true", help="both directions, not the larger of them, of several answers"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
+    add_formats(parser)
     parser.add_argument(
         "--strict", action="store_true", help="exit with code 3 if an answer is wider than the study's tolerance"
     )
     parser.set_defaults(action=_query)
+
+
+def add_noise_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that name noise settings: several values of each number, one text, and the factor."""
+    for name, text in NOISE_NUMBERS.items():
+        parser.add_argument(f"--{name}", metavar="X", type=float, nargs="+", help=text)
+    for name, text in NOISE_TEXTS.items():
+        parser.add_argument(f"--{name}", metavar="NAME", help=text)
+    parser.add_argument("--factor", metavar="F", type=_factor, help="factor between buckets, or auto")
 
 
 def _factor(text: str) -> float | str:
@@ -101,53 +110,81 @@ def _query(options: argparse.Namespace) -> int:
 
 
 def _answer(options: argparse.Namespace) -> int:
+    form = chosen_format(options)
     # Nothing that is imported is garbage: collecting would take a fifth of the time.
     gc.disable()
     from pbdist.errors import InvalidInputError
     from pbdist.query import open_study
     from pbdist.query.arguments import check_strict
-    from pbdist.query.printing import answers_as_json, printed_answers
+    from pbdist.query.printing import answers_as_json, answers_sheet
 
     gc.freeze()
     gc.enable()
-    numbers = _given(options, [name.replace("-", "_") for name in _NUMBERS])
-    texts = _given(options, [*_TEXTS, "factor"])
+    numbers = _given(options, [name.replace("-", "_") for name in NOISE_NUMBERS])
+    texts = _given(options, [*NOISE_TEXTS, "factor"])
     asked = _given(options, ["compositions", "epsilon", "exp_epsilon", "delta"])
+    if not asked and not numbers and not texts:
+        return _list(options, form)
     if len(asked) != 2 or {"epsilon", "exp_epsilon"} <= set(asked):
         raise InvalidInputError(
             "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta, got"
             f" {', '.join('--' + name.replace('_', '-') for name in asked) or 'none'}"
         )
+    if options.each and "compositions" not in asked:
+        raise InvalidInputError("--each: expected none where rounds are asked for: they are for both directions")
     study = open_study(options.store)
     check_strict(study.spec, options.strict)
+    if options.mechanism is None:
+        from pbdist.query.choice import only_mechanism
+
+        noise = {**numbers, **{name: [text] for name, text in texts.items()}}
+        options.mechanism = only_mechanism(study, noise, refine=options.refine)
     single = all(len(values) == 1 for values in (*asked.values(), *numbers.values()))
-    if single and "delta" not in asked:
+    if single and "delta" not in asked and form in ("table", "json"):
         point = {name: values[0] for name, values in asked.items()}
         noise = {name: values[0] for name, values in numbers.items()}
-        _show_point(_bounds_at(study, options, point, {**noise, **texts}), options)
+        _show_point(_bounds_at(study, options, point, {**noise, **texts}), form)
         return 0
     names = [*numbers, *asked]
     rows = list(product(*numbers.values(), *asked.values()))
     columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
-    settings: dict[str, Any] = {**texts, "refine": options.refine}
-    direction: dict[str, Any] = {"direction": "each"} if options.each else {}
-    found: Any
-    if "delta" not in asked:
-        found = study.delta(options.mechanism, **columns, **settings, **direction)
-    elif "compositions" in asked:
-        found = study.epsilon(options.mechanism, **columns, **settings, **direction)
-    elif options.each:
-        raise InvalidInputError("--each: expected none where rounds are asked for: they are for both directions")
-    else:
-        found = study.compositions(options.mechanism, **columns, **settings)
-    label = " ".join([options.mechanism, *(f"{name}={value}" for name, value in texts.items())])
-    if options.json:
+    found = _found(study, options, columns, texts)
+    if form == "json":
+        label = " ".join([options.mechanism, *(f"{name}={value}" for name, value in texts.items())])
         print(json.dumps(answers_as_json(label, columns, found), indent=2, allow_nan=False))
     else:
         asked_of: list[dict[str, Any]] = [{**dict(zip(numbers, row, strict=False)), **texts} for row in rows]
         unattained = [not study.queries.setting(options.mechanism, one).attained for one in asked_of]
-        page().print(printed_answers(label, columns, found, unattained))
+        print_sheet(answers_sheet(options.mechanism, texts, columns, found, unattained), form)
     return 0
+
+
+def _list(options: argparse.Namespace, form: str) -> int:
+    """Print what the store holds, or holds of one mechanism."""
+    from pbdist.errors import InvalidInputError
+    from pbdist.query import open_study
+    from pbdist.query.contents_sheet import contents_sheet
+
+    for name in ("refine", "each", "strict"):
+        if getattr(options, name):
+            raise InvalidInputError(f"--{name}: expected a question beside it, got none: --compositions, --epsilon, ..")
+    found = open_study(options.store).contents().of(options.mechanism)
+    if form == "json":
+        print(json.dumps(found.as_json(), indent=2, allow_nan=False))
+    else:
+        print_sheet(contents_sheet(found), form)
+    return 0
+
+
+def _found(study: "Study", options: argparse.Namespace, columns: dict[str, Any], texts: dict[str, Any]) -> "Answers":
+    """Return the answers to questions given as columns."""
+    settings: dict[str, Any] = {**texts, "refine": options.refine}
+    direction: dict[str, Any] = {"direction": "each"} if options.each else {}
+    if "delta" not in columns:
+        return study.delta(options.mechanism, **columns, **settings, **direction)
+    if "compositions" in columns:
+        return study.epsilon(options.mechanism, **columns, **settings, **direction)
+    return study.compositions(options.mechanism, **columns, **settings)
 
 
 def _given(options: argparse.Namespace, names: list[str]) -> dict[str, Any]:
@@ -172,7 +209,8 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
     asked = {"epsilon": None, "exp_epsilon": None, **point, "refine": options.refine}
     bounds, _ = study.queries.delta(options.mechanism, noise, **asked, direction="each")
     # The study's own direction is judged, with its warning.
-    judged = study.delta(options.mechanism, **point, **noise, direction=study.spec.direction).within_tolerance
+    judged = study.delta(options.mechanism, **point, **noise, direction=study.spec.direction)
+    within, why = judged.within_tolerance, judged.why_wide
     return Bounds(
         setting=study.describe(options.mechanism, **noise),
         compositions=point["compositions"],
@@ -180,14 +218,15 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
         directions=tuple(direction.value for direction in Direction),
         brackets=tuple(bounds.bracket(axis) for axis in range(len(Direction))),
         asked_exp_epsilon=given,
-        within_tolerance=None if judged is None else bool(judged.all()),
+        within_tolerance=None if within is None else bool(within.all()),
+        why_wide="" if why is None else next((str(one) for one in why.reshape(-1) if one), ""),
     )
 
 
-def _show_point(bounds: "Bounds", options: argparse.Namespace) -> None:
+def _show_point(bounds: "Bounds", form: str) -> None:
     from pbdist.query.printing import bounds_as_json, printed_bounds
 
-    if options.json:
+    if form == "json":
         print(json.dumps(bounds_as_json(bounds), indent=2, allow_nan=False))
     else:
-        page().print(printed_bounds(bounds))
+        print_all(printed_bounds(bounds))

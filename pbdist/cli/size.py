@@ -3,14 +3,14 @@
 import argparse
 import json
 import sys
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import MISSED, page, printed_warnings
+from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from pbdist.sizing.api import SizedNoise
+    from pbdist.sizing.goal import Goal
+    from pbdist.sizing.sized import Answer
 
 __all__ = ["add_to"]
 
@@ -48,18 +48,20 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "size",
         help="the smallest noise that provably meets a goal",
         description="The smallest noise whose δ provably is at most --delta, and a proof that a little less is not"
-        " enough. The scale of RandomizedResponse is the probability of a lie, that of Poisson its mean.",
+        " enough. The scale of RandomizedResponse is the probability of a lie, that of Poisson its mean. Of several"
+        " --compositions, --epsilon and --delta all combinations are answered. Noise that will do is rounded up, and"
+        " refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--family", choices=_FAMILIES, help="the mechanism whose noise is sized")
     what.add_argument("--system", metavar="NAME", help="a system of data/systems.yaml; its own goals if none is given")
     what.add_argument("--table", action="store_true", help="print the table of all systems, as Markdown")
     parser.add_argument("--systems", metavar="FILE", help="the systems, in place of those that come with pbdist")
-    parser.add_argument("--compositions", metavar="R", type=int, help="number of compositions")
+    parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
     point = parser.add_mutually_exclusive_group()
-    point.add_argument("--epsilon", metavar="E", type=float, help="epsilon, in nats")
-    point.add_argument("--exp-epsilon", metavar="Y", type=float, help="e to the power of epsilon")
-    parser.add_argument("--delta", metavar="D", type=float, help="the largest delta that will do")
+    point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
+    point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
+    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="the largest delta that will do")
     for name, text in _NUMBERS.items():
         parser.add_argument(f"--{name}", metavar="X", type=float, help=text)
     for name, text in _TEXTS.items():
@@ -74,7 +76,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--scale-limits", metavar=("LOW", "HIGH"), nargs=2, type=float, help="smallest and largest scale looked at"
     )
     parser.add_argument("--store", metavar="STORE", help="a store to ask first: a path or s3://BUCKET/PREFIX")
-    parser.add_argument("--json", action="store_true", help="print JSON, unrounded")
+    add_formats(parser)
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -90,34 +92,116 @@ def _size(options: argparse.Namespace) -> int:
 
 
 def _sized(options: argparse.Namespace) -> int:
-    from pbdist.errors import InvalidInputError
-    from pbdist.sizing.report import sized_as_json, sized_table
-
     _refuse_ignored(options)
     if options.table:
-        from pbdist.sizing.report import sizing_table
-        from pbdist.sizing.systems import load_systems
+        return _print_systems(options)
+    form = chosen_format(options)
+    family, parameters, goals = _asked(options)
+    answers = [_answer(options, family, parameters, *goal, exactly=form in ("csv", "json")) for goal in goals]
+    problems = [answer.sized for answer in answers if isinstance(answer.sized, Exception)]
+    if len(problems) == len(answers):
+        raise problems[0]
+    _print(options, answers, form)
+    if problems:
+        from pbdist.errors import BatchError
 
-        for line in sizing_table(
-            load_systems(options.systems), options.tolerance, lambda text: print(text, file=sys.stderr)
-        ):
-            print(line, flush=True)
-        return 0
-    goal = {name: getattr(options, name) for name in ("compositions", "epsilon", "exp_epsilon", "delta")}
-    given = [name for name, value in goal.items() if value is not None]
-    if (given and len(given) < 3) or (options.family and not given):
-        missing = [name for name in ("compositions", "epsilon", "delta") if name not in given]
-        if "exp_epsilon" in given:
-            missing.remove("epsilon")
-        raise InvalidInputError(f"--{missing[0]}: expected a value, got none")
-    results = [_of_family(options, goal)] if options.family else list(_of_system(options, goal if given else None))
-    if options.json:
-        found = [sized_as_json(sized) for sized in results]
-        print(json.dumps(found[0] if options.family or given else found, indent=2, allow_nan=False))
-    else:
-        for sized in results:
-            page().print(sized_table(sized))
+        number = "one goal" if len(problems) == 1 else f"{len(problems)} goals"
+        raise BatchError(f"size: expected an answer to each goal, got none to {number}: {problems[0]}")
     return 0
+
+
+def _print_systems(options: argparse.Namespace) -> int:
+    from pbdist.errors import InvalidInputError
+    from pbdist.sizing.report import sizing_table
+    from pbdist.sizing.systems import load_systems
+
+    if options.format not in (None, "markdown"):
+        raise InvalidInputError(f"--format: expected markdown with --table, got {options.format}")
+    systems = load_systems(options.systems)
+    for line in sizing_table(systems, options.tolerance, lambda text: print(text, file=sys.stderr)):
+        print(line, flush=True)
+    return 0
+
+
+def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tuple[Goal, float | None]]]":
+    """Return the family, its parameters, and the goals, each with the e^ε that was given for it; all checked."""
+    import pbdist
+    from pbdist.errors import InvalidInputError
+    from pbdist.sizing.families import noise_class
+    from pbdist.sizing.goal import checked_goal
+    from pbdist.sizing.system_sizing import system_family
+    from pbdist.sizing.systems import find_system, load_systems
+
+    names = ("compositions", "epsilon", "exp_epsilon", "delta")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if (given and len(given) < 3) or (options.family and not given):
+        epsilon = [] if "exp_epsilon" in given else ["epsilon"]
+        missing = [name for name in ("compositions", *epsilon, "delta") if name not in given]
+        raise InvalidInputError(f"--{missing[0]}: expected a value, got none")
+    goals: list[tuple[Goal, float | None]] = []
+    for values in product(*given.values()) if given else ():
+        asked = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
+        goals.append((checked_goal(**asked), asked["exp_epsilon"]))
+    if options.family:
+        parameters = _given(options, (*_NUMBERS, *_TEXTS, "truncate"))
+        return getattr(pbdist, options.family), parameters, goals
+    system = find_system(load_systems(options.systems), options.system)
+    noise: Any = None if options.noise is None else noise_class(options.noise)
+    family, parameters = system_family(system, noise, options.reading)
+    return family, parameters, goals or [(target, None) for target in system.targets]
+
+
+def _answer(
+    options: argparse.Namespace,
+    family: Any,
+    parameters: dict[str, Any],
+    goal: "Goal",
+    exp_epsilon: float | None,
+    *,
+    exactly: bool,
+) -> "Answer":
+    """Return the answer to one goal; where none is found it is the error, also that of a wrong parameter."""
+    import pbdist
+    from pbdist.errors import InvalidInputError, PrecisionError
+    from pbdist.sizing.printed import printed_size
+    from pbdist.sizing.sized import Answer
+
+    try:
+        sized = pbdist.size(
+            family,
+            compositions=goal.compositions,
+            epsilon=goal.epsilon,
+            delta=goal.delta,
+            tolerance=options.tolerance,
+            scale_limits=options.scale_limits,
+            store=options.store,
+            **parameters,
+        )
+    except (InvalidInputError, PrecisionError) as error:
+        return Answer(goal, exp_epsilon, error)
+    return Answer(goal, exp_epsilon, sized, None if exactly else printed_size(sized, family, parameters))
+
+
+def _print(options: argparse.Namespace, answers: "list[Answer]", form: str) -> None:
+    from pbdist.sizing.certificate import SizedNoise
+    from pbdist.sizing.sized import answers_as_json, sized_sheet, sized_table
+
+    alone = answers[0]
+    if form == "json":
+        # The goals of a system are a list, however many there are.
+        found = answers_as_json(answers)
+        print(json.dumps(found[0] if len(found) == 1 and options.delta else found, indent=2, allow_nan=False))
+    elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise) and alone.printed is not None:
+        print_all(sized_table(alone.sized, alone.printed))
+    else:
+        told = _given(options, (*_NUMBERS, *_TEXTS, "truncate"))
+        what = options.family or f"system {options.system}"
+        caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in told.items())])
+        print_sheet(sized_sheet(caption, answers), form)
+
+
+def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
 def _refuse_ignored(options: argparse.Namespace) -> None:
@@ -135,42 +219,3 @@ def _refuse_ignored(options: argparse.Namespace) -> None:
         value = getattr(options, name)
         if value is not None and value is not False:
             raise InvalidInputError(f"--{name.replace('_', '-')}: expected none with {what}, got one")
-
-
-def _of_family(options: argparse.Namespace, goal: dict[str, Any]) -> "SizedNoise":
-    import pbdist
-
-    names = (*_NUMBERS, *_TEXTS, "truncate")
-    parameters = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    return pbdist.size(
-        getattr(pbdist, options.family),
-        **goal,
-        tolerance=options.tolerance,
-        scale_limits=options.scale_limits,
-        store=options.store,
-        **parameters,
-    )
-
-
-def _of_system(options: argparse.Namespace, goal: dict[str, Any] | None) -> "Iterator[SizedNoise]":
-    from pbdist.sizing.families import noise_class
-    from pbdist.sizing.goal import checked_goal
-    from pbdist.sizing.system_sizing import SystemTarget, size_system
-    from pbdist.sizing.systems import find_system, load_systems
-
-    system = find_system(load_systems(options.systems), options.system)
-    targets = system.targets
-    if goal is not None:
-        asked = checked_goal(**goal)
-        targets = (SystemTarget(asked.compositions, asked.epsilon, asked.delta, "asked for"),)
-    noise: Any = None if options.noise is None else noise_class(options.noise)
-    for target in targets:
-        yield size_system(
-            system,
-            target,
-            noise=noise,
-            reading=options.reading,
-            tolerance=options.tolerance,
-            scale_limits=options.scale_limits,
-            store=options.store,
-        )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pbdist.cli.output import EXIT_CODES, FAILED
-from pbdist.errors import PbdistError, StoreDamagedError
+from pbdist.errors import PbdistError, StoreDamagedError, printable
 
 if TYPE_CHECKING:
     from pbdist.query.status import StoreStatus
@@ -59,23 +59,36 @@ def _status(options: argparse.Namespace) -> int:
     return 0 if found.passed else FAILED
 
 
+def _unjoined(count: int) -> Iterator[str]:
+    if count:
+        yield (
+            f"not joined yet: {count:,} batches, which other readers of zarr do not see: a run joins them when their"
+            " shards are complete"
+        )
+
+
 def _lines(found: "StoreStatus") -> Iterator[str]:
+    from pbdist.store import BRINGS_BACK, STORE_FORMAT, repaired_together
     from pbdist.study.plan import size
 
     first = found.parts[0].stored
     committed = found.cells - found.cells_missing - found.cells_failed
-    yield f"store: {found.store}, format {first.format}, {size(found.size)} in {found.files:,} files"
+    yield f"store: {found.store}, format {STORE_FORMAT}, {size(found.size)} in {found.files:,} files"
     yield f"study: {first.study.name}, digest {first.head.digest[:16]}"
     if len(found.parts) > 1:
         yield f"parts: {len(found.parts)}, the first one and what extended it"
         for part in found.parts:
             grid = f"{len(part.stored.study.compositions):,} r, {len(part.stored.study.epsilon):,} ε"
             yield f"  {part.stored.part or 'first'}: {part.cells:,} cells, {grid}, {part.cells_missing:,} missing"
+    yield from (
+        f"missing: {part}, a part that the root tells of: put it back, or {BRINGS_BACK}" for part in found.parts_missing
+    )
     yield (
         f"cells: {committed:,} of {found.cells:,} committed, {found.cells_missing:,} missing,"
         f" {found.cells_failed:,} failed"
     )
     yield f"batches: {found.batches - found.batches_missing:,} of {found.batches:,} committed"
+    yield from _unjoined(found.batches_unjoined)
     if found.refinements:
         yield f"added by queries: {found.refined_points:,} points in {found.refinements:,} refinements"
     if found.precision is not None and first.study.sought is not None:
@@ -103,9 +116,10 @@ def _lines(found: "StoreStatus") -> Iterator[str]:
         yield f"stray, no harm: {name}"
     yield from _more(found.check.strays, "strays")
     if found.check.damaged:
+        repaired = repaired_together((name for name, _ in found.check.damaged), found.parts_missing)
         count, irregular = len(found.check.damaged), found.check.irregular
         advice = f"remove or put back the {irregular:,} that are no files, and " if irregular else ""
-        yield f"checked: {count:,} files are damaged: {advice}run the study again to compute them anew"
+        yield f"checked: {count:,} files are damaged: {advice}{repaired} with --check to compute them anew"
     else:
         yield "checked: every file that was written is what it was then"
 
@@ -127,5 +141,5 @@ def _verify(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found.as_json(), indent=2, allow_nan=False))
     else:
-        print(*found.lines(), sep="\n")
+        print(*map(printable, found.lines()), sep="\n")
     return 0 if found.passed else FAILED

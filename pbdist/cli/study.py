@@ -1,6 +1,7 @@
 """``pbdist plan`` and ``pbdist run``: what a study will take; compute it, or what is left of it, into a store."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -8,25 +9,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pbdist.cli.interrupts import in_good_order
-from pbdist.cli.output import EXIT_CODES, MISSED, page
-from pbdist.errors import InvalidInputError, PbdistError
+from pbdist.cli.output import EXIT_CODES, MISSED, page, printed_warnings
+from pbdist.errors import InvalidInputError, PbdistError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pbdist.run import Executor
+    from pbdist.run.certificates import CertificateFiles
     from pbdist.run.events import Event
     from pbdist.run.listeners import RunLog
     from pbdist.store import Place
     from pbdist.study import StudySpec
+    from pbdist.study.addition import Addition
 
-__all__ = ["add_plan", "add_run"]
+__all__ = ["add_plan", "add_run", "study_file"]
+
+#: Workers take about so long to start, in seconds.
+_SERIAL_SECONDS = 3.0
+#: Options that name files of certificates.
+_TLS = {"ca": "who signs certificates", "certificate": "your certificate", "key": "its private key"}
+_STUDY = "a study file, or the name of a study that comes with pbdist, such as quickstart"
 
 
 def add_plan(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add ``pbdist plan``."""
     parser = commands.add_parser("plan", help="show what a study will take, before anything runs")
-    parser.add_argument("study", metavar="FILE", type=Path, help="a study file")
+    parser.add_argument("study", metavar="FILE", help=_STUDY)
+    parser.add_argument("--json", action="store_true", help="print JSON, unrounded, with the grids")
+    parser.add_argument(
+        "--store",
+        help="show what a run would add to this store: a path or s3://BUCKET/PREFIX"
+        " (default, with extend: true in the file: data/NAME.zarr)",
+    )
     parser.set_defaults(action=_plan)
 
 
@@ -38,19 +53,26 @@ def add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("study", metavar="FILE", type=Path, help="a study file")
+    parser.add_argument("study", metavar="FILE", help=_STUDY)
     parser.add_argument("--store", help="the store: a path or s3://BUCKET/PREFIX (default: data/NAME.zarr)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--workers", metavar="N", type=int, help="worker processes (default: one a core)")
     where.add_argument("--scheduler", metavar="ADDRESS", help="use the workers of a running Dask scheduler")
     where.add_argument("--scheduler-file", metavar="PATH", type=Path, help="the file with that scheduler's address")
     where.add_argument("--serial", action="store_true", help="compute in this process, without Dask")
+    for name, what in _TLS.items():
+        parser.add_argument(f"--tls-{name}", metavar="FILE", type=Path, help=f"{what}, for a scheduler with TLS")
     parser.add_argument("--cluster", metavar="FILE", type=Path, help="a cluster profile, such as cluster/local.yaml")
     parser.add_argument(
         "--patience",
         metavar="SECONDS",
         type=float,
-        help="how long to wait for a store that cannot be reached any more (default: 900)",
+        help="how long to wait for a store or a scheduler that cannot be reached any more (default: 900)",
+    )
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="before, read every file of the store and compare it with its checksum, and not only its size",
     )
     parser.add_argument("--log", metavar="PATH", type=Path, help="append what happens, one JSON object a line")
     parser.add_argument("--report", metavar="PATH.html", type=Path, help="save Dask's performance report")
@@ -63,54 +85,54 @@ def add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from rich.table import Table
+    from pbdist.cli.planned import plan_as_json, print_plan
+    from pbdist.study import StudySpec, plan_study
+    from pbdist.study.load import load_asked
 
-    from pbdist.study import load_study, plan_study
-    from pbdist.study.plan import duration, size
-
-    plan = plan_study(load_study(options.study))
-    study = plan.study
-    seconds = [batch.seconds for batch in plan.batches]
-    console = page()
-    title = f"{study.name}: {study.description}" if study.description else study.name
-    console.print(title, markup=False, highlight=False, soft_wrap=True)
-    table = Table(show_header=False)
-    table.add_column("what")
-    table.add_column("how much", justify="right")
-    points = len(study.cells) * len(study.compositions) * len(study.epsilon)
-    rows = {
-        "cells (noise settings)": f"{len(study.cells):,}",
-        "numbers of compositions": f"{len(study.compositions):,}, up to {study.compositions[-1]:,}",
-        "values of epsilon": f"{len(study.epsilon):,}, {study.epsilon[0]:.6g} to {study.epsilon[-1]:.6g}",
-        "points, both directions": f"{2 * points:,}",
-        "method": _method(study),
-        "batches": f"{len(plan.batches):,}, cells in each: {plan.cells_per_batch:,}",
-        "projected time of a batch, one core": f"{min(seconds):.3g} to {max(seconds):.3g} s",
-        "projected time of the study, one core": duration(plan.seconds),
-        "projected peak memory of a worker": size(plan.worker_bytes),
-        "projected size of the store, at most": size(plan.store_bytes),
-        "bucket states": "kept" if study.keep_states else "not kept",
-        "study digest": study.digest[:16],
-    }
-    for what, how_much in rows.items():
-        table.add_row(what, how_much)
-    console.print(table)
+    asked = load_asked(study_file(options.study))
+    if options.store is not None or not isinstance(asked, StudySpec):
+        return _plan_additions(options, asked)
+    plan = plan_study(asked)
+    if options.json:
+        print(json.dumps(plan_as_json(plan), indent=2, allow_nan=False))
+    else:
+        print_plan(page(), plan)
     return 0
 
 
-def _method(study: "StudySpec") -> str:
-    if study.method == "buckets" or study.buckets is not None:
-        return f"{study.method}, {study.buckets:,} buckets"
-    return f"{study.method}, tolerance {study.tolerance:g}"
+def _plan_additions(options: argparse.Namespace, asked: "StudySpec | Addition") -> int:
+    from pbdist.cli.planned_additions import additions, additions_as_json, print_additions
+
+    store = options.store or f"data/{asked.name}.zarr"
+    plans = additions(asked, store)
+    if options.json:
+        print(json.dumps(additions_as_json(store, plans), indent=2, allow_nan=False))
+    else:
+        print_additions(page(), store, plans)
+    return 0
+
+
+def study_file(given: str) -> Path:
+    """Return the study file that is meant; it is said where a file has the name of a study of pbdist."""
+    from pbdist.study.shipped import find_study, shipped_names
+
+    path = find_study(given)
+    if given in shipped_names() and path == Path(given):
+        print(
+            f"pbdist: the file {given} in this folder is taken, not the study that comes with pbdist", file=sys.stderr
+        )
+    return path
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pbdist.study import load_study
+    from pbdist.run.extending import asked_of
+    from pbdist.study.load import load_asked
 
-    study = load_study(options.study)
-    if options.strict and not any(map(study.seeks_tolerance, study.cells)):
+    asked = load_asked(study_file(options.study))
+    store = options.store or f"data/{asked.name}.zarr"
+    study = asked_of(asked, store).study
+    if options.strict and not study.seeks_some:
         raise InvalidInputError("--strict: expected a study with a tolerance, got one without")
-    store = options.store or f"data/{study.name}.zarr"
     for option in ("log", "report"):
         _check_outside(store, f"--{option}", getattr(options, option))
     if options.patience is not None and not 1.0 <= options.patience <= 1e6:
@@ -129,12 +151,27 @@ def _run(options: argparse.Namespace) -> int:
             listeners.append(log)
         listeners.append(stack.enter_context(ProgressDisplay(Console(stderr=True))))
         patience = OUTAGE_SECONDS if options.patience is None else options.patience
-        stored = run_study(study, store, executor, lambda event: _notify(listeners, event), patience=patience)
+        stack.enter_context(printed_warnings())
+        stored = run_study(
+            asked,
+            store,
+            executor,
+            lambda event: _notify(listeners, event),
+            patience=patience,
+            check=options.check,
+            serial_seconds=_serial_seconds(options),
+        )
     console = page()
     _print_targets(console, study, stored.place)
     missed = _print_precision(console, study, stored.place)
-    console.print(f"store: {store}", markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(f"store: {store}"), markup=False, highlight=False, soft_wrap=True)
     return MISSED if options.strict and missed else 0
+
+
+def _serial_seconds(options: argparse.Namespace) -> float:
+    """Return how much projected work is computed without workers: some, where none are named."""
+    named = (options.workers, options.cluster, options.scheduler, options.scheduler_file, options.report)
+    return _SERIAL_SECONDS if all(option is None for option in named) else 0.0
 
 
 def _notify(listeners: "list[Callable[[Event], None]]", event: "Event") -> None:
@@ -163,6 +200,7 @@ def _executor(options: argparse.Namespace) -> "Executor":
         raise InvalidInputError(f"--workers: expected an integer from 1 to 4096, got {options.workers}")
     if options.serial and options.report is not None:
         raise InvalidInputError("--report: expected a run on Dask workers, got --serial too")
+    certificates = _certificates(options)
     if options.serial:
         from pbdist.run import SerialExecutor
 
@@ -174,9 +212,39 @@ def _executor(options: argparse.Namespace) -> "Executor":
         if "workers" not in type(profile).model_fields:
             raise InvalidInputError(f"--workers: expected a profile that has workers, got one of kind {profile.kind}")
         profile = profile.model_copy(update={"workers": options.workers})
+    from pbdist.run import OUTAGE_SECONDS
     from pbdist.run.dask_executor import DaskExecutor
 
-    return DaskExecutor(profile, options.scheduler, options.scheduler_file, options.report)
+    return DaskExecutor(
+        profile,
+        options.scheduler,
+        options.scheduler_file,
+        options.report,
+        certificates=certificates,
+        patience=OUTAGE_SECONDS if options.patience is None else options.patience,
+    )
+
+
+def _certificates(options: argparse.Namespace) -> "CertificateFiles | None":
+    """Return the certificates that the options name, checked; None without any."""
+    given = {name: getattr(options, f"tls_{name}") for name in _TLS}
+    if not any(given.values()):
+        return None
+    for name, path in given.items():
+        if path is None:
+            raise InvalidInputError(
+                f"--tls-{name}: expected --tls-ca, --tls-certificate and --tls-key together, got none"
+            )
+    if not options.scheduler and not options.scheduler_file:
+        raise InvalidInputError("--tls-ca: expected it with --scheduler or --scheduler-file, got neither")
+    from pbdist.run.certificates import CertificateError, CertificateFiles, check_certificates
+
+    files = CertificateFiles(**{name: str(path.absolute()) for name, path in given.items()})
+    try:
+        check_certificates(files)
+    except CertificateError as error:
+        raise InvalidInputError(f"--tls-{error}") from error
+    return files
 
 
 def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> None:
@@ -192,7 +260,7 @@ def _print_targets(console: "Console", study: "StudySpec", store: "Place") -> No
 
 def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> int:
     """Print how far the tolerance was reached; return at how many points it was missed."""
-    if study.sought is None or not any(map(study.seeks_tolerance, study.cells)):
+    if study.sought is None or not study.seeks_some:
         return 0
     from pbdist.query import open_study, reached_precision
     from pbdist.query.printing import precision_line

@@ -7,21 +7,26 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, MissingDependencyError, shown
+from pbdist.input_files import opened_input
 from pbdist.mechanisms.finite import Histogram
 from pbdist.mechanisms.histogram_values import Label, count_of, label_of
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 
 __all__ = ["load_histograms"]
 
+#: The most bytes of a file, and of what is unpacked from it: a hundred for each of the most bins that there may be.
+_MOST_BYTES = 100 * MOST_OUTCOMES
+#: The most letters of a line of CSV.
+_LONGEST_LINE = 1 << 20
 #: What reading a damaged file may raise besides OSError.
 _DAMAGE = (
     ValueError,
@@ -182,9 +187,18 @@ def _read(path: Path, names: Sequence[str]) -> _Columns:
     sizes = [len(values) for values in table.values.values()]
     if len(set(sizes)) > 1:
         raise InvalidInputError(f"{path}: expected columns of equal lengths, got {sizes}")
-    if sizes[0] > MOST_OUTCOMES:
-        raise InvalidInputError(f"{path}: expected at most {MOST_OUTCOMES} bins, got {sizes[0]}")
+    _check_bins(path, sizes[0])
     return table
+
+
+def _check_bins(path: Path, count: int) -> None:
+    if count > MOST_OUTCOMES:
+        raise InvalidInputError(f"{path}: expected at most {MOST_OUTCOMES} bins, got {count}")
+
+
+def _check_unpacked(path: Path, size: int) -> None:
+    if size > _MOST_BYTES:
+        raise InvalidInputError(f"{path}: expected at most {_MOST_BYTES:,} bytes when unpacked, got {size:,}")
 
 
 def _check_names(path: Path, known: Sequence[str], names: Sequence[str]) -> None:
@@ -198,8 +212,11 @@ def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
     """Read text with commas; the first line names the columns."""
     lines: list[int] = []
     values: dict[str, list[str]] = {name: [] for name in names}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, strict=True)
+    with (
+        opened_input(path, _MOST_BYTES) as content,
+        io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file,
+    ):
+        reader = csv.reader(_lines(path, file), strict=True)
         try:
             head = [name.strip() for name in next(reader, [])]
             _check_names(path, head, names)
@@ -212,6 +229,7 @@ def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
                         f"{path}: line {reader.line_num}: expected {len(head)} values, got {len(record)}"
                     )
                 lines.append(reader.line_num)
+                _check_bins(path, len(lines))
                 for column, index in wanted:
                     column.append(record[index])
         except csv.Error as error:
@@ -219,6 +237,16 @@ def _read_csv(path: Path, names: Sequence[str]) -> _Columns:
         except UnicodeDecodeError as error:
             raise InvalidInputError(f"{path}: expected UTF-8 text, got {shown(error.object[:20])}") from error
     return _Columns(str(path), values, lambda row: f"line {lines[row]}")
+
+
+def _lines(path: Path, file: TextIO) -> Iterator[str]:
+    """Yield the lines of a text, of which none is read without end."""
+    number = 0
+    while line := file.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE:
+            raise InvalidInputError(f"{path}: line {number}: expected at most {_LONGEST_LINE:,} letters, got more")
+        yield line
 
 
 def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
@@ -230,8 +258,14 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
             f"{path}: expected pyarrow for Parquet, not found; install it with: pip install 'pbdist[parquet]'"
         ) from error
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with (
+            opened_input(path, _MOST_BYTES) as content,
+            parquet.ParquetFile(content, page_checksum_verification=True) as file,
+        ):
             _check_names(path, file.schema_arrow.names, names)
+            _check_bins(path, file.metadata.num_rows)
+            groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
+            _check_unpacked(path, sum(group.total_byte_size for group in groups))
             table = file.read(columns=list(names))
         values = {name: table.column(name).to_pylist() for name in names}
         types = {name: str(table.column(name).type) for name in names}
@@ -254,10 +288,11 @@ def _read_npz(path: Path, names: Sequence[str]) -> _Columns:
     values: dict[str, list[object]] = {}
     limits: dict[str, int] = {}
     try:
-        with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+        with opened_input(path, _MOST_BYTES) as file, zipfile.ZipFile(file) as archive:
             members = [(member.filename.removesuffix(".npy"), member) for member in archive.infolist()]
             _check_names(path, [name for name, _ in members], names)
             for name in names:
+                _check_unpacked(path, dict(members)[name].file_size)
                 # A member is read to its end: only then its checksum is verified, that of the head included.
                 array = _array(archive.read(dict(members)[name]))
                 if array.ndim != 1:

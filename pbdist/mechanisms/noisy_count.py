@@ -13,6 +13,7 @@ from pbdist.mechanisms.additive import AdditiveNoise, Laplace
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.suggestions import did_you_mean
 from pbdist.types import FloatArray
 
 __all__ = ["READINGS", "NoisyCount"]
@@ -90,6 +91,7 @@ class NoisyCount(ElementaryPair):
         if not isinstance(reading, str) or reading not in READINGS:
             raise InvalidInputError(
                 f"{_NAME}.reading: expected one of {', '.join(READINGS)}, got {shown(self.reading)}"
+                f"{did_you_mean(self.reading, READINGS)}"
             )
         # Half of the draws are at least the mean.
         if self.mean < 0.0 and self._kept() < validation.SMALLEST_KEPT:

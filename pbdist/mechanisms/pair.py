@@ -12,6 +12,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.notebook import html_of_fields
 from pbdist.types import Direction, FloatArray, JsonValue
 
 __all__ = ["ElementaryPair", "Pair", "Product", "Reversed", "factor_counts", "reveals_nothing"]
@@ -52,6 +53,10 @@ class Pair(ABC):
     @abstractmethod
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The independent pairs whose product this pair is."""
+
+    def _repr_html_(self) -> str:
+        """Return the parameters as a small table, for notebooks."""
+        return html_of_fields(type(self).__name__, {name: getattr(self, name) for name in _field_names(type(self))})
 
     def canonical(self) -> dict[str, JsonValue]:
         """Canonical form: the mechanism's name and its parameters, as JSON takes them.

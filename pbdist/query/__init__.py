@@ -8,17 +8,21 @@ from pbdist.query.judging import (
     reached_precision,
 )
 from pbdist.query.lookup import Bounds
+from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
 from pbdist.query.study import Study, open_study
 from pbdist.results import Verdict
 
 __all__ = [
     "Bounds",
+    "NoiseChoice",
     "Precision",
     "Study",
+    "TabulatedNoise",
     "TargetResult",
     "Verdict",
     "WidestBracket",
     "judge_target",
+    "noise_choices",
     "open_study",
     "reached_precision",
 ]

@@ -36,6 +36,12 @@ class Questions:
     setting: IntArray
     compositions: IntArray
 
+    @property
+    def attained(self) -> BoolArray:
+        """For which questions a lower bound can be known: see `Pair.attained_by_some`."""
+        known = [setting.attained for setting in self.settings]
+        return np.array(known, dtype=bool)[self.setting]
+
 
 def bound_delta(
     asked: Questions, epsilon: FloatArray, around: tuple[FloatArray, FloatArray] | None = None

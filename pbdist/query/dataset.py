@@ -7,14 +7,20 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from pbdist.query.blocks import BlockReader
+from pbdist.query.grid import Grid
+from pbdist.query.rows import ABOUT, BOTH, STATUS, UNATTAINED, attained_of, bounds_of_block, status_of
+from pbdist.query.selection import Selection
 from pbdist.query.stored import Union
-from pbdist.store import StoredStudy, is_committed, read_values, read_within
+from pbdist.store import StoredStudy
 from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.documents import group_document
-from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, ROOT_FILE, STORE_FORMATS, WITHIN
-from pbdist.types import Direction
+from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, GRIDS, ROOT_FILE, TEXT_COLUMNS, WITHIN
+from pbdist.study import StudySpec
+from pbdist.study.spec import exponential
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
-__all__ = ["bounds_of"]
+__all__ = ["bounds_of", "selected_dataset"]
 
 
 def bounds_of(union: Union) -> xr.Dataset:
@@ -27,10 +33,9 @@ def bounds_of(union: Union) -> xr.Dataset:
     else:
         first = union.parts[0]
         dataset = xr.open_zarr(first.place.zarr_store(first.most_bytes), consolidated=False, chunks=None)
-        if first.study.sought is not None and WITHIN not in first.head.results:
-            like, name = dataset[next(iter(BOUNDS))], {"long_name": "whether the bounds meet within the tolerance"}
-            derived = indexing.LazilyIndexedArray(_Within(first, like.shape))
-            dataset[WITHIN] = xr.Variable(like.dims, derived, name)
+        for name in first.head.results:
+            values = indexing.LazilyIndexedArray(_Results(first, name, dataset[name].shape))
+            dataset[name] = xr.Variable(dataset[name].dims, values, dataset[name].attrs)
     told = [name for name in (*BOUNDS, WITHIN, *COMPUTED) if name in dataset]
     bounds: xr.Dataset = dataset[told].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
     return bounds
@@ -43,41 +48,64 @@ def _assembled(union: Union) -> xr.Dataset:
     ``loss_width`` are the smallest of theirs.
     """
     study = union.study
-    files = {ROOT_FILE: group_document({}), **array_files(study, len(study.cells), STORE_FORMATS[-1])}
+    files = {ROOT_FILE: group_document({}), **array_files(study, len(study.cells))}
     dataset: xr.Dataset = xr.open_zarr(FilesStore(files).store, consolidated=False, chunks=None).load()
-    directions = np.arange(len(Direction))
-    for stored in union.parts:
-        r = np.array([study.compositions.index(value) for value in stored.study.compositions])
-        e = np.array([study.epsilon.index(value) for value in stored.study.epsilon])
-        for index in range(stored.batches):
-            if not is_committed(stored, index):
-                continue
-            cells = stored.head.cells_of(index)
-            rows, selection = union.rows(stored, cells), slice(cells.start, cells.stop)
-            for name in BOUNDS:
-                values = dataset[name].values
-                values[np.ix_(rows, directions, r, e)] = read_values(stored, name, selection)
-            if WITHIN in dataset:
-                dataset[WITHIN].values[np.ix_(rows, directions, r, e)] = read_within(stored, selection)
-            for name in COMPUTED:
-                values = dataset[name].values
-                values[rows] = np.fmin(values[rows], read_values(stored, name, selection))
+    reader = BlockReader(union, lambda stored, cell: stored.results.is_sound(cell // stored.cells_per_batch))
+    for name, values in reader.read(np.arange(len(study.cells))).values.items():
+        dataset[name] = dataset[name].copy(data=values)
     return dataset
 
 
-class _Within(BackendArray):
-    """Where the bounds meet within the tolerance, for a store that does not hold it: computed when it is read."""
+def selected_dataset(
+    reader: BlockReader, study: StudySpec, chosen: Selection, direction: str, layout: Grid
+) -> xr.Dataset:
+    """Return chosen points over plain dimensions: those parameters that tell the cells apart, r and ε.
 
-    def __init__(self, stored: StoredStudy, shape: tuple[int, ...]) -> None:
-        self._stored = stored
-        self.shape, self.dtype = shape, np.dtype(bool)
+    `layout` says which parameters these are. Bounds that are not known are NaN, and ``status`` says why.
+    """
+    block = reader.read(chosen.cells)
+    take = (slice(None), slice(None), *np.ix_(chosen.compositions, chosen.epsilon))
+    about: dict[str, dict[str, Any]] = {name: one.as_dict() for name, one in BOUNDS.items()}
+    about[WITHIN] = {"long_name": ABOUT[WITHIN]}
+    attained = attained_of([study.cells[cell] for cell in chosen.cells.tolist()])
+    inner = (DIRECTION, COMPOSITIONS, EPSILON)
+    dims, shape = tuple(layout.axes), tuple(map(len, layout.axes.values()))
+    variables: dict[str, Any] = {}
+    for name, values in bounds_of_block(block, attained, direction).items():
+        found = values[take][layout.order]
+        note = {"comment": UNATTAINED} if not attained.all() and name.endswith("lower") else {}
+        variables[name] = ((*dims, *inner), found.reshape(*shape, *found.shape[1:]), {**about[name], **note})
+    status = status_of(block, attained)[(take[0], *take[2:])][layout.order]
+    variables[STATUS] = ((*dims, *inner[1:]), status.reshape(*shape, *status.shape[1:]), {"long_name": ABOUT[STATUS]})
+    epsilon = np.array([study.epsilon[index] for index in chosen.epsilon])
+    grids: dict[str, tuple[str, Any]] = {
+        COMPOSITIONS: (COMPOSITIONS, np.array([study.compositions[index] for index in chosen.compositions])),
+        EPSILON: (EPSILON, epsilon),
+        "exp_epsilon": (EPSILON, np.array([exponential(value) for value in epsilon.tolist()])),
+        DIRECTION: (DIRECTION, [BOTH] if direction == BOTH else [one.value for one in Direction]),
+    }
+    coords: dict[str, Any] = {
+        name: (dim, values, {"long_name": GRIDS[name].long_name} | ({} if name == DIRECTION else {"units": "1"}))
+        for name, (dim, values) in grids.items()
+    }
+    for name, (dim, values) in layout.columns.items():
+        units = {} if name in TEXT_COLUMNS else {"units": "1"}
+        coords[name] = (() if dim is None else dim, values, {"long_name": COLUMNS[name], **units})
+    dataset = xr.Dataset(variables, coords, {"title": study.name, "study_digest": study.digest})
+    single = [name for name in (*dims, COMPOSITIONS, EPSILON) if name in chosen.scalar]
+    return dataset.squeeze([*single, *([DIRECTION] if direction == BOTH else [])])
+
+
+class _Results(BackendArray):
+    """An array of results of a part: each batch is compared with its record when it is read."""
+
+    def __init__(self, stored: StoredStudy, name: str, shape: tuple[int, ...]) -> None:
+        self._stored, self._name = stored, name
+        self.shape, self.dtype = shape, np.dtype(bool if name == WITHIN else np.float64)
 
     def __getitem__(self, key: Any) -> Any:
         """Return a part of the array."""
         return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC, self._part)
 
     def _part(self, key: tuple[Any, ...]) -> Any:
-        # Of whole cells, as the study may judge the larger direction.
-        cells, *inner = key
-        found = read_within(self._stored, cells)
-        return found[(*([] if isinstance(cells, int | np.integer) else [slice(None)]), *inner)]
+        return self._stored.results.array(self._name, key)

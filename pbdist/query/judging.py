@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
+from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
-from pbdist.store import StoredStudy, failed_cells, read_values, read_within
+from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BETWEEN",
-    "TOO_FAR",
+    "FACTOR",
+    "MISSED",
+    "NO_LOWER",
     "Precision",
     "TargetResult",
     "WidestBracket",
@@ -35,9 +38,11 @@ __all__ = [
     "total_precision",
 ]
 
-#: Why an answer on δ that is not stored is wide, and one on ε or r; and what the user can do about it.
-BETWEEN = "it lies between stored points: refine=True (pbdist query --refine) computes it"
-TOO_FAR = "the stored points lie too far from it: refine=True (pbdist query --refine) computes closer ones"
+#: Why an answer is wide: `DeltaBounds.why_wide`.
+BETWEEN = "between stored points"
+MISSED = "the study missed its tolerance there"
+NO_LOWER = "no lower bound is known"
+FACTOR = "a factor takes the place of the tolerance"
 
 
 def delta_within(
@@ -63,10 +68,14 @@ def delta_within(
 
 
 def between(name: str, lower: float, upper: float) -> str:
-    """Return the bounds on a quantity in words; a lower one that is not known is no number."""
+    """Return the bounds on a quantity in words, rounded outwards; a lower one that is not known is no number."""
     if math.isnan(lower):
-        return f"{name} is at most {upper:.6g}, and no lower bound is known"
-    return f"{name} is between {lower:.6g} and {upper:.6g}"
+        return f"{name} is at most {_told(upper, rounded_up)}, and no lower bound is known"
+    return f"{name} is between {_told(lower, rounded_down)} and {_told(upper, rounded_up)}"
+
+
+def _told(value: float, rounded: Callable[[float], str]) -> str:
+    return str(int(value)) if value.is_integer() else rounded(value)
 
 
 def missed_by(
@@ -194,7 +203,7 @@ def _of_batch(stored: StoredStudy, cells: range, wanted: _Wanted | None, *, leni
 
 
 def _judged(stored: StoredStudy, cells: range, wanted: _Wanted | None) -> Precision:
-    part, failed = stored.study, failed_cells(stored, cells.start // stored.cells_per_batch)
+    part, failed = stored.study, stored.results.failed(cells.start // stored.cells_per_batch)
     sought = [cell for cell in cells if cell not in failed and part.seeks_tolerance(part.cells[cell])]
     if wanted is not None:
         sought = [cell for cell in sought if part.cells[cell] in wanted.cells]

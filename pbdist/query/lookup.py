@@ -16,11 +16,27 @@ from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import Cell, StudySpec
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
+from pbdist.suggestions import did_you_mean
 from pbdist.types import BoolArray
 
-__all__ = ["Bounds", "ambiguous", "find_cell", "find_composition", "find_epsilon", "matches"]
+__all__ = [
+    "OTHER_PARAMETERS",
+    "Bounds",
+    "ambiguous",
+    "find_cell",
+    "find_composition",
+    "find_epsilon",
+    "matches",
+    "nearest_text",
+    "told_apart",
+]
 
 _MOST_LISTED = 12
+#: What people also call parameters of noise.
+OTHER_PARAMETERS = {
+    **dict.fromkeys(("sigma", "std", "sd", "stddev", "noise_multiplier", "b"), "scale"),
+    **dict.fromkeys(("q", "sampling_rate", "sample_rate"), "rate"),
+}
 
 
 @dataclass(frozen=True)
@@ -44,6 +60,9 @@ class Bounds:
     within_tolerance
         Whether they are as close as the study's tolerance asks, the larger direction or each, as the study says, or
         the upper bound is at most its floor, or no closer ones can be computed. None where the study has no tolerance.
+    why_wide
+        Why they are not within the tolerance, as in `pbdist.results.DeltaBounds`; empty text where they are, or there
+        is no tolerance.
     """
 
     setting: str
@@ -53,6 +72,7 @@ class Bounds:
     brackets: tuple[Bracket, ...]
     asked_exp_epsilon: float | None = None
     within_tolerance: bool | None = None
+    why_wide: str = ""
 
     @property
     def delta_lower(self) -> tuple[float, ...]:
@@ -102,8 +122,9 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
     """
     unknown = [name for name in noise if name not in COLUMNS or name == "mechanism"]
     if unknown:
-        known = ", ".join(name for name in COLUMNS if name != "mechanism")
-        raise InvalidInputError(f"{unknown[0]}: expected one of {known}, got an unknown parameter")
+        known = [name for name in COLUMNS if name != "mechanism"]
+        near = did_you_mean(unknown[0], known, OTHER_PARAMETERS)
+        raise InvalidInputError(f"{unknown[0]}: expected one of {', '.join(known)}, got an unknown parameter{near}")
     for name, value in noise.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
@@ -116,7 +137,10 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
         stored = [column[cell] for cell in found]
         matching = [cell for cell, value in zip(found, stored, strict=True) if _equal(name, value, wanted[name])]
         if not matching:
-            raise OffGridError(f"{name}: expected {_near(name, stored, wanted[name])}, got {_text(wanted[name])}")
+            near = did_you_mean(wanted[name], {value for value in stored if isinstance(value, str)})
+            raise OffGridError(
+                f"{name}: expected {nearest_text(name, stored, wanted[name])}, got {_text(wanted[name])}{near}"
+            )
         found = matching
     if len(found) > 1:
         raise InvalidInputError(ambiguous(mechanism, [study.cells[cell] for cell in found]))
@@ -174,16 +198,22 @@ def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
 
 def ambiguous(mechanism: str, found: Sequence[Cell]) -> str:
     """Return the text of an error: several cells match, and these parameters tell them apart."""
+    undetermined = told_apart(found)
+    start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
+    if not undetermined:
+        return f"{start} that differ in no parameter: give them labels of their own in the study"
+    return f"{start}: also give {', '.join(undetermined)}"
+
+
+def told_apart(found: Sequence[Cell]) -> list[str]:
+    """Return the parameters in which cells differ, each with its values as text."""
     undetermined = []
     columns = cell_columns(found)
     for name in COLUMNS:
         texts = list(dict.fromkeys(_text(value, name) for value in columns[name]))
         if len(texts) > 1:
             undetermined.append(f"{name} ({_listed(texts)})")
-    start = f"mechanism: expected one noise setting of {mechanism!r}, got {len(found)}"
-    if not undetermined:
-        return f"{start} that differ in no parameter: give them labels of their own in the study"
-    return f"{start}: also give {', '.join(undetermined)}"
+    return undetermined
 
 
 def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
@@ -196,7 +226,8 @@ def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
     return same_float(stored, float(wanted))
 
 
-def _near(name: str, stored: Sequence[float | str], wanted: float | str | None) -> str:
+def nearest_text(name: str, stored: Sequence[float | str], wanted: float | str | None) -> str:
+    """Return what a column has that is nearest to a value which it has not, or all that it has."""
     values = sorted({value for value in stored if isinstance(value, float) and not math.isnan(value)})
     if values and isinstance(wanted, int | float):
         return f"a stored value, {_neighbours(values, float(wanted), '{:.10g}')}"

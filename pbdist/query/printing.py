@@ -1,8 +1,7 @@
-"""Printed tables, sentences and JSON of stored bounds, answers, verdicts and precision."""
+"""Sheets, printed tables, sentences and JSON of stored bounds, answers, verdicts and precision."""
 
 import math
 from collections.abc import Mapping, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,11 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pbdist.query.judging import Precision, TargetResult
+from pbdist.errors import printable
+from pbdist.query.judging import BETWEEN, NO_LOWER, Precision, TargetResult
 from pbdist.query.lookup import Bounds
+from pbdist.query.rounding import rounded_down, rounded_up
+from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
 from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import StudySpec, Target
@@ -19,11 +21,12 @@ from pbdist.study.spec import exponential
 from pbdist.types import Direction, JsonValue
 
 __all__ = [
+    "Answers",
     "answers_as_json",
+    "answers_sheet",
     "bounds_as_json",
     "precision_as_json",
     "precision_line",
-    "printed_answers",
     "printed_bounds",
     "printed_targets",
     "rounded_down",
@@ -35,55 +38,61 @@ Answers = DeltaBounds | EpsilonBounds | CompositionBounds
 #: What is printed in place of a bound, and why there is no lower one.
 NOT_KNOWN = "not known"
 UNATTAINED = "no lower bound is known: no change is declared to attain the pairs that dominate it"
-_HEADS = {"compositions": "r", "epsilon": "ε", "exp_epsilon": "e^ε", "delta": "δ"}
 
 
-def printed_answers(
-    mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers, unattained: Sequence[bool] | None = None
-) -> Group:
-    """Return a printed table of answers, a line each or one for each direction; `asked`: the arguments as columns.
+def answers_sheet(
+    mechanism: str,
+    texts: Mapping[str, Any],
+    asked: Mapping[str, Sequence[Any]],
+    found: Answers,
+    unattained: Sequence[bool] | None = None,
+) -> Sheet:
+    """Return answers as a sheet, a row each or one for each direction.
 
-    `unattained` says for which lines no lower bound can be known; by default there are none.
+    `texts` are the arguments that all have in common, `asked` the others as columns; `unattained` says for which rows
+    no lower bound can be known, by default for none.
     """
-    table = Table(pad_edge=False)
-    for name in asked:
-        table.add_column(_HEADS.get(name, name), justify="right", no_wrap=True)
-    columns = _columns(found)
-    unknown = np.zeros(len(next(iter(asked.values()))), dtype=bool) if unattained is None else np.array(unattained)
+    columns, told = _columns(found), found.why_wide
     each = next(iter(columns.values())).ndim > 1
-    if each:
-        table.add_column("direction", no_wrap=True)
-    for name in columns:
-        table.add_column(_spoken(name), justify="right", no_wrap=True)
-    within = found.within_tolerance
-    marked = within is not None and not (within | unknown).all()
-    if marked:
-        table.add_column("", no_wrap=True)
+    bare = [Column(name, name, number=False, printed=False) for name in ("mechanism", *texts)]
+    given = [Column(name, head_of(name)) for name in asked]
+    direction = [Column("direction", "direction", number=False)] if each else []
+    bounds = [Column(name, head_of(name)) for name in columns]
+    marked = told is not None and bool(np.any((told != "") & (told != NO_LOWER)))
+    judged = [
+        Column("within_tolerance", "within", number=False, printed=False),
+        Column("why_wide", "", number=False, printed=marked),
+    ]
+    rows: list[tuple[Cell, ...]] = []
     for index, row in enumerate(zip(*asked.values(), strict=True)):
-        told = [_text(value) for value in row]
-        for axis, direction in enumerate(Direction) if each else [(0, None)]:
-            values = [(values[axis] if each else values)[index] for values in columns.values()]
-            bounds = [_bound(name, value) for name, value in zip(columns, values, strict=True)]
-            met = within is None or unknown[index] or bool((within[axis] if each else within)[index])
-            mark = [] if not marked else ["" if met else "wide"]
-            table.add_row(*told, *([] if direction is None else [direction.value]), *bounds, *mark)
-    return Group(Text(mechanism), table, *([Text(UNATTAINED)] if unknown.any() else []))
+        for axis, name in enumerate(Direction) if each else [(0, None)]:
+            at = (axis, index) if each else (index,)
+            cells = [
+                Shown(_bound(name, values[at]), _plain_number(name, values[at])) for name, values in columns.items()
+            ]
+            names = [] if name is None else [name.value]
+            within = None if found.within_tolerance is None else bool(found.within_tolerance[at])
+            why = "" if told is None else str(told[at])
+            mark = Shown(f"wide: {why}" if why not in ("", NO_LOWER) else "", why or None)
+            rows.append((mechanism, *texts.values(), *row, *names, *cells, within, mark))
+    caption = " ".join([mechanism, *(f"{name}={value}" for name, value in texts.items())])
+    notes = (UNATTAINED,) if unattained is not None and any(unattained) else ()
+    return Sheet((*bare, *given, *direction, *bounds, *judged), tuple(rows), (caption,), notes)
 
 
 def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> dict[str, JsonValue]:
     """Return the answers, unrounded; None for what is not finite, and for the tolerance of a study without one."""
-    columns, within = _columns(found), found.within_tolerance
+    columns = _columns(found)
     answers: list[JsonValue] = []
     for index, row in enumerate(zip(*asked.values(), strict=True)):
         answer: dict[str, JsonValue] = dict(zip(asked, row, strict=True))
         if next(iter(columns.values())).ndim > 1:
             for axis, direction in enumerate(Direction):
                 told = {name: _number(name, values[axis, index]) for name, values in columns.items()}
-                met = None if within is None else bool(within[axis, index])
-                answer[direction.value] = {**told, "within_tolerance": met}
+                answer[direction.value] = {**told, **_judged(found, (axis, index))}
         else:
             answer.update({name: _number(name, values[index]) for name, values in columns.items()})
-            answer["within_tolerance"] = None if within is None else bool(within[index])
+            answer.update(_judged(found, (index,)))
         answers.append(answer)
     return {"mechanism": mechanism, "answers": answers}
 
@@ -100,10 +109,11 @@ def _columns(found: Answers) -> dict[str, Any]:
     return {f"{name}_lower": found.lower, f"{name}_upper": found.upper}
 
 
-def _spoken(name: str) -> str:
-    kind, _, side = name.rpartition("_")
-    log, _, quantity = kind.rpartition("log_")
-    return f"{'ln ' if 'log_' in kind else log}{_HEADS[quantity]} {side}"
+def _judged(found: Answers, at: tuple[int, ...]) -> dict[str, JsonValue]:
+    """Return whether an answer is within the tolerance, and why not, in the types of JSON."""
+    within = None if found.within_tolerance is None else bool(found.within_tolerance[at])
+    why = None if found.why_wide is None else str(found.why_wide[at])
+    return {"within_tolerance": within, "why_wide": why or None}
 
 
 def _bound(name: str, value: Any) -> str:
@@ -115,10 +125,6 @@ def _bound(name: str, value: Any) -> str:
     return rounded_down(float(value)) if name.endswith("lower") else rounded_up(float(value))
 
 
-def _text(value: Any) -> str:
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
 def _number(name: str, value: Any) -> JsonValue:
     plain = np.asarray(value).item()
     if not math.isfinite(plain):
@@ -126,17 +132,10 @@ def _number(name: str, value: Any) -> JsonValue:
     return int(plain) if name.startswith("compositions") else plain
 
 
-_DIGITS = 6
-
-
-def rounded_down(value: float, digits: int = _DIGITS) -> str:
-    """Return the largest decimal of so many digits that is at most `value`."""
-    return _rounded(value, ROUND_FLOOR, digits)
-
-
-def rounded_up(value: float, digits: int = _DIGITS) -> str:
-    """Return the smallest decimal of so many digits that is at least `value`."""
-    return _rounded(value, ROUND_CEILING, digits)
+def _plain_number(name: str, value: Any) -> float | int:
+    """Return a bound as a number of Python; of rounds a whole one where it is finite."""
+    plain = np.asarray(value).item()
+    return int(plain) if name.startswith("compositions") and math.isfinite(plain) else float(plain)
 
 
 def printed_bounds(bounds: Bounds) -> Group:
@@ -161,7 +160,10 @@ def printed_bounds(bounds: Bounds) -> Group:
     notes = [Text(UNATTAINED)] if math.isnan(bounds.maximum[0]) else []
     if bounds.within_tolerance is False and not notes:
         notes.append(Text("wide: the bounds do not meet within the study's tolerance"))
-    return Group(Text(bounds.setting), Text(point), table, *notes)
+        if bounds.why_wide:
+            mended = ": --refine computes it" if bounds.why_wide == BETWEEN else ""
+            notes.append(Text(f"why: {bounds.why_wide}{mended}"))
+    return Group(Text(printable(bounds.setting)), Text(point), table, *notes)
 
 
 def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
@@ -180,6 +182,7 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
         "epsilon": bounds.epsilon,
         "exp_epsilon": bounds.exp_epsilon if math.isfinite(bounds.exp_epsilon) else None,
         "within_tolerance": bounds.within_tolerance,
+        "why_wide": bounds.why_wide or None,
         "bounds": {
             name: {
                 "delta_lower": None if math.isnan(low) else low,
@@ -198,7 +201,7 @@ def precision_line(tolerance: float, precision: Precision) -> str:
     if worst is None:
         return f"upper / lower - 1 <= {tolerance:g} at all {where}"
     ratio = "infinite" if math.isinf(worst.bracket.relative_width) else f"{worst.bracket.relative_width:.3g}"
-    low, high = _rounded(worst.bracket.lower, ROUND_FLOOR, 3), _rounded(worst.bracket.upper, ROUND_CEILING, 3)
+    low, high = rounded_down(worst.bracket.lower, 3), rounded_up(worst.bracket.upper, 3)
     at = f"r = {worst.compositions}, ε = {worst.epsilon:.6g}"
     if worst.direction != "both":
         at += f", {worst.direction}"
@@ -244,9 +247,11 @@ def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetRe
     table.add_column("meets", no_wrap=True)
     for index, result in enumerate(results):
         values = [_plain(columns[name][index]) for name in shown]
-        low, high = _rounded(result.delta_lower, ROUND_FLOOR, 3), _rounded(result.delta_upper, ROUND_CEILING, 3)
+        low, high = rounded_down(result.delta_lower, 3), rounded_up(result.delta_upper, 3)
         known = result.cell.pair.attained_by_some
-        table.add_row(*values, low if known else NOT_KNOWN, high, result.verdict.value)
+        # Of texts that others chose nothing is taken for markup.
+        row = (*map(printable, values), low if known else NOT_KNOWN, high, result.verdict.value)
+        table.add_row(*map(Text, row))
     return Group(Text(f"Which noise settings meet {goal}?"), table)
 
 
@@ -262,11 +267,3 @@ def _plain(value: float | str) -> str:
     if isinstance(value, str):
         return value
     return "" if math.isnan(value) else f"{value:.10g}"
-
-
-def _rounded(value: float, rounding: str, digits: int = _DIGITS) -> str:
-    if not math.isfinite(value):
-        return str(value)
-    # Decimal(float) is exact: this is the only rounding.
-    decimal = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
-    return "0" if decimal == 0 else f"{decimal:.{digits - 1}e}" if abs(decimal) < Decimal("1e-3") else f"{decimal:f}"

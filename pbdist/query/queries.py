@@ -11,10 +11,11 @@ from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.mechanisms import Pair
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon, stored_within
 from pbdist.query.arguments import check_flag, given_array, noise_parameter, one_setting
-from pbdist.query.judging import BETWEEN, TOO_FAR, between, delta_within, missed_by
+from pbdist.query.judging import delta_within
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon
 from pbdist.query.settings import Setting, Settings
-from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds, relative_width
+from pbdist.query.wide import why_delta, why_epsilon, why_rounds
+from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.types import BoolArray, FloatArray, IntArray
@@ -63,17 +64,17 @@ class Queries:
         answers = answers.max(axis=1) if direction == "both" else answers
         logs = [answers[list(BOUNDS).index(name)] for name in _LOGS]
         judged = delta_within(self._study, logs[0], logs[1], stored_within(asked, values))
-        within, missed = None, None
+        whole = _with_directions(shape, direction)
+        within, why, missed = None, None, None
         if judged is not None:
-            within = _frozen(judged[0].reshape(_with_directions(shape, direction)))
-            missed = self._missed_delta(asked, values, answers, judged, stored)
+            reasons, missed = why_delta(self._study, asked, values, answers, judged=judged, stored=stored)
+            within, why = _frozen(judged[0].reshape(whole)), _frozen(reasons.reshape(whole))
         for name in ("delta_lower", "log_delta_lower"):
-            answers[list(BOUNDS).index(name)][..., ~_attained(asked)] = np.nan
+            answers[list(BOUNDS).index(name)][..., ~asked.attained] = np.nan
         lower, upper, log_lower, log_upper = (
-            _frozen(answers[list(BOUNDS).index(name)].reshape(_with_directions(shape, direction)))
-            for name in ("delta_lower", "delta_upper", *_LOGS)
+            _frozen(answers[list(BOUNDS).index(name)].reshape(whole)) for name in ("delta_lower", "delta_upper", *_LOGS)
         )
-        return DeltaBounds(lower, upper, log_lower, log_upper, within), missed
+        return DeltaBounds(lower, upper, log_lower, log_upper, within, why), missed
 
     def epsilon(
         self,
@@ -103,10 +104,10 @@ class Queries:
         if direction == "both":
             lower, upper = lower.max(axis=0), upper.max(axis=0)
         whole = _with_directions(shape, direction)
-        within, missed = self._judged(asked, lower, upper, "epsilon", targets, refined=refine)
-        lower[..., ~_attained(asked)] = np.nan
-        told = None if within is None else _frozen(within.reshape(whole))
-        return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)), told), missed
+        within, why, missed = why_epsilon(self._study, asked, targets, (lower, upper), refined=refine)
+        judged = _shaped(within, whole), _shaped(why, whole)
+        lower[..., ~asked.attained] = np.nan
+        return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)), *judged), missed
 
     def compositions(
         self,
@@ -134,9 +135,9 @@ class Queries:
         for setting in asked.settings:
             self._refuse_unknown(setting)
         lower, upper = bound_compositions(asked, values, targets, around)
-        within, missed = self._judged(asked, lower, upper, "compositions", targets, refined=refine, epsilon=values)
-        told = None if within is None else _frozen(within.reshape(shape))
-        return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)), told), missed
+        within, why, missed = why_rounds(self._study, asked, values, targets, (lower, upper), refined=refine)
+        judged = _shaped(within, shape), _shaped(why, shape)
+        return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)), *judged), missed
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
         """Return the one setting that a mechanism, or a label with parameters, names."""
@@ -144,63 +145,6 @@ class Queries:
         if isinstance(mechanism, Pair):
             return self._settings.of_pair(mechanism)
         return self._settings.of_label(mechanism, one_setting(noise))
-
-    def _missed_delta(
-        self,
-        asked: Questions,
-        epsilon: FloatArray,
-        answers: FloatArray,
-        judged: tuple[BoolArray, FloatArray],
-        stored: BoolArray,
-    ) -> str | None:
-        """Return the sentence on answers on δ that miss the tolerance."""
-        within, width = judged
-        lower, upper = (answers[list(BOUNDS).index(name)] for name in ("delta_lower", "delta_upper"))
-        # Without a lower bound only the study itself can tell how closely a point was computed.
-        missed = ~within & _sought(asked) & (_attained(asked) | stored)
-
-        def worst(index: tuple[int, ...]) -> str:
-            n = index[-1]
-            between_them = int(np.count_nonzero(missed & ~stored))
-            why = BETWEEN if not stored[n] else "the study itself missed the tolerance there"
-            if stored[n] and len(index) > 1 and self._study.direction == "both":
-                why = "the study judges the larger of the two directions alone"
-            if stored[n] and between_them:
-                why += (
-                    f"; {between_them:,} of the others lie between stored points: refine=True (--refine) computes them"
-                )
-            at = f"{_setting(asked, n)}, r = {int(asked.compositions[n])}, ε = {float(epsilon[n]):.6g}"
-            return f"{at}: {between('δ', float(lower[index]), float(upper[index]))}: {why}"
-
-        return missed_by(missed, width, self._study, "delta_upper / delta_lower - 1", worst)
-
-    def _judged(
-        self,
-        asked: Questions,
-        lower: Any,
-        upper: FloatArray,
-        what: str,
-        delta: FloatArray,
-        *,
-        refined: bool,
-        epsilon: FloatArray | None = None,
-    ) -> tuple[BoolArray | None, str | None]:
-        """Return which answers on ε, or on r, are within the tolerance, and the sentence on those that are not."""
-        if self._study.sought is None:
-            return None, None
-        width = relative_width(lower, upper)
-        within = width <= self._study.sought
-
-        def worst(index: tuple[int, ...]) -> str:
-            n = index[-1]
-            point = f"r = {int(asked.compositions[n])}" if epsilon is None else f"ε = {float(epsilon[n]):.6g}"
-            known = between("ε" if epsilon is None else "r", float(lower[index]), float(upper[index]))
-            why = TOO_FAR if not refined else "as close as the bounds on δ tell there"
-            return f"{_setting(asked, n)}, {point}, δ = {float(delta[n]):g}: {known}: {why}"
-
-        wide = ~within & _sought(asked) & _attained(asked)
-        missed = missed_by(wide, width, self._study, f"{what}_upper / {what}_lower - 1", worst)
-        return within, missed
 
     def _asking_again(
         self, mechanism: str | Pair, noise: Mapping[str, Any], asked: Questions, **arguments: Any
@@ -261,7 +205,7 @@ class Queries:
             told = f"compositions: expected a stored number, as δ need not rise with r for such masses, got {r}"
         raise OffGridError(
             f"{self._where}: {told}: {name}, r = {r}{at}{others}: add {r} to the study's compositions and run it again,"
-            " or let refine=True compute it"
+            " or let refine=True (pbdist query --refine) compute it"
         )
 
     def _refuse_unknown(self, setting: Setting) -> None:
@@ -276,26 +220,11 @@ class Queries:
         )
         raise OffGridError(
             f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
-            " run it again, or let refine=True compute it"
+            " run it again, or let refine=True (pbdist query --refine) compute it"
         )
 
 
 _LOGS = ("log_delta_lower", "log_delta_upper")
-
-
-def _sought(asked: Questions) -> BoolArray:
-    """Return which questions the study's tolerance is for: a cell with a factor of its own has none."""
-    return np.array([setting.cell.factor is None for setting in asked.settings], dtype=bool)[asked.setting]
-
-
-def _attained(asked: Questions) -> BoolArray:
-    """Return for which questions a lower bound can be known: see `Pair.attained_by_some`."""
-    known = [setting.attained for setting in asked.settings]
-    return np.array(known, dtype=bool)[asked.setting]
-
-
-def _setting(asked: Questions, index: int) -> str:
-    return asked.settings[int(asked.setting[index])].cell.describe()
 
 
 def _check_mechanism(mechanism: Any, noise: Mapping[str, Any]) -> None:
@@ -342,6 +271,10 @@ def _losses(values: Any, given: Mapping[str, Any]) -> tuple[FloatArray, tuple[Fl
 
 def _with_directions(shape: tuple[int, ...], direction: str) -> tuple[int, ...]:
     return (2, *shape) if direction == "each" else shape
+
+
+def _shaped(values: Any, shape: tuple[int, ...]) -> Any:
+    return None if values is None else _frozen(values.reshape(shape))
 
 
 def _frozen(values: Any) -> Any:

@@ -42,6 +42,7 @@ __all__ = [
     "computed_renyi",
     "narrow_compositions",
     "narrow_epsilon",
+    "next_rounds",
     "refine",
 ]
 
@@ -290,7 +291,7 @@ def narrow_compositions(
         settled |= lower >= upper
         points: list[tuple[int, Point]] = []
         for index in np.flatnonzero(~settled).tolist():
-            r = _next(int(lower[index]), float(upper[index]))
+            r = next_rounds(int(lower[index]), float(upper[index]))
             if (index, r) in tried or r > MAX_COMPOSITIONS:
                 # Computed, and neither allowed nor refuted: the bounds at that r are on both sides of δ.
                 settled[index] = True
@@ -319,7 +320,7 @@ def _asked_with(asked: Questions, points: list[tuple[int, Point]], again: Again,
     return asked
 
 
-def _next(allowed: int, refuted: float) -> int:
+def next_rounds(allowed: int, refuted: float) -> int:
     """Return the r to compute next, between those that are known."""
     if not np.isfinite(refuted):
         return max(1, 2 * allowed)

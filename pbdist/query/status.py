@@ -1,8 +1,7 @@
 """How far a store is: what is committed, missing or failed, and whether a driver is at work."""
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pbdist.errors import StoreDamagedError
@@ -13,19 +12,17 @@ from pbdist.store import (
     StoreCheck,
     StoredStudy,
     check_store,
-    commit_record,
     holder,
     open_parts,
     place_at,
     read_refinements,
+    sizes_of_part,
+    survey,
 )
-from pbdist.store.commit import failures_of, record_file
+from pbdist.store.layout import STORE_FORMAT
 from pbdist.types import JsonValue
 
-__all__ = ["FailedCell", "MissingBatch", "PartStatus", "StoreStatus", "store_status"]
-
-#: Commit records that are read at the same time: an object store takes milliseconds for each.
-_READERS = 16
+__all__ = ["FailedCell", "MissingBatch", "PartStatus", "StoreStatus", "part_status", "store_status"]
 
 
 @dataclass(frozen=True)
@@ -57,11 +54,21 @@ class PartStatus:
         Batches without a sound commit record.
     failed
         Cells that could not be computed.
+    points, missed
+        At how many points the tolerance was sought, and at how many of them it was missed.
+    wide
+        The batches in which it was missed.
+    unjoined
+        How many batches are not joined into shards yet: other readers of zarr do not see them.
     """
 
     stored: StoredStudy
     missing: tuple[MissingBatch, ...]
     failed: tuple[FailedCell, ...]
+    points: int
+    missed: int
+    wide: tuple[int, ...]
+    unjoined: int
 
     @property
     def cells(self) -> int:
@@ -152,9 +159,20 @@ class StoreStatus:
         return sum(len(part.missing) for part in self.parts)
 
     @property
+    def batches_unjoined(self) -> int:
+        """Batches that are not joined into shards yet."""
+        return sum(part.unjoined for part in self.parts)
+
+    @property
+    def parts_missing(self) -> tuple[str, ...]:
+        """The parts that the root tells of, but that are not there."""
+        there = {part.stored.part for part in self.parts}
+        return tuple(part for part in self.parts[0].stored.others_told if part not in there)
+
+    @property
     def complete(self) -> bool:
-        """Whether every cell is committed, as far as the commit records tell."""
-        return self.cells_missing == self.cells_failed == 0
+        """Whether every cell is committed, as far as root and commit records tell."""
+        return self.cells_missing == self.cells_failed == 0 and not self.parts_missing
 
     @property
     def passed(self) -> bool:
@@ -171,7 +189,7 @@ class StoreStatus:
             "store": self.store,
             "study": first.study.name,
             "digest": first.head.digest,
-            "format": first.format,
+            "format": STORE_FORMAT,
             "complete": self.complete,
             "healthy": None if self.check is None else self.check.healthy,
             "driver": _driver(self.driver),
@@ -181,7 +199,7 @@ class StoreStatus:
                 "missing": self.cells_missing,
                 "failed": self.cells_failed,
             },
-            "batches": {"all": self.batches, "missing": self.batches_missing},
+            "batches": {"all": self.batches, "missing": self.batches_missing, "unjoined": self.batches_unjoined},
             "refinements": {"all": self.refinements, "points": self.refined_points},
             "precision": None
             if self.precision is None or first.study.sought is None
@@ -189,6 +207,7 @@ class StoreStatus:
             "files": self.files,
             "bytes": self.size,
             "parts": [part.as_json() for part in self.parts],
+            "parts_missing": list(self.parts_missing),
             "failed": [
                 {
                     "part": part.stored.part,
@@ -235,7 +254,7 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     parts = open_parts(place)
     sizes = dict(place.names())
     refinements = read_refinements(parts[0])
-    found = tuple(_part_status(stored, sizes) for stored in parts)
+    found = tuple(part_status(stored, sizes) for stored in parts)
     return StoreStatus(
         store=place.url,
         parts=found,
@@ -250,45 +269,38 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
 
 
 def _precision(parts: Sequence[PartStatus]) -> Precision:
-    """Return how far the tolerance was reached in what can be read; checksums are not compared."""
-    batches = [
-        (part.stored, part.stored.head.cells_of(index))
+    """Return how far the tolerance was reached in what is committed, by its records.
+
+    Only batches in which it was missed are read. Checksums of the others are not compared.
+    """
+    counted = Precision(sum(part.points for part in parts), sum(part.missed for part in parts), None)
+    wide = total_precision(
+        precision_of([(part.stored, part.stored.head.cells_of(index))], lenient=True)
         for part in parts
-        for index in sorted(set(range(part.stored.batches)) - {batch.batch for batch in part.missing})
-    ]
-
-    def read(batch: tuple[StoredStudy, range]) -> Precision:
-        return precision_of([batch], lenient=True)
-
-    with ThreadPoolExecutor(_READERS) as readers:
-        return total_precision(readers.map(read, batches))
+        for index in part.wide
+    )
+    return replace(counted, widest=wide.widest, unreadable=wide.unreadable)
 
 
-def _part_status(stored: StoredStudy, sizes: dict[str, int]) -> PartStatus:
-    prefix = f"{stored.part}/" if stored.part else ""
-    # A record that the listing lacks is not requested: it was not there a moment ago.
-    there = [index for index in range(stored.batches) if f"{prefix}{record_file(index)}" in sizes]
-    records = dict(_records(stored, there))
-    missing, failed = [], []
-    for index in range(stored.batches):
-        record = records.get(index)
-        if record is None:
-            cells = stored.head.cells_of(index)
-            missing.append(MissingBatch(index, cells.start, cells.stop))
-        else:
-            failed += [FailedCell(cell, cause) for cell, cause in sorted(record.items())]
-    return PartStatus(stored, tuple(missing), tuple(failed))
-
-
-def _records(stored: StoredStudy, indices: Sequence[int]) -> Iterator[tuple[int, dict[int, str] | None]]:
-    """Yield for each batch the cells that failed, or None where its commit record is not sound."""
-
-    def read(index: int) -> tuple[int, dict[int, str] | None]:
-        record = commit_record(stored, index)
-        return index, None if record is None else failures_of(record)
-
-    with ThreadPoolExecutor(_READERS) as readers:
-        yield from readers.map(read, indices)
+def part_status(stored: StoredStudy, sizes: Mapping[str, int]) -> PartStatus:
+    """Return how far a part is, by its commit records; `sizes` has the bytes of all files of the store by name."""
+    missing: list[MissingBatch] = []
+    failed: list[FailedCell] = []
+    wide: list[int] = []
+    points = missed = unjoined = 0
+    for state in survey(stored.head, sizes_of_part(sizes, stored.part)):
+        unjoined += 0 if state.whole else len(state.batches)
+        for index in stored.head.batches_of(state.shard):
+            record = state.batches.get(index)
+            if record is None:
+                cells = stored.head.cells_of(index)
+                missing.append(MissingBatch(index, cells.start, cells.stop))
+                continue
+            failed += [FailedCell(cell, cause) for cell, cause in sorted(record.failed.items())]
+            points, missed = points + record.points, missed + record.missed
+            if record.missed:
+                wide.append(index)
+    return PartStatus(stored, tuple(missing), tuple(failed), points, missed, tuple(wide), unjoined)
 
 
 def _driver(found: Holder | None) -> JsonValue:

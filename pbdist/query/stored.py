@@ -1,21 +1,19 @@
 """The points that a store holds: its parts as one study, exact look-ups, and what of them may be read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, OffGridError, StoreDamagedError, shown
+from pbdist.notebook import html_of_fields
 from pbdist.query.arguments import check_strict, one_number, one_setting
-from pbdist.query.judging import between, missed_by, tell
+from pbdist.query.judging import FACTOR, MISSED, between, missed_by, tell
 from pbdist.query.lookup import Bounds, find_cell, find_composition, find_epsilon
 from pbdist.results import Bracket, log_relative_width
 from pbdist.store import (
     StoredStudy,
     check_skeleton,
-    commit_record,
-    failed_cells,
-    is_committed,
     read_values,
     read_within,
 )
@@ -24,7 +22,14 @@ from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["StoredPoints", "Union"]
+__all__ = ["DAMAGED", "FAILED", "NOT_COMPUTED", "StoredPoints", "Union"]
+
+#: Why points have no bounds.
+NOT_COMPUTED, FAILED, DAMAGED = "not computed", "failed", "damaged"
+
+
+#: Commit records that are read to show a study.
+_MOST_LOOKED_AT = 1000
 
 
 class Union:
@@ -34,6 +39,7 @@ class Union:
         self.parts = parts
         self.study: StudySpec = union_of([stored.study for stored in parts])
         self._cells: dict[str, IntArray] = {}
+        self._rows: dict[str, IntArray] = {}
         if len(parts) > 1:
             index = {cell: number for number, cell in enumerate(self.study.cells)}
             self._cells = {stored.part: np.array([index[cell] for cell in stored.study.cells]) for stored in parts}
@@ -43,6 +49,17 @@ class Union:
         if stored.part not in self._cells:
             return np.arange(cells.start, cells.stop)
         return self._cells[stored.part][cells.start : cells.stop]
+
+    def rows_in(self, stored: StoredStudy, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """Return which of some cells of the whole study a part has, as places in `cells`, and their rows in it."""
+        if stored.part not in self._cells:
+            return np.arange(len(cells)), cells
+        if stored.part not in self._rows:
+            rows = np.full(len(self.study.cells), -1)
+            rows[self._cells[stored.part]] = np.arange(len(stored.study.cells))
+            self._rows[stored.part] = rows
+        found = self._rows[stored.part][cells]
+        return np.flatnonzero(found >= 0), found[found >= 0]
 
     def grid_indices(self, stored: StoredStudy, compositions: int, epsilon: int) -> tuple[int, int] | None:
         """Return the indices in a part of an r and an ε of the whole study; None where the part lacks one."""
@@ -93,16 +110,40 @@ class StoredPoints:
             f"{len(spec.epsilon)} epsilon, at {self.where}>"
         )
 
+    def _repr_html_(self) -> str:
+        """Return what is in the store, and whether all of it is, as a small table for notebooks."""
+        spec = self.spec
+        parts = {} if len(self._parts) == 1 else {"parts": f"{len(self._parts)}"}
+        fields = {"store": self.where, **spec.told(), **parts, "digest": spec.digest[:16], "results": self._progress()}
+        return html_of_fields(f"Study {spec.name}", fields)
+
+    def _progress(self) -> str:
+        """Return in words whether the study is complete; commit records are read, and their files are not."""
+        batches = sum(stored.batches for stored in self._parts)
+        if batches > _MOST_LOOKED_AT:
+            return f"in {batches:,} batches: pbdist status says whether all are there"
+        try:
+            return "complete" if self.complete else "INCOMPLETE: pbdist status says what is missing"
+        except OSError as error:
+            return f"not known: {error}"
+
     @property
     def spec(self) -> StudySpec:
         """What the study computes, without description and targets."""
         return self._union.study
 
+    @property
+    def parts(self) -> tuple[StoredStudy, ...]:
+        """The parts of the store, in the order in which they were added."""
+        return self._parts
+
     @cached_property
     def complete(self) -> bool:
-        """Whether every batch has a commit record, and no cell has failed."""
+        """Whether every part that the root tells of is there, every batch has a commit record, no cell has failed."""
+        if not set(self._parts[0].others_told) <= {stored.part for stored in self._parts}:
+            return False
         committed = all(
-            commit_record(stored, index) is not None and not failed_cells(stored, index)
+            stored.results.record(index) is not None and not stored.results.failed(index)
             for stored in self._parts
             for index in range(stored.batches)
         )
@@ -181,6 +222,11 @@ class StoredPoints:
             directions=tuple(direction.value for direction in Direction),
             brackets=tuple(Bracket(*sides) for sides in zip(*(values[name].tolist() for name in BOUNDS), strict=True)),
             within_tolerance=within,
+            why_wide=""
+            if within in (None, True)
+            else MISSED
+            if self.spec.seeks_tolerance(self.spec.cells[cell])
+            else FACTOR,
         )
 
     def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:
@@ -208,6 +254,24 @@ class StoredPoints:
                 maxima[self._union.rows(stored, cells)] = values.max(axis=1)
         return found["delta_lower"], found["delta_upper"]
 
+    def gaps(self, cells: Iterable[int]) -> dict[int, str]:
+        """Return why cells lack bounds: some points, or all, are not computed, failed, or damaged; others are left out.
+
+        Cells of a batch without a sound commit record count as not computed. Files are compared with that record.
+        """
+        self._check()
+        found: dict[int, str] = {}
+        for cell in cells:
+            for stored, row in self._union.rows_of(cell):
+                batch = row // stored.cells_per_batch
+                if stored.results.record(batch) is None:
+                    found[cell] = NOT_COMPUTED
+                elif not self._is_committed(stored, row):
+                    found[cell] = DAMAGED
+                elif row in stored.results.failed(batch):
+                    found[cell] = FAILED
+        return found
+
     def committed_batches(self) -> Iterator[tuple[StoredStudy, range]]:
         """Yield part and cells of each batch that is committed, and whose files are those of its commit record.
 
@@ -234,7 +298,7 @@ class StoredPoints:
         """Whether the batch of a cell of a part is committed, and its files are those of the commit record."""
         key = stored.part, cell // stored.cells_per_batch
         if key not in self._committed:
-            self._committed[key] = is_committed(stored, key[1])
+            self._committed[key] = stored.results.is_sound(key[1])
         return self._committed[key]
 
     def _tell(self, cell: int, r: int, e: int, values: Mapping[str, FloatArray], *, within: bool, strict: bool) -> None:
@@ -260,11 +324,12 @@ class StoredPoints:
         """Return the error that says why a cell has no bounds."""
         setting = self.spec.cells[cell].describe()
         batch = 0 if stored is None else row // stored.cells_per_batch
-        if stored is None or commit_record(stored, batch) is None:
+        if stored is None or stored.results.record(batch) is None:
             return OffGridError(f"{self.where}: {setting} is not computed yet: run the study again")
-        cause = failed_cells(stored, batch).get(row)
+        cause = stored.results.failed(batch).get(row)
         if cause is not None:
             return OffGridError(f"{self.where}: {setting} could not be computed: {cause}")
         return StoreDamagedError(
-            f"{self.where}: {setting} was computed, but its files have changed or are missing: run the study again"
+            f"{self.where}: {setting} was computed, but its files have changed or are missing:"
+            " run the study again with --check"
         )

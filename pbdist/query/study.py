@@ -13,12 +13,12 @@ from pbdist.mechanisms import Pair
 from pbdist.query.arguments import check_strict
 from pbdist.query.judging import tell
 from pbdist.query.kept import StateAt
+from pbdist.query.labelled import LabelledPoints
 from pbdist.query.points import PointReader
 from pbdist.query.queries import Queries
 from pbdist.query.refine import Point
 from pbdist.query.refine import refine as refine_points
 from pbdist.query.settings import Settings
-from pbdist.query.stored import StoredPoints
 from pbdist.query.stored_curves import pair_renyi, state_renyi, stored_total_variation, stored_tradeoff
 from pbdist.results import CompositionBounds, CurveBounds, DeltaBounds, EpsilonBounds
 from pbdist.store import (
@@ -31,10 +31,12 @@ from pbdist.types import FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
+    from pbdist.query.contents import StudyContents
+
 __all__ = ["Study", "open_study"]
 
 
-class Study(StoredPoints):
+class Study(LabelledPoints):
     """A study in a store; of one that was extended, all of it. Made by `open_study`.
 
     Attributes
@@ -73,6 +75,18 @@ class Study(StoredPoints):
         except (OSError, ValueError, RuntimeError, KeyError) as error:
             raise _damaged(self.where, error) from error
         return bounds
+
+    def contents(self) -> "StudyContents":
+        """Return what the store holds: mechanisms, the values of their parameters, r and ε, and how complete it is.
+
+        By the commit records of now; the files of the results are not read (``pbdist status --check`` does).
+        """
+        # The words for it import rich.
+        status, contents = import_module("pbdist.query.status"), import_module("pbdist.query.contents")
+        sizes = dict(self._parts[0].place.names())
+        parts = [status.part_status(stored, sizes) for stored in self._parts]
+        found: StudyContents = contents.contents_of(self._union, self.where, parts, read_refinements(self._parts[0]))
+        return found
 
     def delta(
         self,
@@ -372,4 +386,4 @@ def _damaged(where: str, error: Exception) -> StoreDamagedError:
     if isinstance(error, StoreDamagedError):
         return error
     text = " ".join(str(error).split())[:200]
-    return StoreDamagedError(f"{where}: expected readable bounds, got: {text}: run the study again")
+    return StoreDamagedError(f"{where}: expected readable bounds, got: {text}: run the study again with --check")

@@ -1,7 +1,1 @@
-"""Figures of bounds: what a figure file asks for, its data as CSV, and its drawing."""
-
-from pbdist.report.figure import Curve, Figure, Panel, Promise
-from pbdist.report.figure_file import load_figure
-from pbdist.report.make import make_figure
-
-__all__ = ["Curve", "Figure", "Panel", "Promise", "load_figure", "make_figure"]
+"""Everything that is looked at: the figures of figure files, plots of Datasets, reports, the explorer."""

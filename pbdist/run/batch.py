@@ -10,11 +10,12 @@ from functools import partial
 from pbdist.errors import BatchError, WorkersLostError
 from pbdist.run.cell_progress import CellWatch, worker_name
 from pbdist.run.executor import Failure, attempt, one_line
-from pbdist.store import BatchWriter, PartHead, trouble_of
+from pbdist.run.joining import JoinTask, run_join
+from pbdist.store import BatchWriter, JoinedShard, PartHead, trouble_of
 from pbdist.study import Batch, Cell, StudySpec
 from pbdist.table import BoundsTable, bounds_table
 
-__all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_task"]
+__all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_any", "run_task"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,11 @@ class Receipt:
     written_bytes: int
     failures: tuple[CellFailure, ...]
     worker: str
+
+
+def run_any(task: Task | JoinTask, *, pause: float) -> tuple[Receipt | Failure, ...] | JoinedShard:
+    """Compute some batches, see `run_task`, or join those of a shard."""
+    return run_join(task) if isinstance(task, JoinTask) else run_task(task, pause=pause)
 
 
 def run_task(task: Task, *, pause: float) -> tuple[Receipt | Failure, ...]:

@@ -3,14 +3,16 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from pbdist.errors import BatchError, WorkersLostError
-from pbdist.run.batch import Receipt, Task, run_task
+from pbdist.run.batch import Receipt, Task, run_any
 from pbdist.run.cell_progress import CellsAtWork, Report, pause_between_reports, regularly, reported_by
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
     CellFailed,
+    CleanUpFailed,
     Listener,
     RunFinished,
     RunStarted,
@@ -19,9 +21,10 @@ from pbdist.run.events import (
 )
 from pbdist.run.executor import Done, Executor, Failure, attempt
 from pbdist.run.giant import run_giant_batch
+from pbdist.run.joining import Joins, JoinTask
 from pbdist.run.schedule import Schedule, measured_speed
 from pbdist.run.store_outage import Outage
-from pbdist.store import StoredStudy, Trouble
+from pbdist.store import JoinedShard, StoredStudy, Trouble
 from pbdist.study import Batch
 
 __all__ = ["Computing", "Left"]
@@ -32,6 +35,8 @@ _MOST_NAMED = 5
 _MOST_AT_WORK = 5
 #: How often a batch that could not be written is tried again, while others could be.
 _MOST_RETURNS = 5
+#: A store has room again where as many of the largest batches so far fit.
+_MOST_AT_ONCE = 4
 #: For less projected work the speed of the workers is not measured, in seconds of one core.
 _WORTH_MEASURING = 20.0
 
@@ -59,7 +64,7 @@ class Computing:
         self._listener, self._ousted, self._outage = listener, ousted, outage
         self._began = time.monotonic()
         self._worker_seconds = self._kernel_seconds = 0.0
-        self._written = 0
+        self._written = self._largest = 0
         #: Causes of cells that failed, by part and number of the cell.
         self._failed: dict[tuple[str, int], str] = {}
         #: Batches that are left, by part and number of the batch.
@@ -73,6 +78,7 @@ class Computing:
         #: Cells that are committed or have failed.
         self._done = self._cells
         self._schedule = Schedule([], 1)
+        self._joins = Joins([])
         self._speed = 1.0
 
     @property
@@ -80,18 +86,25 @@ class Computing:
         """Whether the run ended because the store cannot be written any more."""
         return bool(self._ended)
 
-    def run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
-        """Compute the batches that are left: those that fit into one worker, and those of giant cells."""
+    def run(self, left: Sequence[Left], giant: Sequence[Left], joins: Sequence[JoinTask], executor: Executor) -> None:
+        """Compute the batches that are left: those that fit into one worker, and those of giant cells.
+
+        `joins` are shards that lack nothing, and are only to be joined.
+        """
         self._left = {(part.part, batch.index): batch for part, batch in (*left, *giant)}
+        executor.told_to(self._listener)
         self._done -= sum(batch.stop - batch.start for batch in self._left.values())
         with regularly(self._told_every, lambda: self._send_progress(executor)):
-            self._run(left, giant, executor)
+            self._run(left, giant, joins, executor)
 
-    def _run(self, left: Sequence[Left], giant: Sequence[Left], executor: Executor) -> None:
+    def _run(self, left: Sequence[Left], giant: Sequence[Left], joins: Sequence[JoinTask], executor: Executor) -> None:
         projected = sum(batch.seconds for batch in self._left.values())
         if projected >= _WORTH_MEASURING:
             self._speed = measured_speed(executor, left[0][0].head.settings.method if left else "buckets")
         self._schedule = Schedule(left, executor.parallelism, self._speed)
+        self._joins = Joins((part.head, batch) for part, batch in (*left, *giant))
+        for task in joins:
+            self._schedule.join(self._joins.begin(task))
         where = next(iter(self._parts.values())).where
         self._listener(
             RunStarted(
@@ -108,14 +121,14 @@ class Computing:
         try:
             for part, batch in giant:
                 self._compute_giant(part, batch, executor, pause)
-            for done in executor.run(partial(run_task, pause=pause), self._schedule):
+            for done in executor.run(partial(run_any, pause=pause), self._schedule):
                 self._take(done)
                 self._send_refused(executor)
                 if self._ousted():
                     self._give_up(
                         "another run, which goes on, has taken the store over after this one was not seen for too long"
                     )
-                if not self._left:
+                if not self._left and not self._joins.open:
                     # Tasks that still run compute nothing new.
                     break
         except WorkersLostError as error:
@@ -172,14 +185,49 @@ class Computing:
     def _take_report(self, report: Report) -> None:
         self._at_work.take(time.monotonic(), report)
 
-    def _take(self, done: Done[Task, tuple[Receipt | Failure, ...]]) -> None:
+    def _take(self, done: Done[Task | JoinTask, tuple[Receipt | Failure, ...] | JoinedShard]) -> None:
         task, result = done.item, done.result
-        if task.probed is not None:
+        self._schedule.returned()
+        if isinstance(task, JoinTask) or isinstance(result, JoinedShard):
+            self._take_join(task, result)
+        elif task.probed is not None:
             self._schedule.probed(task, result.cause if isinstance(result, Failure) else None)
         elif not isinstance(result, Failure):
             self._settle(task, result, self._schedule.put_back)
-        elif not (result.killed and self._schedule.isolate(task, result.cause)):
+        elif not (result.killed and self._schedule.isolate(task)):
             self._settle(task, (result,) * len(task.batches), self._schedule.put_back)
+
+    def _take_join(self, task: Any, result: Any) -> None:
+        """Note that a shard was joined; if it was not, the next run does it, unless the store cannot be reached now."""
+        self._joins.end(task)
+        if isinstance(result, JoinedShard):
+            self._written += result.written
+            for index in result.lacking:
+                cells = task.head.cells_of(index)
+                batch = Batch(index, cells.start, cells.stop, 0.0)
+                self._left[task.head.part, index] = batch
+                self._done -= len(cells)
+                self._batch_failed(task.head.part, batch, "its file has changed since it was written")
+        elif result.trouble is Trouble.LASTING:
+            self._end(f"the store cannot be written: {result.cause}")
+        elif result.trouble is None and not (result.killed and self._may_join_again(task)):
+            self._listener(CleanUpFailed(f"batches that were not joined: {result.cause}"))
+        else:
+            self._schedule.join(self._joins.begin(task))
+            if result.trouble is not None:
+                full = result.trouble is Trouble.FULL
+                # The files of a shard are written before those of its batches are removed.
+                refusal = self._outage.wait(
+                    result.cause, self._largest * len(task.head.batches_of(0)) if full else None
+                )
+                if refusal is not None:
+                    self._end(refusal)
+
+    def _may_join_again(self, task: JoinTask) -> bool:
+        """Whether a shard is joined again after its worker was killed, perhaps by what else it did."""
+        key = task.head.part, -1 - task.shard
+        self._returns[key] = self._returns.get(key, 0) + 1
+        return self._returns[key] <= _MOST_RETURNS
 
     def _settle(
         self, task: Task, results: Sequence[Receipt | Failure], put_back: Callable[[Task, Sequence[Batch]], None] | None
@@ -203,19 +251,20 @@ class Computing:
         if trouble.trouble is Trouble.LASTING:
             self._end(f"the store cannot be written: {trouble.cause}")
             return
-        again = [batch for batch in task.batches if self._may_return(part, batch, trouble.cause)]
+        full = trouble.trouble is Trouble.FULL
+        again = [batch for batch in task.batches if self._may_return(part, batch, trouble.cause, count=not full)]
         if again and put_back is not None:
             put_back(task, again)
-        refusal = self._outage.wait(trouble.cause)
+        refusal = self._outage.wait(trouble.cause, self._largest * _MOST_AT_ONCE if full else None)
         if refusal is not None:
             self._end(refusal)
 
-    def _may_return(self, part: str, batch: Batch, cause: str) -> bool:
-        """Whether a batch that could not be written is tried again; after too many times it has failed."""
+    def _may_return(self, part: str, batch: Batch, cause: str, *, count: bool) -> bool:
+        """Whether a batch that could not be written is tried again; after too many times that `count` it has failed."""
         key = part, batch.index
         if key not in self._left:
             return False
-        self._returns[key] = self._returns.get(key, 0) + 1
+        self._returns[key] = self._returns.get(key, 0) + count
         if self._returns[key] <= _MOST_RETURNS:
             return True
         self._batch_failed(part, batch, cause)
@@ -237,6 +286,10 @@ class Computing:
         self._worker_seconds += receipt.seconds
         self._kernel_seconds += receipt.kernel_seconds
         self._written += receipt.written_bytes
+        join = self._joins.written(part, receipt.batch)
+        if join is not None:
+            self._schedule.join(join)
+        self._largest = max(self._largest, receipt.written_bytes)
         for failure in receipt.failures:
             self._failed[part, failure.cell] = failure.cause
             setting = cells[failure.cell].describe()
@@ -271,6 +324,7 @@ class Computing:
 
     def _give_up(self, cause: str) -> None:
         self._schedule.clear()
+        self._joins.clear()
         for (part, _), batch in list(self._left.items()):
             self._batch_failed(part, batch, cause)
 

@@ -3,21 +3,29 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from distributed import Client, performance_report
+from distributed.client import ClosedClientError
 
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.cell_progress import Report
+from pbdist.run.certificates import CertificateFiles
 from pbdist.run.cluster_profile import LocalProfile, Profile
 from pbdist.run.clusters.start import ClusterHandle, start_cluster, workers_of
-from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun
+from pbdist.run.dask_tasks import DaskReports, DaskTasks, NotRun, SchedulerLostError
+from pbdist.run.events import Event, Listener, SchedulerReached, SchedulerUnreachable
 from pbdist.run.executor import Done, one_line
+from pbdist.run.running_scheduler import RunningScheduler
+from pbdist.run.store_outage import OUTAGE_SECONDS
 from pbdist.run.versions import Gate
+from pbdist.run.waiting import Since, Waiting
+from pbdist.study.plan import duration
 
 __all__ = ["DaskExecutor"]
 
@@ -35,25 +43,10 @@ _WORKER_SECONDS = 60
 _LOST_SECONDS = 300.0
 #: How long a count of the workers is used: it changes in seconds, tasks are done in milliseconds.
 _COUNT_SECONDS = 2.0
-_NOISY_LOGGERS = tuple(
-    f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
-)
-
-
-class _Since:
-    """How long a condition has lasted, from the first call of `seconds` on."""
-
-    def __init__(self) -> None:
-        self._began: float | None = None
-
-    def seconds(self) -> float:
-        """Return how long it has lasted."""
-        self._began = self._began or time.monotonic()
-        return time.monotonic() - self._began
-
-    def forget(self) -> None:
-        """Note that the condition has ended."""
-        self._began = None
+#: The pause after the first try to reach a lost scheduler, and the longest: each is twice the one before.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 15.0
+#: What is lost already is not waited for.
+_CLOSE_SECONDS = 5
 
 
 class DaskExecutor:
@@ -74,6 +67,10 @@ class DaskExecutor:
         Where to save Dask's performance report, an HTML page.
     lost_seconds
         How long there may be no worker at all before the run ends.
+    certificates
+        What a running scheduler with TLS wants to see.
+    patience
+        How long to wait for a running scheduler that was lost, in seconds.
     """
 
     def __init__(
@@ -83,15 +80,21 @@ class DaskExecutor:
         scheduler_file: str | Path | None = None,
         report: str | Path | None = None,
         lost_seconds: float = _LOST_SECONDS,
+        *,
+        certificates: CertificateFiles | None = None,
+        patience: float = OUTAGE_SECONDS,
     ) -> None:
         self._profile = profile or LocalProfile()
-        self._scheduler = scheduler
-        self._scheduler_file = None if scheduler_file is None else Path(scheduler_file)
+        self._running: RunningScheduler | None = None
+        if scheduler is not None or scheduler_file is not None:
+            file = None if scheduler_file is None else Path(scheduler_file)
+            self._running = RunningScheduler(scheduler, file, certificates)
         self._report = None if report is None else Path(report)
-        self._lost_seconds = lost_seconds
+        self._lost_seconds, self._patience = lost_seconds, patience
+        self._listener: Listener = _ignore
         self._handle: ClusterHandle | None = None
         self._client: Any = None
-        self._stack = ExitStack()
+        self._stack, self._connection = ExitStack(), ExitStack()
         self._gate: Gate | None = None
         self._reports: DaskReports | None = None
         self._threads, self._counted = 1, -_COUNT_SECONDS
@@ -113,7 +116,7 @@ class DaskExecutor:
     @property
     def dashboard(self) -> str | None:
         """The address of the scheduler's dashboard."""
-        address = self._client.dashboard_link
+        address = self._client.dashboard_link if self._handle is None else self._handle.dashboard
         return str(address) if address else None
 
     @property
@@ -139,14 +142,12 @@ class DaskExecutor:
         if self._report is not None:
             _check_writable(self._report)
         with ExitStack() as stack:
-            self._connect(stack)
-            self._gate = Gate(self._client)
-            for worker, problem in self._gate.unfit().items():
-                raise InvalidInputError(f"workers: {problem} on {worker}")
-            self._gate.close(until_client_leaves=self._handle is None)
-            self._reports = DaskReports(self._client)
-            if self._report is not None:
-                stack.enter_context(performance_report(str(self._report)))
+            if self._running is None:
+                self._handle = stack.enter_context(start_cluster(self._profile))
+                # It logs tasks whose results were lost with a killed worker; they are computed again.
+                logging.getLogger("distributed.scheduler").setLevel(logging.CRITICAL)
+            stack.push(self._leave)
+            self._connect(_CONNECT_SECONDS)
             self._stack = stack.pop_all()
         return self
 
@@ -162,6 +163,10 @@ class DaskExecutor:
             self._stack.__exit__(kind, error, traceback)
         finally:
             self._client, self._handle, self._counted = None, None, -_COUNT_SECONDS
+
+    def told_to(self, listener: Listener) -> None:
+        """Send events of a lost scheduler to `listener` from now on."""
+        self._listener = listener
 
     def refused(self) -> Sequence[str]:
         """Return which workers were refused since the last call, and why, one line each."""
@@ -179,27 +184,39 @@ class DaskExecutor:
         WorkersLostError
             The connection to the scheduler is lost, or there is no worker for too long.
         """
-        waiting, lost_since = iter(items), _Since()
-        resources = None if self._handle is None else self._handle.resources
-        tasks: DaskTasks[Item] = DaskTasks(self._client, task, resources, lambda: self._check_workers(lost_since))
-        try:
-            while True:
-                self._fill(tasks, waiting)
-                if not tasks:
-                    return
-                item, result = tasks.next()
-                lost_since.forget()
-                if isinstance(result, NotRun):
-                    refused = self._gate is not None and self._gate.refuse()
-                    if refused or result.problem is None:
-                        tasks.submit([item])
-                        continue
-                    result = result.problem
-                yield Done(item, result)
-        finally:
-            tasks.clear()
+        waiting = Waiting(items)
+        while True:
+            lost_since = Since()
+            tasks: DaskTasks[Item] = DaskTasks(self._client, task, self._resources(), self._looking(lost_since))
+            try:
+                yield from self._run(tasks, waiting, lost_since)
+            except SchedulerLostError:
+                if self._running is None:
+                    raise
+                waiting.again.extendleft(reversed(tasks.items()))
+                self._wait_for_scheduler(self._running, len(waiting.again))
+            else:
+                return
+            finally:
+                tasks.clear()
 
-    def _fill(self, tasks: DaskTasks[Item], waiting: Iterator[Item]) -> None:
+    def _run(self, tasks: DaskTasks[Item], waiting: Waiting[Item], lost_since: Since) -> Iterator[Done[Item, Result]]:
+        """Yield results until there is nothing left to compute, on one connection."""
+        while True:
+            self._fill(tasks, waiting)
+            if not tasks:
+                return
+            item, result = tasks.next()
+            lost_since.forget()
+            if isinstance(result, NotRun):
+                refused = self._gate is not None and self._gate.refuse()
+                if refused or result.problem is None:
+                    waiting.submitted_to(tasks, [item])
+                    continue
+                result = result.problem
+            yield Done(item, result)
+
+    def _fill(self, tasks: DaskTasks[Item], waiting: Waiting[Item]) -> None:
         """Submit items up to the window: several at once, as long as no worker is idle."""
         window = _WINDOW_PER_WORKER * self.parallelism
         if len(tasks) > window - min(_MOST_SUBMITTED, max(1, window // 8)):
@@ -208,25 +225,28 @@ class DaskExecutor:
             some = list(islice(waiting, room))
             if not some:
                 return
-            tasks.submit(some)
+            waiting.submitted_to(tasks, some)
 
-    def _check_workers(self, lost: "_Since") -> None:
-        """Raise `WorkersLostError` where there was no worker for too long."""
-        if self._totals()["n_workers"]:
-            lost.forget()
-        elif lost.seconds() > self._patience():
-            raise WorkersLostError(
-                f"expected a worker on {self._where()}, got none for {self._patience():g} s: "
-                "the same command goes on where this one stopped"
-            )
+    def _resources(self) -> Mapping[str, float] | None:
+        return None if self._handle is None else self._handle.resources
 
-    def _patience(self) -> float:
-        return self._lost_seconds if self._handle is None else max(self._lost_seconds, self._handle.start_timeout)
+    def _looking(self, lost: Since) -> Callable[[], None]:
+        """Return a function that raises `WorkersLostError` where there was no worker for too long."""
+        longest = self._lost_seconds if self._handle is None else max(self._lost_seconds, self._handle.start_timeout)
+
+        def look() -> None:
+            if self._totals()["n_workers"]:
+                lost.forget()
+            elif lost.seconds() > longest:
+                raise WorkersLostError(
+                    f"expected a worker on {self._where()}, got none for {longest:g} s: "
+                    "the same command goes on where this one stopped"
+                )
+
+        return look
 
     def _where(self) -> str:
-        if self._handle is not None:
-            return self._handle.where
-        return f"scheduler {self._scheduler or self._scheduler_file}"
+        return f"scheduler {self._running}" if self._handle is None else self._handle.where
 
     def _totals(self) -> Mapping[str, Any]:
         """Return the scheduler's totals of all workers: cheap for any number of them."""
@@ -236,32 +256,80 @@ class DaskExecutor:
     def _known_workers(self) -> Mapping[str, Mapping[str, Any]]:
         return workers_of(self._client)
 
-    def _connect(self, stack: ExitStack) -> None:
-        if self._scheduler is None and self._scheduler_file is None:
-            self._handle = stack.enter_context(start_cluster(self._profile))
-            # It logs tasks whose results were lost with a killed worker; they are computed again.
-            logging.getLogger("distributed.scheduler").setLevel(logging.CRITICAL)
-            self._client = stack.enter_context(Client(self._handle.cluster))
-            self._handle.wait(self._client)
-            return
-        # The run reports a lost scheduler; what distributed logs of it says no more.
-        for name in ("distributed", *_NOISY_LOGGERS):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        option, given = (
-            ("--scheduler", self._scheduler) if self._scheduler else ("--scheduler-file", str(self._scheduler_file))
-        )
-        if self._scheduler_file is not None and not self._scheduler_file.is_file():
-            raise InvalidInputError(f"{option}: expected the file of a running scheduler, got none at {given!r}")
-        try:
-            where = {"address": given} if self._scheduler else {"scheduler_file": given}
-            self._client = stack.enter_context(Client(**where, timeout=_CONNECT_SECONDS))
-        except (OSError, ValueError, TypeError, KeyError) as error:
-            problem = f"expected the address of a running scheduler, got {given!r}: {one_line(error)}"
-            raise InvalidInputError(f"{option}: {problem}") from error
+    def _connect(self, seconds: float, *, first: bool = True) -> None:
+        """Connect to the scheduler, and have what watches over the workers; the `first` time wait for a worker."""
+        with ExitStack() as stack:
+            if self._running is None and self._handle is not None:
+                self._client = stack.enter_context(Client(self._handle.cluster))
+                self._handle.wait(self._client)
+            elif self._running is not None:
+                self._client = stack.enter_context(self._running.connect(seconds))
+            if self._running is not None and first:
+                self._wait_for_worker()
+            gate = Gate(self._client)
+            if first:
+                for worker, problem in gate.unfit().items():
+                    raise InvalidInputError(f"workers: {problem} on {worker}")
+            gate.close(until_client_leaves=self._handle is None)
+            if not first:
+                gate.refuse()
+            self._gate, self._reports = gate, DaskReports(self._client)
+            if self._report is not None:
+                stack.enter_context(performance_report(str(self._report)))
+            self._connection, self._counted = stack.pop_all(), -_COUNT_SECONDS
+
+    def _wait_for_worker(self) -> None:
         try:
             self._client.wait_for_workers(1, timeout=_WORKER_SECONDS)
         except TimeoutError as error:
             raise InvalidInputError(f"cluster: expected a worker within {_WORKER_SECONDS} s, got none") from error
+
+    def _wait_for_scheduler(self, scheduler: RunningScheduler, again: int) -> None:
+        """Wait until a lost scheduler is back, and connect to it; `again` is how many tasks it gets once more.
+
+        Raises
+        ------
+        WorkersLostError
+            It does not come back in time.
+        """
+        began, pause = time.monotonic(), _FIRST_PAUSE
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        self._listener(SchedulerUnreachable(since, str(scheduler), self._patience))
+        self._disconnect()
+        while True:
+            left = max(0.0, began + self._patience - time.monotonic())
+            try:
+                self._connect(max(1.0, min(_CONNECT_SECONDS, left)), first=False)
+            except (InvalidInputError, OSError, ClosedClientError) as error:
+                if not left:
+                    waited = duration(time.monotonic() - began)
+                    cause = str(error) if isinstance(error, InvalidInputError) else one_line(error)
+                    raise WorkersLostError(
+                        f"the scheduler was lost and did not come back for {waited}: {cause}: "
+                        "the same command goes on where this one stopped"
+                    ) from error
+            else:
+                break
+            time.sleep(min(pause, left))
+            pause = min(2.0 * pause, _LONGEST_PAUSE)
+        self._listener(SchedulerReached(time.monotonic() - began, again))
+
+    def _leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the last connection, and save the report on it."""
+        self._connection.__exit__(kind, error, traceback)
+
+    def _disconnect(self) -> None:
+        """Give up a connection that is lost, and the report on it."""
+        self._connection.pop_all()
+        with suppress(Exception):
+            self._client.close(timeout=_CLOSE_SECONDS)
+
+
+def _ignore(event: Event) -> None:
+    """Take no notice."""
+    del event
 
 
 def _check_writable(report: Path) -> None:

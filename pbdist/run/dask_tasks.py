@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Generic, TypeVar
 
 from distributed import get_worker
+from distributed.client import ClosedClientError
 from distributed.scheduler import KilledWorker
 
 from pbdist.errors import WorkersLostError
@@ -15,7 +16,7 @@ from pbdist.run.cell_progress import Report, Send, reported_by
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.run.versions import Versions, difference, own_versions
 
-__all__ = ["CONNECTION_LOST", "TOPIC", "DaskReports", "DaskTasks", "NotRun"]
+__all__ = ["TOPIC", "DaskReports", "DaskTasks", "NotRun", "SchedulerLostError"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -26,7 +27,14 @@ _ANSWER_SECONDS = 60
 _LOOK_SECONDS = 5.0
 #: Results that are fetched together, at most: a request costs the same for any number of them.
 _MOST_FETCHED = 256
-CONNECTION_LOST = "the connection to the scheduler was lost: the same command goes on where this one stopped"
+_LOST = "the connection to the scheduler was lost: the same command goes on where this one stopped"
+
+
+class SchedulerLostError(WorkersLostError):
+    """The connection to the scheduler is lost."""
+
+    def __init__(self) -> None:
+        super().__init__(_LOST)
 
 
 @dataclass(frozen=True)
@@ -58,17 +66,26 @@ class DaskTasks(Generic[Item]):
         return len(self._running)
 
     def submit(self, items: Sequence[Item]) -> None:
-        """Have some items computed."""
+        """Have some items computed.
+
+        Raises
+        ------
+        SchedulerLostError
+            The connection to the scheduler is lost.
+        """
         # Not pure: an earlier result of the same task does not mean that its files exist.
-        futures = self._client.map(
-            _attempt_if_fit,
-            items,
-            task=self._task,
-            expected=self._versions,
-            run=str(self._client.id),
-            pure=False,
-            resources=self._resources,
-        )
+        try:
+            futures = self._client.map(
+                _attempt_if_fit,
+                items,
+                task=self._task,
+                expected=self._versions,
+                run=str(self._client.id),
+                pure=False,
+                resources=self._resources,
+            )
+        except ClosedClientError as error:
+            raise SchedulerLostError from error
         for future, item in zip(futures, items, strict=True):
             self._running[future.key] = future, item
             future.add_done_callback(self._finished.put)
@@ -78,14 +95,20 @@ class DaskTasks(Generic[Item]):
 
         Raises
         ------
+        SchedulerLostError
+            The connection to the scheduler is lost.
         WorkersLostError
-            The connection to the scheduler is lost; or `idle` says so.
+            `idle` says that no result can come.
         """
         while not self._fetched:
             self._fetch()
         future, result = self._fetched.popleft()
         _, item = self._running.pop(future.key)
         return item, result
+
+    def items(self) -> list[Item]:
+        """Return the items that have not been returned yet."""
+        return [item for _, item in self._running.values()]
 
     def clear(self) -> None:
         """Give up what is not done."""
@@ -105,7 +128,7 @@ class DaskTasks(Generic[Item]):
                 result = results[future.key] if future.key in results else self._alone(future)
             except TimeoutError:
                 if self._client.status != "running":
-                    raise WorkersLostError(CONNECTION_LOST) from None
+                    raise SchedulerLostError() from None
                 # The worker that held the result died before it sent it: it is computed again.
                 future.add_done_callback(self._finished.put)
             else:
@@ -117,7 +140,7 @@ class DaskTasks(Generic[Item]):
                 return self._finished.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 if self._client.status not in ("running", "connecting"):
-                    raise WorkersLostError(CONNECTION_LOST) from None
+                    raise SchedulerLostError() from None
                 self._idle()
 
     def _together(self, futures: Sequence[Any]) -> Mapping[str, Any]:
@@ -136,7 +159,7 @@ class DaskTasks(Generic[Item]):
         except TimeoutError:
             return {}
         except OSError as error:
-            raise WorkersLostError(CONNECTION_LOST) from error
+            raise SchedulerLostError() from error
         # Results that are missing, for whatever reason, are fetched alone.
         return {key: result for key, (result,) in ((k, r) for k, r in found.items() if r is not None)}
 
@@ -147,7 +170,7 @@ class DaskTasks(Generic[Item]):
         ------
         TimeoutError
             The result is not there, although the task was done.
-        WorkersLostError
+        SchedulerLostError
             The scheduler is gone.
         """
         if future.status in ("pending", "lost"):
@@ -165,9 +188,9 @@ class DaskTasks(Generic[Item]):
         except TimeoutError:
             raise
         except OSError as error:
-            raise WorkersLostError(CONNECTION_LOST) from error
+            raise SchedulerLostError() from error
         # Cancelled, though not by this process.
-        raise WorkersLostError(CONNECTION_LOST)
+        raise SchedulerLostError()
 
 
 def _attempt_if_fit(

@@ -4,7 +4,7 @@ import gc
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +15,10 @@ from pbdist.run import giant
 from pbdist.run.cell_progress import TOLD_EVERY, regularly
 from pbdist.run.computing import Computing, Left
 from pbdist.run.events import CleanUpFailed, Event, Listener, WorkersAwaited
-from pbdist.run.executor import Executor, one_line
+from pbdist.run.executor import Executor, SerialExecutor, one_line
+from pbdist.run.extending import Asked, asked_of
 from pbdist.run.giant import refuse_linked_scratch, scratch_of
+from pbdist.run.joining import JoinTask, join_here
 from pbdist.run.store_outage import OUTAGE_SECONDS, REQUEST_SECONDS, Outage
 from pbdist.store import (
     PATIENCE_SECONDS,
@@ -26,9 +28,7 @@ from pbdist.store import (
     StoredStudy,
     create_or_open,
     extend,
-    failed_cells,
     hold,
-    is_committed,
     is_there,
     open_parts,
     place_at,
@@ -36,34 +36,38 @@ from pbdist.store import (
     remove_strays,
     restore_heads,
     restore_parts,
+    sizes_of_part,
+    survey,
     with_patience,
 )
 from pbdist.study import Batch, Plan, Planner, StudySpec
-from pbdist.study.extension import missing_parts
-from pbdist.study.plan import size
+from pbdist.study.addition import Addition
+from pbdist.study.plan import duration, size
 
 __all__ = ["run_study"]
 
 
 def run_study(
-    study: StudySpec,
+    study: StudySpec | Addition,
     store: str | Path,
     executor: Executor,
     listener: Listener,
     *,
     patience: float = OUTAGE_SECONDS,
     told_every: float = TOLD_EVERY,
+    check: bool = False,
+    serial_seconds: float = 0.0,
 ) -> StoredStudy:
     """Compute what is not yet committed of `study` into `store`, which is created if there is nothing.
 
     Guaranteed: it can be killed at any moment and called again. Committed cells are computed again only if their files
-    have changed, and the finished store is the same as without the interruption. A store with some of the study is
-    extended by the rest, and its contents stay as they are; one with more than the study is completed.
+    are missing or have changed, and the finished store is the same as without the interruption. A store with some of
+    the study is extended by the rest, and its contents stay as they are; one with more than the study is completed.
 
     Parameters
     ----------
     study
-        The study.
+        The study, or what is to be added to the store.
     store
         The path of the store, or its URL ``s3://BUCKET/PREFIX``.
     executor
@@ -75,6 +79,10 @@ def run_study(
         How long to wait for a store that was reached before and cannot be reached now, in seconds.
     told_every
         The time between two events that tell how far the run is, in seconds.
+    check
+        Whether every file of the store is read and compared with its checksum; else only its size is.
+    serial_seconds
+        What is projected to take no longer is computed in this process, without the executor.
 
     Returns
     -------
@@ -96,30 +104,34 @@ def run_study(
     place, listener, planner = place_at(store), _in_turn(listener), Planner()
     refuse_links(place)
     refuse_linked_scratch(place)
+    asked = asked_of(study, place)
     # The collector of garbage should not search a million cells again and again.
     gc.freeze()
     with ExitStack() as workers:
-        running = _Workers(workers, executor, listener, told_every)
+        running = _Workers(workers, executor, listener, told_every, serial_seconds)
         there = is_there(place)
         # From here on the store has answered, and is waited for.
         place = with_patience(place, min(patience, REQUEST_SECONDS))
         if not there:
             # Workers come first: if none start, no empty store is left behind.
-            running.start([planner.plan(study)], place)
+            running.start([planner.plan(asked.study)], place)
         with _held(place, min(patience, REQUEST_SECONDS)) as held:
             outage = Outage(place, listener, patience)
             held.watched_by(outage.notice)
-            parts = _parts(place, study, running, held, planner)
-            left = [(part, *found) for part in parts if (found := _uncommitted(part, planner))]
+            parts = _parts(place, asked, running, held, planner)
+            left, joins = _uncommitted(place, parts, planner, check=check)
             computing = Computing(parts, listener, lambda: held.lost, outage, told_every)
             if left:
-                limit = running.start([plan for _, plan, _ in left], place)
+                seconds = sum(batch.seconds for _, _, batches in left for batch in batches)
+                limit = running.start([plan for _, plan, _ in left], place, seconds)
                 small: list[Left] = []
                 giants: list[Left] = []
                 for part, plan, batches in left:
                     for batch in batches:
                         (giants if _is_giant(plan, batch, limit) else small).append((part, batch))
-                computing.run(small, giants, executor)
+                computing.run(small, giants, joins, running.executor)
+            else:
+                join_here(joins, listener)
             workers.close()
             if not held.lost and not computing.ended:
                 _clean_up(parts[0], listener)
@@ -162,14 +174,14 @@ def _held(place: Place, patience: float) -> Iterator[Held]:
         yield held
 
 
-def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held, planner: Planner) -> Sequence[StoredStudy]:
+def _parts(place: Place, asked: Asked, workers: "_Workers", held: Held, planner: Planner) -> Sequence[StoredStudy]:
     """Return the parts of the store, complete except for results: created, repaired, or extended by what it lacks."""
     if not is_there(place):
-        return (create_or_open(place, planner.plan(study)),)
+        return (create_or_open(place, planner.plan(asked.study)),)
     # Repaired first, so that the cells can be read to find what is missing.
-    restore_heads(place, study, planner.plan)
-    parts = restore_parts(open_parts(place), study)
-    plans = [planner.plan(missing) for missing in missing_parts([part.study for part in parts], study)]
+    restore_heads(place, asked.study, planner.plan)
+    parts = restore_parts(open_parts(place), asked.study)
+    plans = [planner.plan(missing) for missing in asked.missing([part.study for part in parts])]
     if plans:
         # Workers come first here too.
         workers.start(plans, place)
@@ -177,14 +189,30 @@ def _parts(place: Place, study: StudySpec, workers: "_Workers", held: Held, plan
     return extend(parts, plans, held)
 
 
-def _uncommitted(part: StoredStudy, planner: Planner) -> tuple[Plan, list[Batch]] | None:
-    """Return the plan of a part, and its batches that are to be computed; None if the part is finished."""
-    batches = range(-(-len(part.study.cells) // part.cells_per_batch))
-    left = {index for index in batches if not is_committed(part, index) or failed_cells(part, index)}
-    if not left:
-        return None
-    plan = planner.plan(part.study, part.cells_per_batch)
-    return plan, [batch for batch in plan.batches if batch.index in left]
+def _uncommitted(
+    place: Place, parts: Sequence[StoredStudy], planner: Planner, *, check: bool
+) -> tuple[list[tuple[StoredStudy, Plan, list[Batch]]], list[JoinTask]]:
+    """Return the parts with batches to be computed, their plans and those batches; and shards that lack none.
+
+    By one listing of the store and the commit records; if `check`, every file is compared with its checksum too.
+    """
+    sizes = dict(place.names())
+    left, joins = [], []
+    for part in parts:
+        missing: set[int] = set()
+        partly: set[int] = set()
+        for state in survey(part.head, sizes_of_part(sizes, part.part), check=check):
+            again = {index for index, record in state.batches.items() if record.failed}
+            lacking = {index for index in part.head.batches_of(state.shard) if index not in state.batches}
+            missing |= lacking
+            partly |= again
+            if not (lacking or again or state.whole):
+                joins.append(JoinTask(part.head, state.shard))
+        if missing or partly:
+            plan = planner.plan(part.study, part.cells_per_batch)
+            batches = [batch for batch in plan.batches if batch.index in missing or batch.index in partly]
+            left.append((part, plan, [replace(batch, partly=batch.index in partly) for batch in batches]))
+    return left, joins
 
 
 def _is_giant(plan: Plan, batch: Batch, limit: int | None) -> bool:
@@ -194,27 +222,44 @@ def _is_giant(plan: Plan, batch: Batch, limit: int | None) -> bool:
 
 
 class _Workers:
-    """The executor, started when it is needed, and refused if its workers have less memory than the plans project."""
+    """The executor, started when it is needed, and refused if its workers have less memory than the plans project.
 
-    def __init__(self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float) -> None:
+    What is projected to take at most `serial_seconds` is computed in this process instead: starting workers takes
+    longer.
+    """
+
+    def __init__(
+        self, stack: ExitStack, executor: Executor, listener: Listener, told_every: float, serial_seconds: float
+    ) -> None:
         self._stack, self._executor, self._listener, self._started = stack, executor, listener, False
-        self._told_every = told_every
+        self._told_every, self._serial_seconds = told_every, serial_seconds
+        self._serial = SerialExecutor()
 
-    def start(self, plans: Iterable[Plan], place: Place) -> int | None:
+    @property
+    def executor(self) -> Executor:
+        """What computes."""
+        return self._executor if self._started else self._serial
+
+    def start(self, plans: Sequence[Plan], place: Place, seconds: float | None = None) -> int | None:
         """Start the workers, and return the memory in bytes that one may use; None without a limit.
+
+        `seconds` is the projected time of what is to be computed, if that is less than the plans.
 
         Raises
         ------
         InvalidInputError
             A worker has too little memory, or the disk has no room for the blocks of a giant cell.
         """
-        if not self._started:
+        projected = sum(plan.seconds for plan in plans) if seconds is None else seconds
+        if not self._started and projected <= self._serial_seconds:
+            self._serial = SerialExecutor(f"this process, as {duration(projected)} of work are projected")
+        elif not self._started:
             began = time.monotonic()
             with regularly(self._told_every, lambda: self._listener(WorkersAwaited(time.monotonic() - began))):
                 self._executor.__enter__()
             self._stack.push(self._leave)
             self._started = True
-        limit = self._executor.worker_bytes
+        limit = self.executor.worker_bytes
         for plan in plans:
             if limit is None or plan.worker_bytes <= limit:
                 continue

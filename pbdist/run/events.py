@@ -14,6 +14,8 @@ __all__ = [
     "Listener",
     "RunFinished",
     "RunStarted",
+    "SchedulerReached",
+    "SchedulerUnreachable",
     "StillComputing",
     "StoreReached",
     "StoreUnreachable",
@@ -189,7 +191,7 @@ class BatchFailed:
 
 @dataclass(frozen=True)
 class StoreUnreachable:
-    """The store cannot be reached, and is tried again; sent once in each outage.
+    """The store cannot be reached or has no room, and is tried again; sent once in each outage.
 
     Attributes
     ----------
@@ -199,18 +201,57 @@ class StoreUnreachable:
         The exception on one line.
     patience
         How long the run waits for it, in seconds.
+    full
+        Whether it has no room.
     """
 
     since: str
     cause: str
     patience: float
+    full: bool
 
 
 @dataclass(frozen=True)
 class StoreReached:
-    """The store is reached again, after so many seconds."""
+    """The store can be written again, after so many seconds; `full` tells whether it had no room."""
 
     seconds: float
+    full: bool
+
+
+@dataclass(frozen=True)
+class SchedulerUnreachable:
+    """The connection to a scheduler that somebody else runs is lost; the run waits for it to come back.
+
+    Attributes
+    ----------
+    since
+        The time at which the loss was found, in UTC.
+    scheduler
+        Its address, or the file that has it.
+    patience
+        How long the run waits for it, in seconds.
+    """
+
+    since: str
+    scheduler: str
+    patience: float
+
+
+@dataclass(frozen=True)
+class SchedulerReached:
+    """The scheduler is reached again.
+
+    Attributes
+    ----------
+    seconds
+        How long it was away.
+    submitted_again
+        Tasks that had no result yet.
+    """
+
+    seconds: float
+    submitted_again: int
 
 
 @dataclass(frozen=True)
@@ -260,6 +301,8 @@ Event: TypeAlias = (
     | BatchFailed
     | StoreUnreachable
     | StoreReached
+    | SchedulerUnreachable
+    | SchedulerReached
     | WorkerRefused
     | CleanUpFailed
     | RunFinished

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+from pbdist.errors import printable
 from pbdist.run.cell_progress import Report, reported_by
+from pbdist.run.events import Listener
 from pbdist.store import Trouble, trouble_of
 
 __all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line"]
@@ -76,6 +78,9 @@ class Executor(Protocol):
     def worker_bytes(self) -> int | None:
         """The memory that the smallest worker may use, or None for no known limit."""
 
+    def told_to(self, listener: Listener) -> None:
+        """Send events of its own, as that its workers are out of reach, to `listener` from now on."""
+
     def refused(self) -> Sequence[str]:
         """Return which workers were refused since the last call, and why, one line each."""
 
@@ -108,17 +113,20 @@ class Executor(Protocol):
 class SerialExecutor:
     """Computes one item after the other in this process: for debugging, and to test the other executors against."""
 
-    workers = "this process"
     dashboard: str | None = None
     parallelism = 1
 
-    def __init__(self) -> None:
+    def __init__(self, workers: str = "this process") -> None:
+        self.workers = workers
         self._heard: deque[tuple[float, Report]] = deque(maxlen=_MOST_WAITING)
 
     @property
     def worker_bytes(self) -> int | None:
         """The memory of this machine."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+    def told_to(self, listener: Listener) -> None:
+        """Do nothing: this process has no events of its own."""
 
     def refused(self) -> Sequence[str]:
         """Return nothing: this process is never refused."""
@@ -159,5 +167,5 @@ def attempt(task: Callable[[Item], Result], item: Item) -> Result | Failure:
 
 def one_line(error: BaseException) -> str:
     """Return the kind and the text of an exception on one line."""
-    text = " ".join(str(error).split())
+    text = " ".join(printable(str(error)).split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from pbdist.errors import InvalidInputError
+from pbdist.errors import InvalidInputError, printable
 from pbdist.run.events import (
     BatchFailed,
     BatchFinished,
@@ -26,6 +26,8 @@ from pbdist.run.events import (
     Event,
     RunFinished,
     RunStarted,
+    SchedulerReached,
+    SchedulerUnreachable,
     StillComputing,
     StoreReached,
     StoreUnreachable,
@@ -58,7 +60,7 @@ class _Bar(Progress):
         event, since = self.event, time.monotonic() - self.event_at
         if event is not None:
             for text in [*(_at_work(cell, since) for cell in event.at_work), *_more(event)]:
-                yield Text(f"  {text}", no_wrap=True, overflow="ellipsis")
+                yield Text(f"  {printable(text)}", no_wrap=True, overflow="ellipsis")
 
 
 class ProgressDisplay:
@@ -118,11 +120,8 @@ class ProgressDisplay:
                     # Its own share of the projection is not known.
                     self._projected -= self._started.seconds * event.cells / self._cells_left(self._started)
                 self._advance(event.cells)
-            case StoreUnreachable():
-                wait = f"trying again for {duration(event.patience)}"
-                self._print(f"the store cannot be reached since {event.since}: {event.cause}: {wait}")
-            case StoreReached():
-                self._print(f"the store is reached again after {duration(event.seconds)}")
+            case StoreUnreachable() | StoreReached() | SchedulerUnreachable() | SchedulerReached():
+                self._print(_told_of_outage(event))
             case WorkerRefused():
                 self._print(f"refused: {event.cause}")
             case CleanUpFailed():
@@ -216,7 +215,26 @@ class ProgressDisplay:
         return max(1, started.cells - started.cells_before)
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        # Settings, causes and names of machines are what others wrote.
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+def _told_of_outage(event: StoreUnreachable | StoreReached | SchedulerUnreachable | SchedulerReached) -> str:
+    match event:
+        case StoreUnreachable():
+            problem = "has no room" if event.full else "cannot be reached"
+            return (
+                f"the store {problem} since {event.since}: {event.cause}: trying again for {duration(event.patience)}"
+            )
+        case StoreReached():
+            state = "has room again" if event.full else "is reached again"
+            return f"the store {state} after {duration(event.seconds)}"
+        case SchedulerUnreachable():
+            wait = f"waiting for it for {duration(event.patience)}"
+            return f"the scheduler {event.scheduler} is lost since {event.since}: {wait}"
+        case SchedulerReached():
+            again = f"{event.submitted_again:,} task{'' if event.submitted_again == 1 else 's'} submitted again"
+            return f"the scheduler is back after {duration(event.seconds)}: {again}"
 
 
 def _at_work(cell: CellAtWork, since: float = 0.0) -> str:

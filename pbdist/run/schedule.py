@@ -13,6 +13,7 @@ from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian
 from pbdist.run.batch import Task, cell_bounds
 from pbdist.run.executor import Executor, Failure
+from pbdist.run.joining import JoinTask
 from pbdist.store import StoredStudy
 from pbdist.study import Batch
 from pbdist.study.costs import cell_cost
@@ -116,8 +117,8 @@ class _Probes:
     refused: dict[int, str]
 
 
-class Schedule(Iterator[Task]):
-    """Tasks of batches in the order of their submission, each formed when it is taken.
+class Schedule(Iterator[Task | JoinTask]):
+    """Tasks of batches in the order of their submission, each formed when it is taken, and of shards to join.
 
     An iterator that may go on after its end, with batches that were put back. `parallelism` is how many tasks are
     computed at the same time, `speed` measured over projected seconds.
@@ -126,7 +127,11 @@ class Schedule(Iterator[Task]):
     def __init__(self, batches: Iterable[tuple[StoredStudy, Batch]], parallelism: int, speed: float = 1.0) -> None:
         ordered = sorted(batches, key=lambda item: -item[1].seconds)
         self._left = deque(ordered)
-        self._again: deque[Task] = deque()
+        self._again: deque[Task | JoinTask] = deque()
+        #: Cells to be tried alone, one after the other, when nothing else is computed.
+        self._trials: deque[Task] = deque()
+        #: Tasks that were taken and have not come back.
+        self._taken = 0
         self._parallelism = parallelism
         self._speed = speed
         self._measured, self._projected = _PRIOR_SECONDS * speed, _PRIOR_SECONDS
@@ -144,6 +149,10 @@ class Schedule(Iterator[Task]):
         self._measured += seconds
         self._projected += batch.seconds
 
+    def returned(self) -> None:
+        """Note that a task that was taken has come back, with whatever result."""
+        self._taken -= 1
+
     def put_back(self, task: Task, batches: Iterable[Batch]) -> None:
         """Put some batches of a task back, to be taken again."""
         again = {batch.index for batch in batches}
@@ -152,16 +161,22 @@ class Schedule(Iterator[Task]):
             replace(task, batches=tuple(batch for batch, _ in kept), cells=tuple(cells for _, cells in kept))
         )
 
+    def join(self, task: JoinTask) -> None:
+        """Have a shard joined next."""
+        self._again.append(task)
+
     def clear(self) -> None:
         """Drop all tasks that were not taken."""
         self._left.clear()
         self._again.clear()
+        self._trials.clear()
 
-    def isolate(self, task: Task, cause: str) -> bool:
+    def isolate(self, task: Task) -> bool:
         """Have the cells of a task that has killed its workers tried apart; return False if that was done before.
 
         Its batches are tried one by one, then the cells of a batch that kills again. A cell that kills alone is
-        refused, and the others of its batch are computed and stored.
+        refused, and the others of its batch are computed and stored. Alone means that nothing else is computed at the
+        same time: Dask cannot tell a task that kills from those that wait on the same worker.
         """
         if len(task.batches) > 1:
             self._again.extend(
@@ -175,11 +190,8 @@ class Schedule(Iterator[Task]):
         if not untried or tried == _MOST_ISOLATIONS:
             return False
         self._isolated[task.head.part, batch.index] = tried + 1
-        if len(untried) == 1:
-            self._again.append(replace(task, refused={**task.refused, untried[0]: cause}))
-            return True
         self._probes[task.head.part, batch.index] = _Probes(set(untried), {})
-        self._again.extend(replace(task, probed=cell) for cell in untried)
+        self._trials.extend(replace(task, probed=cell) for cell in untried)
         return True
 
     def probed(self, task: Task, cause: str | None) -> None:
@@ -197,11 +209,18 @@ class Schedule(Iterator[Task]):
         """Return the schedule."""
         return self
 
-    def __next__(self) -> Task:
+    def __next__(self) -> Task | JoinTask:
         """Return the next task."""
+        task = self._next()
+        self._taken += 1
+        return task
+
+    def _next(self) -> Task | JoinTask:
         if self._again:
             return self._again.popleft()
         if not self._left:
+            if self._trials and self._taken <= 0:
+                return self._trials.popleft()
             raise StopIteration
         wanted = min(_TASK_SECONDS, _SHARE_LEFT * self._remaining * self.factor / self._parallelism) / self.factor
         stored, batch = self._left.popleft()

@@ -55,7 +55,7 @@ class SizedNoise:
 
     The *certificate*: ``delta_upper <= delta`` for `mechanism`, and ``refuted_delta_lower > delta`` for
     `refuted_mechanism`, whose scale (and mean) is smaller by the tolerance; by more where `within_tolerance` is false.
-    Both are certified bounds at `compositions` and `epsilon`.
+    Both are certified bounds at ``compositions`` and ``epsilon``.
 
     Attributes
     ----------

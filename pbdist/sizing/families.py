@@ -12,6 +12,7 @@ from pbdist.mechanisms import MECHANISMS, ElementaryPair, NoisyCount, Pair, Pois
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.mechanisms.order import NOISE_PARAMETER, noise_order
 from pbdist.sizing.goal import Goal
+from pbdist.suggestions import did_you_mean
 
 __all__ = [
     "CountFamily",
@@ -349,5 +350,6 @@ def noise_class(noise: Any) -> type[AdditiveNoise]:
     """
     kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
     if not isinstance(kind, type) or not issubclass(kind, AdditiveNoise) or kind is AdditiveNoise:
-        raise InvalidInputError(f"noise: expected the class Laplace or Gaussian, or its name, got {shown(noise)}")
+        near = did_you_mean(noise, ("Laplace", "Gaussian"))
+        raise InvalidInputError(f"noise: expected the class Laplace or Gaussian, or its name, got {shown(noise)}{near}")
     return kind

@@ -21,6 +21,7 @@ __all__ = [
     "SystemTarget",
     "judge",
     "size_system",
+    "system_family",
 ]
 
 #: Tolerances of `judge`, one after the other until the verdict is YES or NO.
@@ -242,14 +243,34 @@ def size_system(
     PrecisionError
         If the bounds cannot tell δ from the goal where that decides.
     """
-    goal: dict[str, Any] = {"compositions": target.compositions, "epsilon": target.epsilon, "delta": target.delta}
+    family, parameters = system_family(system, noise, reading)
+    return size(
+        family,
+        compositions=target.compositions,
+        epsilon=target.epsilon,
+        delta=target.delta,
+        tolerance=tolerance,
+        **parameters,
+        **options,
+    )
+
+
+def system_family(
+    system: System, noise: CountNoise | None = None, reading: str | None = None
+) -> tuple[type[Pair] | CountFamily, dict[str, Any]]:
+    """Return the family of a system's noise, and its parameters, as `pbdist.size` takes them.
+
+    Raises
+    ------
+    InvalidInputError
+        If noise or reading is given to a system without noisy counts, or the reading is none of the system's.
+    """
     observation = system.observation
     if not isinstance(observation, NoisyCounts):
         for name, value in (("noise", noise), ("reading", reading)):
             if value is not None:
                 raise InvalidInputError(f"{name}: expected none for {system.name}, got {shown(value)}")
-        parameters: dict[str, Any] = dict(observation.parameters)
-        return size(observation.kind, tolerance=tolerance, **goal, **parameters, **options)
+        return observation.kind, dict(observation.parameters)
     chosen = reading or observation.readings[0]
     if chosen not in observation.readings:
         known = ", ".join(observation.readings)
@@ -260,4 +281,4 @@ def size_system(
         lambda mean, scale: observation.mechanism(kind, mean, scale, chosen),
         weights=tuple(count.messages for count in observation.counts),
     )
-    return size(family, tolerance=tolerance, **goal, **options)
+    return family, {}

@@ -35,8 +35,10 @@ from pbdist.sizing.systems_document import (
     SystemModel,
     TargetModel,
 )
-from pbdist.study.document import Document, Keys, read_document, shown
-from pbdist.study.entries import first_problem, refuse
+from pbdist.study.document import Document, Keys, Problems, read_document, shown
+from pbdist.study.hints import OTHER_KINDS
+from pbdist.study.refusals import refuse, refuse_invalid
+from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 __all__ = ["SYSTEMS_FORMAT", "default_systems_path", "find_system", "load_systems"]
@@ -65,9 +67,9 @@ def load_systems(path: str | Path | None = None) -> tuple[System, ...]:
     Raises
     ------
     StudyFileError
-        On the first thing that is wrong: ``FILE:LINE: field.path: expected .., got ..``.
+        For each thing that is wrong: ``FILE:LINE: field.path: expected .., got ..``.
     """
-    return _systems(read_document(default_systems_path() if path is None else Path(path), "systems"))
+    return read_document(default_systems_path() if path is None else Path(path), _systems, "systems")
 
 
 def find_system(systems: tuple[System, ...], name: str) -> System:
@@ -81,8 +83,9 @@ def find_system(systems: tuple[System, ...], name: str) -> System:
     for system in systems:
         if system.name == name:
             return system
-    known = ", ".join(system.name for system in systems)
-    raise InvalidInputError(f"system: expected one of {known}, got {shown(name)}")
+    known = [system.name for system in systems]
+    near = did_you_mean(name, known)
+    raise InvalidInputError(f"system: expected one of {', '.join(known)}, got {shown(name)}{near}")
 
 
 def _systems(document: Document) -> tuple[System, ...]:
@@ -95,12 +98,15 @@ def _systems(document: Document) -> tuple[System, ...]:
     if not model.systems:
         refuse(document, ("systems",), "expected at least one system, got []")
     found: dict[str, System] = {}
+    problems = Problems()
     for position in range(len(model.systems)):
         place: Keys = ("systems", position)
-        system = _system(document, place, model.sources)
-        if system.name in found:
-            refuse(document, (*place, "name"), f"expected each name once, got {shown(system.name)} again")
-        found[system.name] = system
+        with problems.collected():
+            system = _system(document, place, model.sources)
+            if system.name in found:
+                refuse(document, (*place, "name"), f"expected each name once, got {shown(system.name)} again")
+            found[system.name] = system
+    problems.refuse()
     return tuple(found.values())
 
 
@@ -135,7 +141,8 @@ def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservat
             refuse(document, (*place, "counts"), "expected at least one count, got []")
         for position, reading in enumerate(model.readings):
             if reading not in READINGS:
-                problem = f"expected one of {', '.join(READINGS)}, got {shown(reading)}"
+                near = did_you_mean(reading, READINGS)
+                problem = f"expected one of {', '.join(READINGS)}, got {shown(reading)}{near}"
                 refuse(document, (*place, "readings", position), problem)
         if not model.readings or len(set(model.readings)) < len(model.readings):
             refuse(document, (*place, "readings"), f"expected readings, each once, got {shown(model.readings)}")
@@ -149,7 +156,8 @@ def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservat
     known = tuple(name for name in KINDS if name in MECHANISMS)
     if kind not in known:
         at = (*place, "kind") if "kind" in _at(document, place) else place
-        refuse(document, at, f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}")
+        near = did_you_mean(kind, ("counts", *known), OTHER_KINDS)
+        refuse(document, at, f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}")
     found = _validated(document, place, KINDS[kind][0]).model_dump()
     observation = NoiseObservation(
         MECHANISMS[kind], tuple((name, _whole(value)) for name, value in found.items() if name != "kind")
@@ -172,7 +180,8 @@ def _setting(
             pair = observation.mechanism(_amount(model))
             return PublishedSetting(model.name, origin, None, None, None, model.compositions, (pair,))
         if model.noise not in _NOISES:
-            refuse(document, (*place, "noise"), f"expected one of {', '.join(_NOISES)}, got {shown(model.noise)}")
+            near = did_you_mean(model.noise, _NOISES, OTHER_KINDS)
+            refuse(document, (*place, "noise"), f"expected one of {', '.join(_NOISES)}, got {shown(model.noise)}{near}")
         noise = _NOISES[model.noise]
         pairs = tuple(observation.mechanism(noise, model.mean, model.scale, name) for name in observation.readings)
         return PublishedSetting(model.name, origin, noise, model.mean, model.scale, model.compositions, pairs)
@@ -224,7 +233,8 @@ def _origin(document: Document, place: Keys, model: Any, sources: dict[str, str]
 
 def _citation(document: Document, place: Keys, key: Any, sources: dict[str, str]) -> str:
     if not isinstance(key, str) or key not in sources:
-        refuse(document, place, f"expected one of the sources {', '.join(sources)}, got {shown(key)}")
+        near = did_you_mean(key, sources)
+        refuse(document, place, f"expected one of the sources {', '.join(sources)}, got {shown(key)}{near}")
     return " ".join(sources[key].split())
 
 
@@ -236,8 +246,7 @@ def _validated(document: Document, place: Keys, model: type[_Model]) -> _Model:
     try:
         return model.model_validate(value)
     except ValidationError as error:
-        at, problem = first_problem(error, model)
-        refuse(document, (*place, *at), problem)
+        refuse_invalid(document, error, model, keys=place)
 
 
 def _at(document: Document, place: Keys) -> JsonValue:

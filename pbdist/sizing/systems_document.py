@@ -7,8 +7,8 @@ from pydantic import BaseModel, PlainValidator
 from pbdist.mechanisms import READINGS
 from pbdist.study import grids
 from pbdist.study.document import shown
-from pbdist.study.entries import STRICT
 from pbdist.study.parameters import custom_error
+from pbdist.study.refusals import STRICT
 from pbdist.types import JsonValue
 
 __all__ = [

@@ -1,46 +1,55 @@
-"""The store of a study's results: zarr v3, checksummed, committed batch by batch. Only this room writes zarr."""
+"""The store of a study's results: zarr v3, checksummed, committed batch by batch. Only this room writes stores."""
 
+from pbdist.store.advice import BRINGS_BACK, repaired_together
 from pbdist.store.batch_results import BatchWriter, read_cell, read_values, read_within
 from pbdist.store.check import StoreCheck, check_store, refuse_links
 from pbdist.store.columns import StoredCells
-from pbdist.store.commit import commit_record, failed_cells, is_committed
-from pbdist.store.create import changed_skeleton, check_skeleton, create_or_open, extend
-from pbdist.store.layout import STORE_FORMATS
+from pbdist.store.convert import Conversion, convert_store
+from pbdist.store.create import changed_skeleton, check_outside, check_skeleton, create_or_open, extend
+from pbdist.store.layout import STORE_FORMAT
 from pbdist.store.lock import Held, Holder, hold, holder
-from pbdist.store.open import PartHead, StoredStudy, is_there, open_parts, open_store
+from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
 from pbdist.store.outages import PATIENCE_SECONDS, Trouble, trouble_of
+from pbdist.store.part import PartHead
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, probe, with_patience
 from pbdist.store.refinements import Refinement, add_refinement, read_refinements
 from pbdist.store.repair import remove_strays, restore_heads, restore_parts, restore_skeleton
+from pbdist.store.results import PartResults
+from pbdist.store.shards import JoinedShard, ShardState, join_shard, sizes_of_part, survey
 from pbdist.store.states import read_state
 
 __all__ = [
+    "BRINGS_BACK",
     "PATIENCE_SECONDS",
-    "STORE_FORMATS",
+    "STORE_FORMAT",
     "BatchWriter",
+    "Conversion",
     "Held",
     "Holder",
+    "JoinedShard",
     "LocalPlace",
     "ObjectPlace",
     "PartHead",
+    "PartResults",
     "Place",
     "Refinement",
+    "ShardState",
     "StoreCheck",
     "StoredCells",
     "StoredStudy",
     "Trouble",
     "add_refinement",
     "changed_skeleton",
+    "check_outside",
     "check_skeleton",
     "check_store",
-    "commit_record",
+    "convert_store",
     "create_or_open",
     "extend",
-    "failed_cells",
     "hold",
     "holder",
-    "is_committed",
     "is_there",
+    "join_shard",
     "open_parts",
     "open_store",
     "place_at",
@@ -52,9 +61,12 @@ __all__ = [
     "read_within",
     "refuse_links",
     "remove_strays",
+    "repaired_together",
     "restore_heads",
     "restore_parts",
     "restore_skeleton",
+    "sizes_of_part",
+    "survey",
     "trouble_of",
     "with_patience",
 ]

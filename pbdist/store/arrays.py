@@ -1,10 +1,11 @@
 """Encode and decode the zarr arrays of a store in memory, from and to the bytes of files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
+from numcodecs.zstd import Zstd
 from zarr.codecs import BytesCodec, ZstdCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
@@ -18,25 +19,30 @@ from pbdist.store.layout import (
     GRIDS,
     TEXT_COLUMNS,
     WITHIN,
+    batch_shape,
     cell_columns,
-    chunk_file,
     result_names,
 )
 from pbdist.study import StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, JsonValue
 
-__all__ = ["COMPRESSOR", "SERIALIZER", "FilesStore", "array_files", "decode", "encode_chunk"]
+__all__ = ["COMPRESSOR", "SERIALIZER", "FilesStore", "array_files", "decode", "decode_chunk", "encode_chunk"]
 
 SERIALIZER = BytesCodec()
 #: With a checksum, so that a flipped bit is an error and not a wrong number.
 COMPRESSOR = ZstdCodec(level=3, checksum=True)
+_ZSTD = Zstd(level=3, checksum=True)
+#: The type of results on the disk and what stands for a value that is not known, by the kind of their dtype.
+_RESULT_TYPES: Mapping[str, tuple[str, Any]] = {"f": ("<f8", np.nan), "b": ("|b1", False)}
 
 
 class _Shape(NamedTuple):
     sizes: tuple[int, ...]
     chunks: tuple[int, ...]
     dimensions: tuple[str, ...]
+    #: Of a shard, which is one file of several chunks.
+    shards: tuple[int, ...] | None = None
 
 
 class FilesStore:
@@ -52,12 +58,15 @@ class FilesStore:
         return {name: self._content[name].to_bytes() for name in sorted(self._content)}
 
 
-def array_files(study: StudySpec, cells_per_batch: int, format_version: int) -> dict[str, bytes]:
-    """Return the files of all arrays before there are results: metadata, and coordinates with their values."""
+def array_files(study: StudySpec, cells_per_batch: int, batches_per_shard: int | None = None) -> dict[str, bytes]:
+    """Return the files of all arrays before there are results: metadata, and coordinates with their values.
+
+    Without `batches_per_shard` each batch is a file of its own in each array.
+    """
     memory = FilesStore()
     root = zarr.open_group(memory.store, mode="w", zarr_format=3)
-    for name in result_names(study, format_version):
-        _result_array(root, name, study, len(study.cells), cells_per_batch)
+    for name in result_names(study):
+        _result_array(root, name, study, cells_per_batch, batches_per_shard)
     _write_grids(root, study)
     _write_columns(root, study)
     files = memory.files()
@@ -65,20 +74,24 @@ def array_files(study: StudySpec, cells_per_batch: int, format_version: int) -> 
     return files
 
 
-def encode_chunk(
-    settings: StudySpec, cells: int, cells_per_batch: int, index: int, values: Mapping[str, FloatArray | BoolArray]
-) -> Iterator[tuple[str, bytes]]:
-    """Yield for each array of results the name and the content of the file of batch `index`.
+def encode_chunk(values: FloatArray | BoolArray, cells_per_batch: int) -> bytes:
+    """Return the bytes of a batch in an array of results, as zarr writes the chunk; a short batch is filled up."""
+    dtype, fill = _RESULT_TYPES[values.dtype.kind]
+    chunk = np.full((cells_per_batch, *values.shape[1:]), fill, dtype=dtype)
+    chunk[: len(values)] = values
+    return bytes(_ZSTD.encode(chunk))
 
-    `settings` is the study, whose cells are not read: their number is `cells`. `values` has those of the batch's cells.
+
+def decode_chunk(data: bytes, shape: tuple[int, ...], name: str) -> Any:
+    """Return the values of a batch in an array of results, an array of that shape.
+
+    Raises `RuntimeError` or `ValueError` where they cannot be read.
     """
-    start = index * cells_per_batch
-    for name, content in values.items():
-        memory = FilesStore()
-        root = zarr.open_group(memory.store, mode="w", zarr_format=3)
-        _result_array(root, name, settings, cells, cells_per_batch)[start : start + len(content)] = content
-        file = chunk_file(name, index)
-        yield file, memory.files()[file]
+    dtype, fill = _RESULT_TYPES["b" if name == WITHIN else "f"]
+    # What too short a content leaves out is not known.
+    values = np.full(shape, fill, dtype=dtype)
+    _ZSTD.decode(data, out=values.view(np.uint8).reshape(-1))
+    return values.view(np.uint8) != 0 if name == WITHIN else values
 
 
 def decode(files: Mapping[str, bytes], name: str, selection: slice) -> Any:
@@ -90,19 +103,18 @@ def decode(files: Mapping[str, bytes], name: str, selection: slice) -> Any:
 
 
 def _result_array(
-    root: zarr.Group, name: str, settings: StudySpec, cells: int, cells_per_batch: int
+    root: zarr.Group, name: str, study: StudySpec, cells_per_batch: int, batches_per_shard: int | None
 ) -> zarr.Array[Any]:
-    of_cell = {"coordinates": " ".join([*COLUMNS, "pair"])}
-    if name in COMPUTED:
-        shape = _Shape((cells,), (cells_per_batch,), (CELL,))
-        return _array(root, name, shape, np.dtype("f8"), {**COMPUTED[name].as_dict(), **of_cell})
-    inner = (len(Direction), len(settings.compositions), len(settings.epsilon))
-    shape = _Shape((cells, *inner), (cells_per_batch, *inner), (CELL, DIRECTION, COMPOSITIONS, EPSILON))
-    coordinates = {"coordinates": f"{of_cell['coordinates']} exp_epsilon"}
-    if name == WITHIN:
-        about: dict[str, JsonValue] = {"long_name": "whether the bounds meet within the tolerance"}
-        return _array(root, name, shape, np.dtype("bool"), {**about, **coordinates})
-    return _array(root, name, shape, np.dtype("f8"), {**BOUNDS[name].as_dict(), **coordinates})
+    sizes, chunks = (batch_shape(study, name, cells) for cells in (len(study.cells), cells_per_batch))
+    shards = None if batches_per_shard is None else batch_shape(study, name, cells_per_batch * batches_per_shard)
+    dimensions = (CELL,) if name in COMPUTED else (CELL, DIRECTION, COMPOSITIONS, EPSILON)
+    shape = _Shape(sizes, chunks, dimensions, shards)
+    coordinates = " ".join([*COLUMNS, "pair", *(["exp_epsilon"] if name not in COMPUTED else [])])
+    about: dict[str, JsonValue] = {"long_name": "whether the bounds meet within the tolerance"}
+    if name != WITHIN:
+        about = {**BOUNDS, **COMPUTED}[name].as_dict()
+    dtype = np.dtype("bool" if name == WITHIN else "f8")
+    return _array(root, name, shape, dtype, {**about, "coordinates": coordinates})
 
 
 def _write_grids(root: zarr.Group, study: StudySpec) -> None:
@@ -143,6 +155,7 @@ def _array(root: zarr.Group, name: str, shape: _Shape, dtype: Any, attributes: d
         name,
         shape=shape.sizes,
         chunks=shape.chunks,
+        shards=shape.shards,
         dtype=dtype,
         # A missing value must not look like a number, nor like a tolerance that is met.
         fill_value=np.nan if floats else None,

@@ -1,29 +1,29 @@
-"""Write the results of a batch as whole chunks and a commit record, and read stored bounds."""
+"""Write the results of a batch as one file, and read stored bounds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import zarr
 
-from pbdist.errors import BatchError, StoreDamagedError, StoreMismatchError, StoreUnreachableError
-from pbdist.store.arrays import decode, encode_chunk
-from pbdist.store.commit import changed_files, commit_record, failures_of, record_document, record_file
-from pbdist.store.documents import FileDigest, digest_of
-from pbdist.store.files import IrregularError
-from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN, cell_group, chunk_file
-from pbdist.store.open import PartHead, StoredStudy, stored_digest
+from pbdist.errors import BatchError, StoreMismatchError
+from pbdist.store.arrays import decode_chunk, encode_chunk
+from pbdist.store.documents import FileDigest, digest_of, provenance
+from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN, batch_file, batch_shape, cell_group
+from pbdist.store.open import StoredStudy, stored_digest
+from pbdist.store.part import PartHead
+from pbdist.store.records import BatchRecord, batch_document, digests_of
+from pbdist.store.results import PartResults, read_loose
 from pbdist.store.states import state_files
-from pbdist.study import Batch, Cell
-from pbdist.study.spec import within_tolerance
+from pbdist.study import Batch, Cell, StudySpec
+from pbdist.study.spec import log_floor, within_tolerance
 from pbdist.table import BoundsTable
-from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
+from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["BatchWriter", "read_cell", "read_values", "read_within"]
+__all__ = ["BatchWriter", "judged", "read_cell", "read_values", "read_within"]
 
 
 class BatchWriter:
-    """Writes the results of a batch as one chunk of each array; takes each cell in order by `add`, `keep` or `fail`.
+    """Writes the results of a batch as one file; takes each cell in order by `add`, `keep` or `fail`.
 
     Two writers of different batches never touch the same file. A batch that is written again after a kill gives the
     same bytes.
@@ -33,7 +33,7 @@ class BatchWriter:
     stored
         The part of the store, or its head.
     batch
-        The batch.
+        The batch. Where it is `partly` there, what an earlier attempt has stored may be kept.
     cells
         Its cells.
 
@@ -60,32 +60,26 @@ class BatchWriter:
                 f"{self._head.place.url}: expected batch {batch.index} with cells {expected.start} to {expected.stop},"
                 f" got {batch.start} to {batch.stop}"
             )
-        settings = self._head.settings
-        self._shape = (len(Direction), len(settings.compositions), len(settings.epsilon))
         self._columns: dict[str, list[FloatArray | BoolArray]] = {name: [] for name in self._head.results}
-        self._files: dict[str, FileDigest] = {}
+        self._states: dict[str, FileDigest] = {}
         self._failed: dict[int, str] = {}
         self._written = 0
-        self._earlier: dict[str, FloatArray | BoolArray] = {}
-        self._earlier_record = self._sound_record()
+        self._earlier = self._earlier_attempt() if batch.partly else None
 
     def kept(self, index: int) -> bool:
         """Whether a cell of the batch is stored by an earlier attempt, in which others could not be computed."""
-        record = self._earlier_record
-        return record is not None and self._start + index not in failures_of(record)
+        return self._earlier is not None and self._start + index not in self._earlier[0].failed
 
     def keep(self) -> None:
         """Take the next cell as the earlier attempt has stored it; a `BatchError` where it is not `kept`."""
         index = self._next
-        record = self._earlier_record
-        if record is None or not self.kept(index):
+        if self._earlier is None or not self.kept(index):
             raise BatchError(f"{self._cells[index].describe()}: expected an earlier result, got none")
-        if not self._earlier:
-            self._earlier = {name: self._chunk(name) for name in self._columns}
-        for name, values in self._earlier.items():
-            self._columns[name].append(values[index])
+        record, values = self._earlier
+        for name, column in self._columns.items():
+            column.append(values[name][index])
         folder = f"{cell_group(self._start + index)}/"
-        self._files.update({name: entry for name, entry in record["files"].items() if name.startswith(folder)})
+        self._states.update({name: entry for name, entry in record.states.items() if name.startswith(folder)})
 
     def add(self, table: BoundsTable) -> None:
         """Take the table of the next cell; its states are written at once, to free their memory.
@@ -101,7 +95,10 @@ class BatchWriter:
                 raise BatchError(f"{self._cells[index].describe()}: expected numbers in {name}, got nan")
         if self._head.settings.keep_states:
             for name, data in state_files(self._start + index, table):
-                self._write(name, data)
+                self._head.place.write(name, data)
+                # The digest of the bytes in memory: damage on the disk is found when they are read.
+                self._states[name] = {"bytes": len(data), "sha256": digest_of(data)}
+                self._written += len(data)
         for name in BOUNDS:
             self._columns[name].append(np.asarray(getattr(table, name), dtype=np.float64))
         if WITHIN in self._columns:
@@ -116,83 +113,81 @@ class BatchWriter:
     def fail(self, cause: str) -> None:
         """Record that the next cell could not be computed, and why."""
         self._failed[self._start + self._next] = " ".join(cause.split())
-        for name in BOUNDS:
-            self._columns[name].append(np.full(self._shape, np.nan))
-        if WITHIN in self._columns:
-            self._columns[WITHIN].append(np.zeros(self._shape, dtype=bool))
-        for name in COMPUTED:
-            self._columns[name].append(np.array(np.nan))
+        for name, column in self._columns.items():
+            shape = batch_shape(self._head.settings, name, 1)[1:]
+            column.append(np.zeros(shape, dtype=bool) if name == WITHIN else np.full(shape, np.nan))
 
     def commit(self) -> int:
-        """Write the chunks and the commit record; return the bytes written. A `BatchError` where a cell is missing."""
+        """Write the file of the batch; return the bytes written. A `BatchError` where a cell is missing."""
         if self._next != len(self._cells):
             raise BatchError(f"expected {len(self._cells)} cells, got {self._next}")
         head = self._head
         values: dict[str, Any] = {name: np.stack(column) for name, column in self._columns.items()}
-        for name, data in encode_chunk(head.settings, head.cells, head.cells_per_batch, self._index, values):
-            self._write(name, data)
-        head.place.write(record_file(self._index), record_document(head, self._index, self._files, self._failed))
-        return self._written
+        chunks = {name: encode_chunk(content, head.cells_per_batch) for name, content in values.items()}
+        failed = [cell - self._start for cell in self._failed]
+        points, missed = judged(head.settings, self._cells, failed, values)
+        record = BatchRecord(self._index, digests_of(chunks), self._states, self._failed, points, missed, provenance())
+        data = batch_document(head, record, chunks)
+        head.place.write(batch_file(self._index), data)
+        return self._written + len(data)
 
     @property
     def _next(self) -> int:
         return len(self._columns["loss_width"])
 
-    def _write(self, name: str, data: bytes) -> None:
-        self._head.place.write(name, data)
-        # The digest of the bytes in memory: damage on the disk is found when they are read.
-        self._files[name] = {"bytes": len(data), "sha256": digest_of(data)}
-        self._written += len(data)
-
-    def _sound_record(self) -> Mapping[str, JsonValue] | None:
-        """Return the record of an earlier attempt in which cells failed, if all files that it names are unchanged."""
+    def _earlier_attempt(self) -> tuple[BatchRecord, dict[str, Any]] | None:
+        """Return record and values of an earlier attempt in which cells failed, if all is as recorded."""
         head, index = self._head, self._index
-        record = commit_record(head, index)
-        if not failures_of(record) or record is None or any(changed_files(head, index, record)):
+        results = PartResults(head)
+        loose = read_loose(head, index)
+        chunks = None if loose is None else results.from_loose(loose, head.results)
+        found = (loose.record, chunks) if loose is not None and chunks is not None else results.joined(index)
+        if found is None or not results.states_are_sound(found[0]):
             return None
-        return record
+        length = head.cells_per_batch
+        return found[0], {
+            name: decode_chunk(data, batch_shape(head.settings, name, length), name) for name, data in found[1].items()
+        }
 
-    def _chunk(self, name: str) -> FloatArray | BoolArray:
-        head = self._head
-        document, chunk = f"{name}/zarr.json", chunk_file(name, self._index)
-        files = {document: head.place.read(document), chunk: head.place.read(chunk, head.chunk_bytes(name))}
-        values = decode(files, name, slice(self._start, self._start + len(self._cells)))
-        return np.asarray(values, dtype=bool if name == WITHIN else np.float64)
+
+def judged(
+    settings: StudySpec, cells: Sequence[Cell], failed: Container[int], values: Mapping[str, Any]
+) -> tuple[int, int]:
+    """Return at how many points of a batch the tolerance was sought, and at how many it was missed.
+
+    `cells` are those of the batch, `failed` the places among them of those that could not be computed, `values` the
+    results by the names of the arrays.
+    """
+    rows = [row for row, cell in enumerate(cells) if row not in failed and settings.seeks_tolerance(cell)]
+    if not rows:
+        return 0, 0
+    upper, within = values["log_delta_upper"][rows], values[WITHIN][rows]
+    if settings.direction == "both":
+        upper, within = upper.max(axis=1, keepdims=True), within[:, :1]
+    asked = upper > log_floor(settings)
+    missed = asked & ~within
+    return int(np.count_nonzero(asked.any(axis=1))), int(np.count_nonzero(missed.any(axis=1)))
 
 
 def read_values(stored: StoredStudy, name: str, selection: Any) -> FloatArray:
-    """Return a part of an array of results, as zarr selects it; only the checksums inside the chunks are compared.
+    """Return a part of an array of results: along the cells a number, a slice or an array, and then as numpy selects.
 
-    Raises `StoreDamagedError` where it cannot be read.
+    What is returned has the checksum that was recorded. NaN where nothing is committed; `StoreDamagedError` where
+    something is not as recorded.
     """
-    return np.asarray(_selected(stored, name, selection), dtype=np.float64)
+    return np.asarray(stored.results.array(name, selection), dtype=np.float64)
 
 
 def read_within(stored: StoredStudy, cells: Any) -> BoolArray:
     """Return where the bounds of some cells meet within the tolerance, over the axes of the bounds.
 
-    A store without `WITHIN` has it computed from the bounds. False where nothing is known.
+    False where nothing is known, and without a tolerance.
     """
-    if WITHIN in stored.head.results:
-        return np.asarray(_selected(stored, WITHIN, cells), dtype=bool)
-    return within_tolerance(
-        stored.study, *(read_values(stored, name, cells) for name in ("log_delta_lower", "log_delta_upper"))
-    )
+    if WITHIN not in stored.head.results:
+        return np.zeros(read_values(stored, next(iter(BOUNDS)), cells).shape, dtype=bool)
+    return np.asarray(stored.results.array(WITHIN, cells), dtype=bool)
 
 
 def read_cell(stored: StoredStudy, cell: int) -> dict[str, FloatArray]:
     """Return the bounds of a cell, each over direction, compositions and ε, and its computed values."""
     return {name: read_values(stored, name, cell) for name in (*BOUNDS, *COMPUTED)}
-
-
-def _selected(stored: StoredStudy, name: str, selection: Any) -> Any:
-    try:
-        array = zarr.open_array(stored.place.zarr_store(stored.most_bytes), path=name, mode="r")
-        return np.asarray(array[selection])
-    except (IrregularError, StoreUnreachableError):
-        raise
-    except (OSError, ValueError, RuntimeError, KeyError, IndexError) as error:
-        text = " ".join(str(error).split())[:200]
-        raise StoreDamagedError(
-            f"{stored.place.url}: expected readable bounds, got: {text}: run the study again"
-        ) from error

@@ -1,13 +1,13 @@
 """Check every file of a store against its checksum, and refuse links in a store; nothing is computed."""
 
 import os
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pbdist.store.commit import changed_files, failures_of, record_file, record_of
+from pbdist.store.checksums import changed_file
 from pbdist.store.create import changed_skeleton
-from pbdist.store.documents import part_folder, read_or_none, read_parts
+from pbdist.store.documents import part_folder, parts_told_of, read_or_none, read_parts
 from pbdist.store.files import refusal
 from pbdist.store.layout import (
     BOUNDS,
@@ -21,19 +21,27 @@ from pbdist.store.layout import (
     REFINEMENTS,
     ROOT_FILE,
     STATES,
+    WITHIN,
+    batch_file,
     cell_group,
-    chunk_file,
+    shard_file,
+    shard_record,
 )
 from pbdist.store.lock import check_lock
 from pbdist.store.open import StoredStudy, open_parts
 from pbdist.store.place import LocalPlace, Place, place_at
+from pbdist.store.records import ShardRecord
 from pbdist.store.refinements import damaged_refinements
 from pbdist.store.repair import unfinished_folders
+from pbdist.store.results import at_once, read_loose
+from pbdist.store.shards import shard_state, sizes_of_part
 
 __all__ = ["StoreCheck", "check_store", "refuse_links"]
 
 #: All names that a store has at its top.
-_OWN = frozenset({*BOUNDS, *COMPUTED, *COLUMNS, "pair", *GRIDS, COMMITS, EXTENSIONS, REFINEMENTS, STATES, ROOT_FILE})
+_OWN = frozenset(
+    {*BOUNDS, WITHIN, *COMPUTED, *COLUMNS, "pair", *GRIDS, COMMITS, EXTENSIONS, REFINEMENTS, STATES, ROOT_FILE}
+)
 
 
 @dataclass(frozen=True)
@@ -85,7 +93,8 @@ def check_store(where: str | Path | Place) -> StoreCheck:
         # What lies behind a link counts as missing, so that all links are found and not only the first one.
         place = replace(place, lenient=True)
     parts = open_parts(place)
-    checks = [_Part(stored) for stored in parts]
+    sizes = dict(place.names())
+    checks = [_Part(stored, sizes_of_part(sizes, stored.part)) for stored in parts]
     known = set().union(*(check.known for check in checks))
     damaged = {name: what for check in checks for name, what in check.damaged.items()}
     if len(parts) > 1 or read_or_none(place, PARTS_FILE) is not None:
@@ -95,6 +104,7 @@ def check_store(where: str | Path | Place) -> StoreCheck:
             damaged[PARTS_FILE] = "missing or other content"
         elif listed["left"]:
             damaged[PARTS_FILE] = f"an extension was interrupted that lacks {listed['left']} parts"
+    damaged = _wrongly_told(place, [stored.part for stored in parts[1:]]) | damaged
     refinements, changed = damaged_refinements(parts[0])
     known |= refinements
     damaged |= changed
@@ -128,6 +138,18 @@ def check_store(where: str | Path | Place) -> StoreCheck:
     )
 
 
+def _wrongly_told(place: Place, parts: Sequence[str]) -> dict[str, str]:
+    """Return the root or its copy where they tell of other parts than those that extend the store.
+
+    Both tell nothing in a store that an earlier version of pbdist has extended.
+    """
+    told = {name: parts_told_of(name, read_or_none(place, name)) for name in (ROOT_FILE, COPY_FILE)}
+    if not any(told.values()):
+        return {}
+    what = "tells of other parts than those that are there"
+    return {name: what for name, others in told.items() if set(others) != set(parts)}
+
+
 def refuse_links(place: Place, under: str = "") -> None:
     """Refuse a store with a link or other irregular file among its own files, or as its lock, before any work is done.
 
@@ -154,10 +176,10 @@ def _lies_in(name: str, folders: Container[str]) -> bool:
 
 
 class _Part:
-    """The result of a check of one part; file names are relative to the store."""
+    """The result of a check of one part; file names are relative to the store. `sizes` has the files of the part."""
 
-    def __init__(self, stored: StoredStudy) -> None:
-        self._stored, self._head = stored, stored.head
+    def __init__(self, stored: StoredStudy, sizes: Mapping[str, int]) -> None:
+        self._stored, self._head, self._sizes = stored, stored.head, sizes
         self._prefix = f"{stored.part}/" if stored.part else ""
         self.damaged = self._named(changed_skeleton(stored))
         self.missing: list[tuple[str, int]] = []
@@ -167,36 +189,66 @@ class _Part:
         self.known = set(self._named(dict.fromkeys((*skeleton, ROOT_FILE, COPY_FILE), "")))
         #: Folders of states of incomplete batches, whose files will be written again.
         self._open_states: set[str] = set()
-        for index in range(stored.batches):
-            self._check_batch(index)
+        for shard in range(self._head.shards):
+            # Where nothing has changed, sizes tell what is there.
+            state = shard_state(stored.results, sizes, shard, check=self._check_shard(shard))
+            for index in self._head.batches_of(shard):
+                record = state.batches.get(index)
+                if record is None:
+                    self._open_states.update(map(cell_group, self._head.cells_of(index)))
+                    if not self._is_told(index):
+                        self.missing.append((stored.part, index))
+                    continue
+                self.committed += 1
+                self.known.update(self._named(dict.fromkeys(record.states, "")))
+                self.failed += [(stored.part, cell, cause) for cell, cause in record.failed.items()]
 
     def owns(self, name: str) -> bool:
         """Whether a file belongs to the states of an incomplete batch of the part."""
         folder = name.removeprefix(self._prefix).split("/")[:2]
         return name.startswith(self._prefix) and folder[0] == STATES and "/".join(folder) in self._open_states
 
-    def _check_batch(self, index: int) -> None:
-        place, file = self._stored.place, record_file(index)
-        data = read_or_none(place, file)
-        record = record_of(self._head, index, data)
-        changed: dict[str, str] = {}
-        if record is not None:
-            self.known.update(self._named(dict.fromkeys(record["files"], "")))
-            changed = dict(changed_files(self._head, index, record))
-        elif data is None:
-            self.missing.append((self._stored.part, index))
-        else:
-            changed[file] = "other content"
-        self.damaged.update(self._named(changed))
-        if record is not None and not changed:
-            self.committed += 1
-            failed = failures_of(record).items()
-            self.failed += [(self._stored.part, cell, cause) for cell, cause in failed]
-        else:
-            self._open_states.update(map(cell_group, self._head.cells_of(index)))
+    def _check_shard(self, shard: int) -> bool:
+        """Compare the files of a shard, and of its batches that are not joined yet; return whether any has changed."""
+        head, sizes, results = self._head, self._sizes, self._stored.results
+        files = {name: shard_file(name, shard) for name in head.results}
+        loose = [index for index in head.batches_of(shard) if batch_file(index) in sizes]
         self.known.update(
-            self._named(dict.fromkeys((file, *(chunk_file(name, index) for name in self._head.results)), ""))
+            self._named(dict.fromkeys((shard_record(shard), *files.values(), *map(batch_file, loose)), ""))
         )
+        record = results.shard(shard) if shard_record(shard) in sizes else None
+        changed: dict[str, str] = {}
+        if shard_record(shard) in sizes and record is None:
+            changed[shard_record(shard)] = "other content"
+        elif record is not None:
+            changed |= self._changed(record, [*files.values()])
+        elif not loose:
+            # Without a record nothing of it counts.
+            changed |= {name: "without its commit record" for name in files.values() if name in sizes}
+        for index in loose:
+            found = read_loose(head, index)
+            whole = found is not None and found.size == sizes[batch_file(index)]
+            if found is None or not whole or results.from_loose(found, head.results) is None:
+                changed[batch_file(index)] = "other content"
+                continue
+            entries = found.record.states.items()
+            changed |= {n: what for n, entry in entries if (what := changed_file(head.place, n, entry)) is not None}
+        self.damaged.update(self._named(changed))
+        return bool(changed)
+
+    def _changed(self, record: ShardRecord, files: Sequence[str]) -> dict[str, str]:
+        place = self._head.place
+        entries = {**record.files}
+        for one in record.batches.values():
+            entries.update(one.states)
+        self.known.update(self._named(dict.fromkeys(entries, "")))
+        found = zip(entries, at_once(lambda name: changed_file(place, name, entries[name]), [*entries]), strict=True)
+        changed = {name: what for name, what in found if what is not None}
+        return {**{name: "not in the commit record" for name in files if name not in entries}, **changed}
+
+    def _is_told(self, index: int) -> bool:
+        """Whether a batch that is not sound has left something, which is told as damage."""
+        return shard_record(self._head.shard_of(index)) in self._sizes or batch_file(index) in self._sizes
 
     def _named(self, found: Mapping[str, str]) -> dict[str, str]:
         return {f"{self._prefix}{name}": what for name, what in found.items()}

@@ -1,16 +1,19 @@
 """Read the cells of a study from the columns of a store, chunk by chunk when they are needed."""
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
+
+import numpy as np
 
 from pbdist.errors import PbdistError, StoreDamagedError
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.store.arrays import decode
 from pbdist.store.documents import FileDigest, digest_of
 from pbdist.store.files import OversizeError
-from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, cell_columns
+from pbdist.store.json_text import json_of
+from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, TEXT_COLUMNS, cell_columns
+from pbdist.store.metadata import check_metadata_of
 from pbdist.store.place import Place
 from pbdist.study import Cell
 from pbdist.study.spec import KnownCells
@@ -31,11 +34,12 @@ def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
 class StoredCells(KnownCells):
     """The cells of a part of a store, read and checked chunk by chunk; damage is a `StoreDamagedError`.
 
-    `files` has size and SHA-256 of the files without results, `sha256` is `StudySpec.cells_sha256`.
+    `files` has size and SHA-256 of the files without results, `sha256` is `StudySpec.cells_sha256`, `advice` says what
+    repairs damage.
     """
 
-    def __init__(self, place: Place, files: Mapping[str, FileDigest], count: int, sha256: str) -> None:
-        self._place, self._count, self._sha256 = place, count, sha256
+    def __init__(self, place: Place, files: Mapping[str, FileDigest], count: int, sha256: str, advice: str) -> None:
+        self._place, self._count, self._sha256, self._advice = place, count, sha256, advice
         self._read: dict[int, tuple[Any, ...]] = {}
         self._files = {
             name: entry for name, entry in files.items() if name.split("/", maxsplit=1)[0] in {*COLUMNS, "pair"}
@@ -83,7 +87,7 @@ class StoredCells(KnownCells):
             factor = float(factors[row])
             return Cell(
                 label=str(labels[row]),
-                pair=pair_from_canonical(json.loads(pairs[row])),
+                pair=pair_from_canonical(json_of(str(pairs[row]).encode())),
                 factor=None if math.isnan(factor) else factor,
             )
         except (ValueError, PbdistError) as error:
@@ -120,8 +124,18 @@ class StoredCells(KnownCells):
                 raise self._damaged(f"another file {file}")
             files[file] = data
         start = chunk * COLUMN_CHUNK
-        return decode(files, name, slice(start, start + COLUMN_CHUNK)).tolist()
+        try:
+            check_metadata_of(files)
+            values = decode(files, name, slice(start, start + COLUMN_CHUNK))
+        except (ValueError, RuntimeError) as error:
+            raise self._damaged(str(error)) from error
+        is_text = name in TEXT_COLUMNS or name == "pair"
+        if values.shape != (min(COLUMN_CHUNK, self._count - start),) or (values.dtype.kind == "f") == is_text:
+            raise self._damaged(f"a column {name} of another shape or type")
+        if not is_text and np.isinf(values).any():
+            raise self._damaged(f"infinity in the column {name}")
+        return values.tolist()
 
     def _damaged(self, problem: str) -> StoreDamagedError:
         text = " ".join(problem.split())
-        return StoreDamagedError(f"{self._place.url}: expected the cells of the study, got {text}: run the study again")
+        return StoreDamagedError(f"{self._place.url}: expected the cells of the study, got {text}: {self._advice}")

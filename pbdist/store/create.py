@@ -3,20 +3,23 @@
 import os
 import shutil
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreMismatchError
+from pbdist.store.advice import points_of, repaired_by
 from pbdist.store.arrays import array_files
-from pbdist.store.commit import changed_file
+from pbdist.store.checksums import changed_file
 from pbdist.store.documents import (
     ATTRIBUTES_SEAL,
     COPY,
     digest_of,
     group_document,
+    number_of,
     part_folder,
+    parts_told_of,
     provenance,
     read_attributes,
     read_or_none,
@@ -24,7 +27,18 @@ from pbdist.store.documents import (
     seal,
 )
 from pbdist.store.files import PARTIAL
-from pbdist.store.layout import COPY_FILE, EXTENSIONS, PARTS_FILE, ROOT_FILE, STATES, STORE_FORMATS, part_name
+from pbdist.store.layout import (
+    COPY_FILE,
+    EXTENSIONS,
+    OTHER_PARTS,
+    PART_OF,
+    PARTS_FILE,
+    ROOT_FILE,
+    STATES,
+    STORE_FORMAT,
+    part_name,
+    shard_length,
+)
 from pbdist.store.lock import Held
 from pbdist.store.objects import SCHEME
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
@@ -34,12 +48,15 @@ from pbdist.types import JsonValue
 
 __all__ = [
     "changed_skeleton",
+    "check_outside",
     "check_skeleton",
     "clear",
     "create_or_open",
     "extend",
     "new_skeleton",
     "root_files",
+    "tell_of_parts",
+    "told_root",
     "write_parts",
     "write_skeleton",
 ]
@@ -64,7 +81,7 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
     place = place_at(where)
     try:
         if not is_there(place):
-            _check_outside(place)
+            check_outside(place)
             _create(place, plan)
     except OSError as error:
         raise InvalidInputError(f"store: expected a path to create a store at, got: {error}") from error
@@ -80,8 +97,9 @@ def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:
 def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | None = None) -> tuple[StoredStudy, ...]:
     """Add a part for each plan to a store, and return all its parts; for the one driver of the store.
 
-    No file of the existing parts is changed. An interrupted call has added some of the new parts, each complete. Other
-    remains of an interrupted call are removed, also where there are no plans.
+    No file of the existing parts is changed, but for what the root of the first one and its copy tell of other parts:
+    never fewer than there are. An interrupted call has added some of the new parts, each complete. Other remains of an
+    interrupted call are removed, also where there are no plans.
 
     Parameters
     ----------
@@ -101,12 +119,14 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | Non
     listed = {stored.part: stored.study.digest for stored in parts[1:]}
     for added, plan in enumerate(plans):
         # The number of a part that was removed may be taken again.
-        part = next(name for name in map(part_name, count(1)) if name not in listed)
+        free = (name for name in map(part_name, count(1)) if name not in listed)
+        coming = list(islice(free, len(plans) - added))
+        part = coming[0]
         _check_held(held, place)
-        write_parts(place, listed, len(plans) - added)
+        write_parts(place, listed, len(coming))
+        tell_of_parts(first, [*listed, *coming])
         clear(place.inner(part))
-        # All parts of a store are of one format.
-        root, files = new_skeleton(plan.study, plan.cells_per_batch, part, first.format)
+        root, files = new_skeleton(plan.study, plan.cells_per_batch, part)
         write_skeleton(place.inner(part), root, files)
         listed[part] = plan.study.digest
     unlisted = {part_folder(name) for name, _ in place.names(EXTENSIONS)} - {None, *listed}
@@ -116,25 +136,28 @@ def extend(parts: Sequence[StoredStudy], plans: Sequence[Plan], held: Held | Non
         clear(place.inner(str(remainder)))
     if plans or (read_parts(place) or {}).get("left"):
         _check_held(held, place)
+        tell_of_parts(first, listed)
         write_parts(place, listed)
     return open_parts(place) if plans else tuple(parts)
 
 
 def new_skeleton(
-    study: StudySpec, cells_per_batch: int, part: str = "", version: int = STORE_FORMATS[-1]
+    study: StudySpec, cells_per_batch: int, part: str = "", batches_per_shard: int | None = None
 ) -> tuple[dict[str, JsonValue], dict[str, bytes]]:
     """Return the root attributes of a part, without their SHA-256, and all its other files without results."""
-    files = array_files(study, cells_per_batch, version)
+    batches_per_shard = batches_per_shard or shard_length(study, cells_per_batch)
+    files = array_files(study, cells_per_batch, batches_per_shard)
     if study.keep_states:
         files[f"{STATES}/zarr.json"] = group_document({})
     root = {
         "Conventions": "CF-1.11",
         "title": study.name,
-        "pbdist_format": version,
+        "pbdist_format": STORE_FORMAT,
         "part": part,
         "study_digest": study.digest,
         "study": study.head(),
         "cells_per_batch": cells_per_batch,
+        "batches_per_shard": batches_per_shard,
         "provenance": provenance(),
         "files": {name: {"bytes": len(data), "sha256": digest_of(data)} for name, data in files.items()},
     }
@@ -145,6 +168,29 @@ def root_files(root: Mapping[str, JsonValue]) -> dict[str, bytes]:
     """Return the copy of the root attributes, and the root itself, in the order in which they are written."""
     sealed = seal(root, ATTRIBUTES_SEAL)
     return {COPY_FILE: group_document({COPY: sealed}), ROOT_FILE: group_document(sealed)}
+
+
+def told_root(root: Mapping[str, JsonValue], others: Iterable[str]) -> dict[str, JsonValue]:
+    """Return root attributes that tell of other parts, by their paths; of none they tell nothing."""
+    plain = {name: value for name, value in root.items() if name not in (PART_OF, OTHER_PARTS)}
+    paths = sorted(others, key=number_of)
+    if not paths:
+        return plain
+    sentence = (
+        f"part 1 of {len(paths) + 1}: a zarr reader that opens this path sees this part alone,"
+        " pbdist.open_study(path) sees all, and `pbdist export` writes them as one"
+    )
+    return {**plain, PART_OF: sentence, OTHER_PARTS: paths}
+
+
+def tell_of_parts(first: StoredStudy, others: Iterable[str]) -> None:
+    """Write into the root of a store, and before that into its copy, which parts extend it, where they tell otherwise.
+
+    Between the two writes both are whole, and either opens the store.
+    """
+    for name, data in root_files(told_root(first.root, others)).items():
+        if read_or_none(first.place, name) != data:
+            first.place.write(name, data)
 
 
 def write_skeleton(place: Place, root: Mapping[str, JsonValue], files: Mapping[str, bytes]) -> None:
@@ -181,18 +227,24 @@ def check_skeleton(stored: StoredStudy) -> None:
     changed = changed_skeleton(stored)
     if changed:
         more = ", .." if len(changed) > 5 else ""
+        advice = repaired_by(stored.part, points_of(stored.root["study"]))
         raise StoreDamagedError(
             f"{stored.place.url}: expected the metadata and coordinates of the study, got others in"
-            f" {', '.join(list(changed)[:5])}{more}: run the study again"
+            f" {', '.join(list(changed)[:5])}{more}: {advice}"
         )
 
 
 def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
-    """Return the files without results that are missing or changed, by their checksums, and what is wrong with each."""
+    """Return the files without results that are missing or changed, by their checksums, and what is wrong with each.
+
+    What the root and its copy tell of other parts is not compared.
+    """
     changed = {}
-    for name, data in root_files(stored.root).items():
-        found = read_or_none(stored.place, name, len(data))
-        if found != data:
+    for name in (COPY_FILE, ROOT_FILE):
+        found = read_or_none(stored.place, name)
+        # Another process may be telling of new parts: that changes no result.
+        others = parts_told_of(name, found) if not stored.part else ()
+        if found != root_files(told_root(stored.root, others))[name]:
             changed[name] = "missing" if found is None else "other content"
     for name, entry in stored.files.items():
         problem = changed_file(stored.place, name, entry)
@@ -207,8 +259,8 @@ def _check_held(held: Held | None, place: Place) -> None:
         raise InvalidInputError(f"{place.url}: expected to be the one driver of the store, got another one at work")
 
 
-def _check_outside(place: Place) -> None:
-    """Refuse to create a store inside another one, where its files would be strays or belong to a part."""
+def check_outside(place: Place, field: str = "store") -> None:
+    """Refuse to create anything inside a store, where its files would be strays or belong to a part."""
     if not isinstance(place, LocalPlace | ObjectPlace):
         return
     url = os.path.realpath(place.url) if isinstance(place, LocalPlace) else place.url
@@ -221,7 +273,7 @@ def _check_outside(place: Place) -> None:
         with suppress(OSError):
             found = read_attributes(read_or_none(around, ROOT_FILE), exact=False)
         if found is not None and "pbdist_format" in found:
-            raise InvalidInputError(f"store: expected a path outside of other stores, got {url} inside {outer}")
+            raise InvalidInputError(f"{field}: expected a path outside of other stores, got {url} inside {outer}")
         outer = outer.rpartition("/")[0]
 
 

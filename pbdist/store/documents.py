@@ -16,7 +16,19 @@ from pathlib import Path
 from typing import Any
 
 from pbdist.store.files import MOST_DOCUMENT, OversizeError
-from pbdist.store.layout import COMMITS, COPY_FILE, EXTENSIONS, PARTS_FILE, ROOT_FILE, STORE_FORMATS
+from pbdist.store.forms import is_parts_form, is_record_form, is_root_form
+from pbdist.store.json_text import json_of
+from pbdist.store.layout import (
+    COMMITS,
+    COPY_FILE,
+    EARLIER_FORMATS,
+    EXTENSIONS,
+    LOOSE,
+    OTHER_PARTS,
+    PARTS_FILE,
+    ROOT_FILE,
+    STORE_FORMAT,
+)
 from pbdist.store.place import Place
 from pbdist.types import JsonValue
 
@@ -31,7 +43,9 @@ __all__ = [
     "head_of",
     "listed_parts",
     "number_of",
+    "others_told",
     "part_folder",
+    "parts_told_of",
     "provenance",
     "read_attributes",
     "read_or_none",
@@ -53,7 +67,10 @@ COPY = "copy_of_root"
 #: The key of the SHA-256 in a commit record.
 RECORD_SEAL = "record_sha256"
 _PART = re.compile(rf"{EXTENSIONS}/[0-9]+(?=/)")
-_RECORD = re.compile(rf"{COMMITS}/batch-([0-9]+)/zarr\.json")
+_RECORD = re.compile(rf"{COMMITS}/shard-([0-9]+)/zarr\.json")
+_BATCH = re.compile(rf"{LOOSE}/[0-9]+/batch-([0-9]+)")
+#: The most bytes of the first line of the file of a batch.
+_MOST_LINE = 1 << 26
 _PACKAGES = ("pbdist", "numpy", "scipy", "zarr")
 _GIT_SECONDS = 10
 
@@ -75,7 +92,7 @@ def read_attributes(data: bytes | None, *, exact: bool = True) -> dict[str, Json
     With `exact` also None where it is not exactly the text of `group_document`.
     """
     try:
-        document = json.loads(data or b"")
+        document = json_of(data or b"")
         attributes = document["attributes"]
         if exact and group_document(attributes) != data:
             return None
@@ -120,7 +137,7 @@ def read_parts(place: Place) -> dict[str, JsonValue] | None:
     """Return the list of ``parts``, and how many are ``left`` to be added; None where it cannot be read."""
     content = unsealed(read_attributes(read_or_none(place, PARTS_FILE)), ATTRIBUTES_SEAL)
     # Parts are written and removed, so a path that leads elsewhere makes the list damaged.
-    return content if content and isinstance(content.get("parts"), dict) and _are_parts(content["parts"]) else None
+    return content if content and is_parts_form(content) and _are_parts(content["parts"]) else None
 
 
 def listed_parts(place: Place) -> dict[str, str] | None:
@@ -138,6 +155,21 @@ def extensions_of(place: Place) -> list[str]:
     return sorted((part for part in found if part and _is_whole(place.inner(part), part)), key=number_of)
 
 
+def parts_told_of(name: str, data: bytes | None) -> tuple[str, ...]:
+    """Return the paths of the parts that the root of a store, or its copy, tells of; none where it is damaged."""
+    attributes = read_attributes(data) or {}
+    head = attributes.get(COPY) if name == COPY_FILE else attributes
+    told = head.get(OTHER_PARTS, []) if isinstance(head, dict) else []
+    known = isinstance(told, list) and all(isinstance(part, str) and part_folder(f"{part}/") == part for part in told)
+    return tuple(told) if known else ()
+
+
+def others_told(place: Place) -> list[tuple[str, ...]]:
+    """Return the paths of the other parts that the root of a store, and its copy, tell of, where each is sound."""
+    heads = (_sealed_root(place, ""), _sealed_copy(place, ""))
+    return [tuple(head.get(OTHER_PARTS, ())) for head in heads if head is not None]
+
+
 def number_of(part: str) -> int:
     """Return the number of a part; 0 for the first one."""
     return int(part.rpartition("/")[2] or 0)
@@ -152,16 +184,32 @@ def part_folder(name: str) -> str | None:
 def sealed_record(data: bytes | None) -> dict[str, JsonValue] | None:
     """Return a commit record without its SHA-256; None where it is damaged."""
     attributes = read_attributes(data)
-    return None if attributes is None or set(attributes) != {"commit"} else unsealed(attributes["commit"], RECORD_SEAL)
+    if attributes is None or set(attributes) != {"commit"}:
+        return None
+    record = unsealed(attributes["commit"], RECORD_SEAL)
+    return record if record is not None and is_record_form(record) else None
 
 
-def sealed_records(place: Place) -> Iterator[tuple[int, dict[str, JsonValue]]]:
-    """Yield the number and the content of every sound commit record of a part."""
-    for name, _ in sorted(place.names(COMMITS)):
-        found = _RECORD.fullmatch(name)
-        record = sealed_record(read_or_none(place, name)) if found else None
-        if found and record is not None:
-            yield int(found.group(1)), record
+def sealed_records(place: Place) -> Iterator[dict[str, JsonValue]]:
+    """Yield the content of every sound commit record of a part: those of shards, and those of single batches."""
+    for name, size in sorted(place.names(COMMITS)):
+        record = None
+        if _RECORD.fullmatch(name):
+            record = sealed_record(read_or_none(place, name))
+        elif _BATCH.fullmatch(name):
+            record = _sealed_line(place, name, size)
+        if record is not None:
+            yield record
+
+
+def _sealed_line(place: Place, name: str, size: int) -> dict[str, JsonValue] | None:
+    """Return the record in the first line of the file of a batch, None where it is damaged."""
+    line, _, _ = place.read_range(name, 0, min(size, _MOST_LINE)).partition(b"\n")
+    try:
+        record = unsealed(json_of(line), RECORD_SEAL)
+    except ValueError:
+        return None
+    return record if record is not None and is_record_form(record) else None
 
 
 def traces_of(place: Place) -> set[str]:
@@ -177,7 +225,7 @@ def traces_of(place: Place) -> set[str]:
     found = {str(head.get("study_digest")) for head in plain}
     # One record is enough: all of a part have the same digest.
     record = next(sealed_records(place), None)
-    return found if record is None else {*found, str(record[1]["study_digest"])}
+    return found if record is None else {*found, str(record.get("study_digest"))}
 
 
 @cache
@@ -231,7 +279,10 @@ def _sealed_copy(place: Place, part: str) -> dict[str, JsonValue] | None:
 
 def _of_part(attributes: JsonValue, part: str) -> dict[str, JsonValue] | None:
     content = unsealed(attributes, ATTRIBUTES_SEAL)
-    return content if content is not None and content.get("part") == part else None
+    if content is None or content.get("part") != part:
+        return None
+    # Of another version the form is not known.
+    return content if is_root_form(content) or not _is_known(content.get("pbdist_format")) else None
 
 
 def _are_parts(parts: Mapping[str, JsonValue]) -> bool:
@@ -239,11 +290,11 @@ def _are_parts(parts: Mapping[str, JsonValue]) -> bool:
 
 
 def _is_known(version: JsonValue) -> bool:
-    return type(version) is int and version in STORE_FORMATS
+    return type(version) is int and version == STORE_FORMAT
 
 
 def _is_older(version: JsonValue) -> bool:
-    return type(version) is int and version < STORE_FORMATS[0]
+    return type(version) is int and version <= EARLIER_FORMATS[-1]
 
 
 def _is_whole(place: Place, part: str) -> bool:

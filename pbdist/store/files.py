@@ -32,8 +32,9 @@ __all__ = [
     "written_exclusively",
 ]
 
-#: The most bytes of a document. A root that lists two million settings, the most of a study, has some 300 million.
-MOST_DOCUMENT = 512 << 20
+#: The most bytes of a document: to read one as JSON takes up to 25 times its size. The largest are the commit record of
+#: a batch with many kept states, 2 kB for each cell and r, and refinements of many points.
+MOST_DOCUMENT = 64 << 20
 #: The end of the name of a file that is being written, or that a killed process has left behind.
 PARTIAL = ".partial"
 
@@ -105,13 +106,13 @@ def opened(folder: int, name: str, flags: int, *, make: bool) -> int:
     return os.open(name, flags, dir_fd=folder)
 
 
-def read_up_to(folder: int, name: str, most: int) -> bytes:
-    """Return the first bytes of a file."""
+def read_up_to(folder: int, name: str, most: int, start: int = 0) -> bytes:
+    """Return so many bytes of a file, or fewer where it ends before."""
     descriptor = os.open(name, _READ, dir_fd=folder)
     try:
-        content = piece = os.read(descriptor, most)
+        content = piece = os.pread(descriptor, most, start)
         while piece and len(content) < most:
-            piece = os.read(descriptor, most - len(content))
+            piece = os.pread(descriptor, most - len(content), start + len(content))
             content += piece
         return content
     finally:

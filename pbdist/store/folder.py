@@ -3,7 +3,7 @@
 import errno
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from uuid import uuid4
@@ -61,6 +61,24 @@ class Folder:
         OversizeError
             It has more than `most` bytes.
         """
+
+        def content(folder: int, last: str, size: int) -> bytes:
+            if size > most:
+                raise OversizeError(f"{self.path}/{name}", size, most)
+            return read_up_to(folder, last, size)
+
+        return self._read(name, content)
+
+    def read_range(self, name: str, start: int | None, length: int) -> bytes:
+        """Return `length` bytes of a file from `start` on, or its last ones; fewer where it ends before."""
+
+        def content(folder: int, last: str, size: int) -> bytes:
+            return read_up_to(folder, last, length, max(0, size - length) if start is None else start)
+
+        return self._read(name, content)
+
+    def _read(self, name: str, content: Callable[[int, str, int], bytes]) -> bytes:
+        """Return what `content` returns of a file, by the descriptor of its folder, its name there and its size."""
         # Without context managers: this is done for each of a hundred thousand chunks.
         *folders, last = _parts(name)
         try:
@@ -70,9 +88,7 @@ class Folder:
                 if not stat.S_ISREG(found.st_mode):
                     self._check_regular(folder, name, found)
                     raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-                if found.st_size > most:
-                    raise OversizeError(f"{self.path}/{name}", found.st_size, most)
-                return read_up_to(folder, last, found.st_size)
+                return content(folder, last, found.st_size)
             finally:
                 os.close(folder)
         except (NotADirectoryError, IsADirectoryError) as error:

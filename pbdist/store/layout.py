@@ -5,8 +5,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pbdist.mechanisms import Pair
 from pbdist.study import Cell, StudySpec
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, JsonValue
+from pbdist.study.grid_cells import LazyCells
+from pbdist.study.grid_columns import columns_of_pairs, texts_of_pairs
+from pbdist.study.pair_grid import encoder_of_forms
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
 __all__ = [
     "BOUNDS",
@@ -16,27 +20,36 @@ __all__ = [
     "COMMITS",
     "COMPUTED",
     "COPY_FILE",
+    "EARLIER_FORMATS",
     "EXTENSIONS",
     "GRIDS",
+    "LOOSE",
+    "OTHER_PARTS",
     "PARTS_FILE",
+    "PART_OF",
     "REFINEMENTS",
     "ROOT_FILE",
     "STATES",
-    "STORE_FORMATS",
+    "STORE_FORMAT",
     "TEXT_COLUMNS",
     "WITHIN",
     "ArrayAttributes",
-    "batch_group",
+    "batch_file",
+    "batch_shape",
     "cell_columns",
     "cell_group",
-    "chunk_file",
+    "most_chunk_bytes",
     "part_name",
     "result_names",
+    "shard_file",
+    "shard_length",
+    "shard_record",
 ]
 
-#: The versions of the layout that are read: the first one does not store where the tolerance is met. New stores have
-#: the last one.
-STORE_FORMATS = (3, 4)
+#: The version of the layout.
+STORE_FORMAT = 5
+#: Earlier versions, which `convert_store` reads.
+EARLIER_FORMATS = (3, 4)
 
 CELL = "cell"
 COMMITS = "commits"
@@ -44,11 +57,23 @@ EXTENSIONS = "extensions"
 REFINEMENTS = "refinements"
 STATES = "states"
 
+#: The folder of batches that are not yet joined into a shard.
+LOOSE = f"{COMMITS}/batches"
+
 #: The root attributes of a part, their copy, and the list of the parts that extend a store.
 ROOT_FILE, COPY_FILE, PARTS_FILE = "zarr.json", f"{COMMITS}/zarr.json", f"{EXTENSIONS}/zarr.json"
 
+#: Root attributes of a store that was extended, for readers that know nothing of parts: a sentence, and the paths of
+#: the other parts.
+PART_OF, OTHER_PARTS = "part_of", "other_parts"
+
 #: The longest chunk of a column that describes cells, so that a large study is never in memory as a whole.
 COLUMN_CHUNK = 65_536
+
+#: The most batches of a shard, and the most bytes of their numbers: a shard is joined in memory.
+_MOST_BATCHES, _MOST_SHARD_BYTES = 64, 1 << 27
+#: Batches whose files lie in one folder, until they are joined.
+_FOLDER_LENGTH = 1000
 
 
 @dataclass(frozen=True)
@@ -111,6 +136,8 @@ GRIDS: Mapping[str, ArrayAttributes] = {
 }
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
+#: The same for parameters that are pairs.
+_FORMS = encoder_of_forms()
 _NOISE_OF_KIND = {
     "DiscreteGaussian": "DiscreteGaussian",
     "DiscreteLaplace": "DiscreteLaplace",
@@ -124,10 +151,29 @@ _NOISE_OF_KIND = {
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 
 
-def result_names(settings: StudySpec, version: int) -> tuple[str, ...]:
+def result_names(settings: StudySpec) -> tuple[str, ...]:
     """Return the names of the arrays of results of a part; `WITHIN` only where the study has a tolerance."""
-    within = version > STORE_FORMATS[0] and settings.sought is not None
-    return (*BOUNDS, *([WITHIN] if within else []), *COMPUTED)
+    return (*BOUNDS, *([WITHIN] if settings.sought is not None else []), *COMPUTED)
+
+
+def batch_shape(settings: StudySpec, name: str, cells: int) -> tuple[int, ...]:
+    """Return the shape of an array of results for so many cells."""
+    inner = (len(Direction), len(settings.compositions), len(settings.epsilon))
+    return (cells,) if name in COMPUTED else (cells, *inner)
+
+
+def most_chunk_bytes(settings: StudySpec, name: str, cells_per_batch: int) -> int:
+    """Return the most bytes of a batch in an array of results: those of numbers that cannot be compressed."""
+    plain = _plain_bytes(settings, name, cells_per_batch)
+    # zstd adds 1/256 and some bytes to data that it cannot compress.
+    return plain + plain // 128 + 1024
+
+
+def shard_length(settings: StudySpec, cells_per_batch: int) -> int:
+    """Return how many batches a shard of a new part has: a function of the study and of the length of its batches."""
+    plain = sum(_plain_bytes(settings, name, cells_per_batch) for name in result_names(settings))
+    batches = -(-len(settings.cells) // cells_per_batch)
+    return max(1, min(_MOST_BATCHES, _MOST_SHARD_BYTES // plain, batches))
 
 
 def part_name(number: int) -> str:
@@ -135,9 +181,14 @@ def part_name(number: int) -> str:
     return f"{EXTENSIONS}/{number:03d}"
 
 
-def batch_group(index: int) -> str:
-    """Return the path of the commit record of a batch."""
-    return f"{COMMITS}/batch-{index:06d}"
+def batch_file(index: int) -> str:
+    """Return the name of the file that holds a batch until it is joined into a shard."""
+    return f"{LOOSE}/{index // _FOLDER_LENGTH:03d}/batch-{index:06d}"
+
+
+def shard_record(shard: int) -> str:
+    """Return the name of the file that holds the commit record of a shard."""
+    return f"{COMMITS}/shard-{shard:06d}/zarr.json"
 
 
 def cell_group(index: int) -> str:
@@ -145,9 +196,13 @@ def cell_group(index: int) -> str:
     return f"{STATES}/cell-{index:06d}"
 
 
-def chunk_file(name: str, index: int) -> str:
-    """Return the name of the file that holds the results of a batch in one array."""
-    return f"{name}/c/{index}" if name in COMPUTED else f"{name}/c/{index}/0/0/0"
+def shard_file(name: str, shard: int) -> str:
+    """Return the name of the file that holds a shard of one array of results."""
+    return f"{name}/c/{shard}" if name in COMPUTED else f"{name}/c/{shard}/0/0/0"
+
+
+def _plain_bytes(settings: StudySpec, name: str, cells: int) -> int:
+    return (1 if name == WITHIN else 8) * math.prod(batch_shape(settings, name, cells))
 
 
 def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
@@ -155,6 +210,8 @@ def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
 
     A column that a mechanism does not have is empty text or NaN.
     """
+    if isinstance(cells, LazyCells):
+        return _columns_of_grids(cells)
     columns: dict[str, list[str | float]] = {
         name: ["" if name in TEXT_COLUMNS else math.nan] * len(cells) for name in COLUMNS
     }
@@ -168,6 +225,29 @@ def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
             columns[name][row] = value
         columns["pair"][row] = _ENCODER.encode(form)
     return columns
+
+
+def _columns_of_grids(cells: LazyCells) -> dict[str, list[str | float]]:
+    """Return the same for cells from grids, most of which are not made."""
+    columns: dict[str, list[str | float]] = {name: [] for name in (*COLUMNS, "pair")}
+    for piece in cells.pieces():
+        count = piece.rows.size
+        found = columns_of_pairs(piece, _described)
+        factors = piece.grid.places(piece.rows)[-1].tolist()
+        found["mechanism"] = [piece.grid.label] * count
+        found["factor"] = [piece.grid.factors[place] for place in factors]
+        for name in COLUMNS:
+            absent = "" if name in TEXT_COLUMNS else math.nan
+            values = found.get(name, [None] * count)
+            columns[name] += [absent if value is None else value for value in values]
+        columns["pair"] += texts_of_pairs(piece, _FORMS)
+    return columns
+
+
+def _described(pair: Pair) -> dict[str, str | float]:
+    """Return the columns that a pair fills, but its own."""
+    form = pair.canonical()
+    return {"kind": form["mechanism"], **_values(form)}
 
 
 def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:

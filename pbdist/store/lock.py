@@ -196,7 +196,7 @@ def hold(
 def holder(where: str | Path | Place) -> Holder | None:
     """Return the process that writes to a store, None where there is none; the lock is only read."""
     place, name = _lock_of(place_at(where))
-    found = _decoded(patiently(PATIENCE_SECONDS, lambda: read_or_none(place, name)))
+    found = _decoded(patiently(PATIENCE_SECONDS, lambda: read_or_none(place, name, _LENGTH)))
     return None if found is None or found.gone or found.stale else found
 
 
@@ -255,7 +255,7 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
     for _ in range(_ATTEMPTS):
         if place.create(name, held.holder.encoded()):
             return
-        content = read_or_none(place, name)
+        content = read_or_none(place, name, _LENGTH)
         if content is None:
             continue
         if content == held.holder.encoded():
@@ -270,13 +270,13 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
             # meanwhile, all begins again.
             for _ in range(_LOOKS):
                 time.sleep(1.5 * refresh / _LOOKS)
-                if read_or_none(place, name) != content:
+                if read_or_none(place, name, _LENGTH) != content:
                     break
         if place.exchange(name, content, held.holder.encoded()):
             return
         if watched:
             break
-    raise _refusal(store, _decoded(read_or_none(place, name)))
+    raise _refusal(store, _decoded(read_or_none(place, name, _LENGTH)))
 
 
 def _refresh_lease(place: Place, name: str, held: Held) -> None:
@@ -327,9 +327,12 @@ def _refusal(store: str, found: Holder | None) -> InvalidInputError:
 
 def _decoded(content: bytes | None) -> Holder | None:
     try:
-        return Holder(**json.loads(content or b""))
-    except (ValueError, TypeError):
+        found = Holder(**json.loads(content or b""))
+    except (ValueError, TypeError, RecursionError):
         return None
+    values = asdict(found).values()
+    kinds = (str, int, str, str, str, float)
+    return found if all(type(value) is kind for value, kind in zip(values, kinds, strict=True)) else None
 
 
 def _myself() -> Holder:

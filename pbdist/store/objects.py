@@ -17,6 +17,7 @@ from pbdist.store.files import MOST_DOCUMENT, Entry, OversizeError, check_docume
 from pbdist.store.outages import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS, patiently
 
 if TYPE_CHECKING:
+    from obstore import GetOptions
     from obstore.store import S3Store
     from zarr.abc.store import ByteRequest
     from zarr.core.buffer import Buffer, BufferPrototype
@@ -32,6 +33,10 @@ _REQUEST_SECONDS, _ONE_REQUEST_SECONDS = 300.0, 10.0
 _MOST_RETRIES = 10_000
 #: Texts of errors that may pass: no answer of the object store, or one that says that the request may succeed later.
 _PASSING = re.compile(r"HTTP error: (?!builder)|status code: (5\d\d|408|409|429)\b")
+#: The answer to a request for a part that an object does not have.
+_NO_RANGE = re.compile(r"got: InvalidRange\b|status code: 416\b")
+#: The client's words for the whole object instead of the part, as an empty one has no parts.
+_WHOLE = "got: Generic S3 error: Received non-partial response when range requested"
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,21 @@ class ObjectPlace:
             return bytes(found.bytes())
 
         return self._tried(name, request)
+
+    def read_range(self, name: str, start: int | None, length: int) -> bytes:
+        """Return a part of an object."""
+        options: GetOptions = {"range": {"suffix": length} if start is None else (start, start + length)}
+        try:
+            return self._tried(name, lambda _: bytes(self._objects.get(name, options=options).bytes()))
+        except StoreRefusedError as error:
+            # An object that ends before the part has nothing there.
+            if _NO_RANGE.search(str(error)):
+                return b""
+            if _WHOLE not in str(error):
+                raise
+            data = self.read(name)
+            begin = max(0, len(data) - length) if start is None else start
+            return data[begin : begin + length]
 
     def write(self, name: str, data: bytes) -> None:
         """Write an object."""

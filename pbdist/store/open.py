@@ -7,16 +7,26 @@ from functools import cached_property
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError, NotAStoreError, PbdistError, StoreDamagedError, StoreFormatError
+from pbdist.store.advice import heads_damaged, points_of, repaired_by
 from pbdist.store.columns import StoredCells
-from pbdist.store.documents import FileDigest, extensions_of, head_of, read_attributes, read_or_none, traces_of
+from pbdist.store.documents import (
+    FileDigest,
+    extensions_of,
+    head_of,
+    listed_parts,
+    read_attributes,
+    read_or_none,
+    traces_of,
+)
 from pbdist.store.files import MOST_DOCUMENT
-from pbdist.store.layout import COMPUTED, ROOT_FILE, STORE_FORMATS, WITHIN, result_names
+from pbdist.store.layout import EARLIER_FORMATS, OTHER_PARTS, ROOT_FILE, STORE_FORMAT
+from pbdist.store.part import PartHead
 from pbdist.store.place import LocalPlace, Place, place_at
+from pbdist.store.results import PartResults
 from pbdist.study import StudySpec
-from pbdist.types import Direction, JsonValue
+from pbdist.types import JsonValue
 
 __all__ = [
-    "PartHead",
     "StoredStudy",
     "is_there",
     "open_part",
@@ -24,53 +34,6 @@ __all__ = [
     "open_store",
     "stored_digest",
 ]
-
-
-@dataclass(frozen=True)
-class PartHead:
-    """A part of a store as a process needs it to write results into it. Small and picklable.
-
-    Attributes
-    ----------
-    place
-        The place of the part.
-    part
-        Its path in the store; empty for the first one.
-    format
-        The version of the layout.
-    digest
-        SHA-256 of the study, as in the root attributes.
-    cells, cells_per_batch
-        The number of cells, and of those in one chunk.
-    settings
-        The study without its cells.
-    """
-
-    place: Place
-    part: str
-    format: int
-    digest: str
-    cells: int
-    cells_per_batch: int
-    settings: StudySpec
-
-    @property
-    def results(self) -> tuple[str, ...]:
-        """The names of the arrays of results."""
-        return result_names(self.settings, self.format)
-
-    def cells_of(self, index: int) -> range:
-        """Return the cells of a batch."""
-        start = index * self.cells_per_batch
-        return range(start, min(start + self.cells_per_batch, self.cells))
-
-    def chunk_bytes(self, name: str) -> int:
-        """Return the most bytes of a chunk of an array of results: those of numbers that cannot be compressed."""
-        settings = self.settings
-        points = len(Direction) * len(settings.compositions) * len(settings.epsilon) if name not in COMPUTED else 1
-        plain = (1 if name == WITHIN else 8) * points * self.cells_per_batch
-        # zstd adds 1/256 and some bytes to data that it cannot compress.
-        return plain + plain // 128 + 1024
 
 
 @dataclass(frozen=True)
@@ -83,12 +46,10 @@ class StoredStudy:
         The place of the part.
     study
         The study, without its description and targets. Its cells are read when they are needed.
-    cells_per_batch
-        The number of cells in one chunk.
+    cells_per_batch, batches_per_shard
+        The number of cells in one batch, and of batches in one shard.
     part
         Its path in the store; empty for the first one.
-    format
-        The version of the layout.
     root
         The attributes of the root, without their SHA-256.
     """
@@ -96,13 +57,13 @@ class StoredStudy:
     place: Place
     study: StudySpec
     cells_per_batch: int
+    batches_per_shard: int
     part: str = ""
-    format: int = STORE_FORMATS[-1]
     root: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def batches(self) -> int:
-        """The number of batches; each has one commit record."""
+        """The number of batches."""
         return -(-len(self.study.cells) // self.cells_per_batch)
 
     @property
@@ -123,13 +84,14 @@ class StoredStudy:
         files: Mapping[str, FileDigest] = self.root.get("files", {})
         return files
 
+    @property
+    def others_told(self) -> tuple[str, ...]:
+        """The paths of the other parts that the root of the store tells of; empty in a part that was added."""
+        return tuple(self.root.get(OTHER_PARTS, ()))
+
     def most_bytes(self, name: str) -> int:
-        """Return the most bytes of a file of the part."""
-        if name in self.files:
-            return int(self.files[name]["bytes"])
-        array = name.split("/", maxsplit=1)[0]
-        is_chunk = name.startswith(f"{array}/c/") and array in self.head.results
-        return self.head.chunk_bytes(array) if is_chunk else MOST_DOCUMENT
+        """Return the most bytes of a file without results."""
+        return int(self.files[name]["bytes"]) if name in self.files else MOST_DOCUMENT
 
     @cached_property
     def head(self) -> PartHead:
@@ -139,7 +101,13 @@ class StoredStudy:
         digest = str(self.root["study_digest"])
         # A worker does not create a store again that is gone.
         place = replace(self.place, kept=True) if isinstance(self.place, LocalPlace) else self.place
-        return PartHead(place, self.part, self.format, digest, len(study.cells), self.cells_per_batch, settings)
+        lengths = self.cells_per_batch, self.batches_per_shard
+        return PartHead(place, self.part, digest, len(study.cells), *lengths, settings)
+
+    @cached_property
+    def results(self) -> PartResults:
+        """Reads the results of the part."""
+        return PartResults(self.head)
 
 
 def open_store(where: str | Path | Place) -> StoredStudy:
@@ -161,7 +129,8 @@ def open_parts(where: str | Path | Place) -> tuple[StoredStudy, ...]:
     """Open all parts of the store at `where`, in the order in which they were added; errors as in `open_store`."""
     place = place_at(where)
     first = open_part(place, "")
-    return (first, *(open_part(place.inner(part), part) for part in extensions_of(place)))
+    listed = listed_parts(place) or {}
+    return (first, *(open_part(place.inner(part), part, listed.get(part)) for part in extensions_of(place)))
 
 
 def stored_digest(place: Place, part: str) -> str:
@@ -178,25 +147,30 @@ def is_there(place: Place) -> bool:
     return next(iter(place.names()), None) is not None
 
 
-def open_part(place: Place, part: str) -> StoredStudy:
-    """Open one part, whose place is `place`; errors as in `open_store`."""
+def open_part(place: Place, part: str, digest: str | None = None) -> StoredStudy:
+    """Open one part, whose place is `place`; errors as in `open_store`.
+
+    `digest` is that of its study in the list of parts, for the error.
+    """
     # A damaged root is read from its copy; the next run of the study repairs it.
     root = head_of(place, part)
     if root is None:
-        if part or traces_of(place):
-            raise StoreDamagedError(
-                f"{place.url}: expected root attributes, or the copy of them in commits, got both damaged:"
-                " run the study again"
-            )
+        traces = traces_of(place)
+        if part or traces:
+            raise heads_damaged(place.url, part, traces if digest is None else {digest})
         raise _other_format(place, _plain_root(place)["pbdist_format"])
     version = root["pbdist_format"]
-    if type(version) is not int or version not in STORE_FORMATS:
+    if type(version) is not int or version != STORE_FORMAT:
         raise _other_format(place, version)
     try:
         head = root["study"]
-        cells = StoredCells(place, root["files"], int(head["cells"]), str(head["cells_sha256"]))
+        advice = repaired_by(part, points_of(head))
+        cells = StoredCells(place, root["files"], int(head["cells"]), str(head["cells_sha256"]), advice)
         study = StudySpec.from_head(head, cells, name=root["title"])
-        return StoredStudy(place, study, int(root["cells_per_batch"]), part, version, root)
+        lengths = int(root["cells_per_batch"]), int(root["batches_per_shard"])
+        if min(lengths) < 1:
+            raise ValueError(f"expected lengths of batches and shards of at least 1, got {lengths}")
+        return StoredStudy(place, study, *lengths, part, root)
     except (KeyError, TypeError, ValueError, PbdistError) as error:
         raise _damaged(place, error) from error
 
@@ -218,5 +192,7 @@ def _damaged(place: Place, error: Exception) -> StoreDamagedError:
 
 
 def _other_format(place: Place, version: JsonValue) -> StoreFormatError:
-    known = " or ".join(map(str, STORE_FORMATS))
-    return StoreFormatError(f"{place.url}: expected a store of format {known}, got format {version!r}")
+    problem = f"{place.url}: expected a store of format {STORE_FORMAT}, got format {version!r}"
+    if type(version) is int and version in EARLIER_FORMATS:
+        problem += f": pbdist convert {place.url} NEW_STORE makes a new store of it"
+    return StoreFormatError(problem)

@@ -49,26 +49,30 @@ _PASSING = frozenset(
     }
 )
 #: Failures of one file that every other file will have too.
-_LASTING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EACCES, errno.EPERM})
+_LASTING = frozenset({errno.EROFS, errno.EFBIG, errno.EACCES, errno.EPERM})
+#: There is no room until somebody makes some.
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 #: The store is gone, or it is another one.
 _GONE = (NotAStoreError, StoreDamagedError, StoreFormatError, StoreMismatchError)
 
 
 class Trouble(Enum):
-    """A failure that keeps every batch from being written, not only one."""
+    """A failure that keeps every batch from being written: it passes by itself, when there is room again, or never."""
 
     PASSING = "passing"
+    FULL = "full"
     LASTING = "lasting"
 
 
 def trouble_of(error: BaseException) -> Trouble | None:
-    """Return whether a failure of the store as a whole may pass or lasts; None for one of a single file."""
+    """Return whether a failure of the store as a whole may pass, is a full disk, or lasts; None for a single file's."""
     if isinstance(error, StoreUnreachableError):
         return Trouble.PASSING
     if isinstance(error, (StoreRefusedError, *_GONE)):
         return Trouble.LASTING
     number = error.errno if isinstance(error, OSError) else None
-    return Trouble.PASSING if number in _PASSING else Trouble.LASTING if number in _LASTING else None
+    kinds = {Trouble.PASSING: _PASSING, Trouble.FULL: _FULL, Trouble.LASTING: _LASTING}
+    return next((trouble for trouble, numbers in kinds.items() if number in numbers), None)
 
 
 def patiently(seconds: float, request: Callable[[], Result]) -> Result:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from pbdist.errors import InvalidInputError, MissingDependencyError
 from pbdist.store.files import MOST_DOCUMENT, PARTIAL, Entry, IrregularError, check_document
 from pbdist.store.folder import Folder
+from pbdist.store.metadata import METADATA, check_metadata
 from pbdist.store.objects import SCHEME, ObjectPlace
 
 __all__ = ["LocalPlace", "ObjectPlace", "Place", "place_at", "probe", "with_patience"]
@@ -39,6 +41,12 @@ class Place(Protocol):
             There is none.
         OversizeError
             It has more than `most` bytes; it is not read.
+        """
+
+    def read_range(self, name: str, start: int | None, length: int) -> bytes:
+        """Return `length` bytes of a file from `start` on, or its last ones with None; fewer where it ends before.
+
+        A `FileNotFoundError` where there is no such file.
         """
 
     def write(self, name: str, data: bytes) -> None:
@@ -97,12 +105,13 @@ class LocalPlace:
 
     def read(self, name: str, most: int = MOST_DOCUMENT) -> bytes:
         """Return the content of a file."""
-        try:
+        with self._leniently():
             return self._folder.read(self._below(name), most)
-        except IrregularError as error:
-            if self.lenient:
-                raise FileNotFoundError(str(error)) from error
-            raise
+
+    def read_range(self, name: str, start: int | None, length: int) -> bytes:
+        """Return a part of a file."""
+        with self._leniently():
+            return self._folder.read_range(self._below(name), start, length)
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file beside it whose name ends in ``.partial``, and rename it."""
@@ -121,6 +130,12 @@ class LocalPlace:
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         self._folder.remove(self._below(name))
+
+    def remove_empty(self, name: str) -> None:
+        """Remove the folders in a folder, and then that, as far as they are empty."""
+        below = self._below(name)
+        for folder in (*(entry.name for entry in self._folder.entries(below) if entry.kind == "folder"), below):
+            self._folder.remove_empty(folder)
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield names and sizes of regular files, sorted folder by folder."""
@@ -145,6 +160,15 @@ class LocalPlace:
     def zarr_store(self, most: Callable[[str], int]) -> Store:
         """Return a read-only zarr store of the same files."""
         return _FolderStore(self._folder, self._below(""), most)
+
+    @contextmanager
+    def _leniently(self) -> Iterator[None]:
+        try:
+            yield
+        except IrregularError as error:
+            if self.lenient:
+                raise FileNotFoundError(str(error)) from error
+            raise
 
     @property
     def _folder(self) -> Folder:
@@ -187,11 +211,12 @@ def with_patience(place: Place, seconds: float) -> Place:
     return replace(place, patience=seconds) if isinstance(place, ObjectPlace) else place
 
 
-def probe(place: Place) -> None:
-    """Write a file and remove it; an `OSError` says why that cannot be done."""
+def probe(place: Place, size: int = 0) -> None:
+    """Write a file of some bytes and remove it; an `OSError` says why that cannot be done."""
     # A file that is left behind is removed at the end of a run, by the end of its name.
     name = f"probe.{uuid4().hex}{PARTIAL}"
-    place.write(name, b"")
+    # Bytes that no file system makes smaller.
+    place.write(name, os.urandom(size))
     place.remove(name)
 
 
@@ -220,6 +245,8 @@ class _FolderStore(Store):
             data = await asyncio.to_thread(self._folder.read, self._prefix + key, self._most(key))
         except FileNotFoundError:
             return None
+        if key.rpartition("/")[2] == METADATA:
+            check_metadata(data)
         return prototype.buffer.from_bytes(_cut(data, byte_range))
 
     async def get_partial_values(

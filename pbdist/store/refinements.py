@@ -6,13 +6,13 @@ store's first study, so that none is taken for another. The study is complete wi
 
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, PbdistError
+from pbdist.errors import InvalidInputError, LostResultsWarning, PbdistError, printable
 from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.store.documents import (
     ATTRIBUTES_SEAL,
@@ -23,13 +23,21 @@ from pbdist.store.documents import (
     seal,
     unsealed,
 )
-from pbdist.store.layout import BOUNDS, REFINEMENTS, STORE_FORMATS, WITHIN
+from pbdist.store.forms import is_refinement_form
+from pbdist.store.layout import BOUNDS, REFINEMENTS, WITHIN
 from pbdist.store.lock import Held
 from pbdist.store.open import StoredStudy
 from pbdist.study import Cell
 from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 
-__all__ = ["Refinement", "add_refinement", "damaged_refinements", "read_refinements", "restore_refinements"]
+__all__ = [
+    "Refinement",
+    "add_refinement",
+    "copy_refinements",
+    "damaged_refinements",
+    "read_refinements",
+    "restore_refinements",
+]
 
 _LIST_FILE = f"{REFINEMENTS}/zarr.json"
 _FILE = re.compile(rf"{REFINEMENTS}/([0-9]{{6,9}})/zarr\.json")
@@ -37,6 +45,10 @@ _FILE = re.compile(rf"{REFINEMENTS}/([0-9]{{6,9}})/zarr\.json")
 _KEY = "refinement"
 #: How many documents are read at the same time: an object store takes milliseconds for each.
 _READERS = 16
+#: So many refinements may be missing, beside as many as are there, before the list is not believed.
+_MOST_MISSING = 10_000
+#: The most bytes of the list.
+_MOST_LIST = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +87,7 @@ class Refinement:
 
 def read_refinements(stored: StoredStudy, after: int = 0) -> tuple[Refinement, ...]:
     """Return the undamaged refinements of a store, by its first part: those with numbers above `after`."""
-    contents = (_content(stored, number, data) for number, data in _documents(stored, after).items())
+    contents = (_content(stored, number, data) for number, data in _documents(stored, after))
     found = (_refinement(content) for content in contents if content is not None)
     return tuple(one for one in found if one is not None)
 
@@ -102,13 +114,12 @@ def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> N
 
 def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
     """Return the files that refinements have or should have, and what is wrong with each damaged one."""
-    documents = _documents(stored)
-    damaged = {}
-    for number, data in documents.items():
+    damaged, known = {}, set()
+    for number, data in _documents(stored):
+        known.add(_file(number))
         if _content(stored, number, data) is None:
             damaged[_file(number)] = "missing" if data is None else "other content"
-    known = set(map(_file, documents))
-    if documents or read_or_none(stored.place, _LIST_FILE) is not None:
+    if known or read_or_none(stored.place, _LIST_FILE) is not None:
         known.add(_LIST_FILE)
         if _listed(stored) is None:
             damaged[_LIST_FILE] = "missing or other content"
@@ -117,40 +128,60 @@ def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:
 
 def restore_refinements(stored: StoredStudy) -> None:
     """Write an empty refinement for each that is damaged or missing, with a warning; for the one driver of a store."""
-    documents = _documents(stored)
-    for number, data in documents.items():
+    last = 0
+    for number, data in _documents(stored):
+        last = number
         if _content(stored, number, data) is None:
             stored.place.write(_file(number), _document(stored, number, None))
-            warnings.warn(
-                f"{stored.where}/{_file(number)}: points that a query had added cannot be read any more: they are"
-                " computed again when they are asked for",
-                stacklevel=2,
-            )
+            text = f"{stored.where}/{_file(number)}: points that a query had added cannot be read any more: they are"
+            text = f"{text} computed again when they are asked for"
+            warnings.warn(printable(text), LostResultsWarning, stacklevel=2)
     listed = _listed(stored)
     there = read_or_none(stored.place, _LIST_FILE) is not None
-    if (documents or there) and listed != max(documents, default=0):
-        _write_list(stored, max(documents, default=0))
+    if (last or there) and listed != last:
+        _write_list(stored, last)
 
 
-def _documents(stored: StoredStudy, after: int = 0) -> dict[int, bytes | None]:
-    """Return the document of every refinement by its number, None for one that is missing."""
+def copy_refinements(stored: StoredStudy, target: StoredStudy) -> tuple[int, tuple[str, ...]]:
+    """Copy all refinements of a store into a new one of the same study, by the first part of each.
+
+    Returns how many there are, and the files of those that are damaged: an empty one takes the place of each.
+    """
+    last, damaged = 0, []
+    for number, data in _documents(stored):
+        last = number
+        sound = data is not None and _content(stored, number, data) is not None
+        if not sound:
+            damaged.append(_file(number))
+        target.place.write(_file(number), data if sound and data else _document(target, number, None))
+    if last or _listed(stored) is not None:
+        _write_list(target, last)
+    return last - len(damaged), tuple(damaged)
+
+
+def _documents(stored: StoredStudy, after: int = 0) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the number and the document of every refinement, None for one that is missing; few at a time in memory."""
     numbers = range(after + 1, _last(stored) + 1)
     if len(numbers) < _READERS:
-        return {number: read_or_none(stored.place, _file(number)) for number in numbers}
+        yield from ((number, read_or_none(stored.place, _file(number))) for number in numbers)
+        return
     with ThreadPoolExecutor(_READERS) as readers:
-        contents = readers.map(lambda number: read_or_none(stored.place, _file(number)), numbers)
-        return dict(zip(numbers, contents, strict=True))
+        for start in range(0, len(numbers), _READERS):
+            some = numbers[start : start + _READERS]
+            yield from zip(
+                some, readers.map(lambda number: read_or_none(stored.place, _file(number)), some), strict=True
+            )
 
 
 def _last(stored: StoredStudy) -> int:
     """Return how many refinements there are, or should be."""
-    matches = (_FILE.fullmatch(name) for name, _ in stored.place.names(REFINEMENTS))
-    found = {int(match.group(1)) for match in matches if match}
-    listed = _listed(stored)
+    found = _numbers(stored)
+    listed = _listed(stored, found)
     last = listed or 0
     if listed is None:
         # Only numbers that a document itself confirms: anybody may have put a file of any number there.
-        own = (n for n in found if _content(stored, n, read_or_none(stored.place, _file(n))) is not None)
+        near = (n for n in found if n <= _most(found))
+        own = (n for n in near if _content(stored, n, read_or_none(stored.place, _file(n))) is not None)
         last = max(own, default=0)
     # A process that ended early has added a document, and not its number to the list.
     while last + 1 in found:
@@ -158,16 +189,33 @@ def _last(stored: StoredStudy) -> int:
     return last
 
 
+def _numbers(stored: StoredStudy) -> set[int]:
+    """Return the numbers of the files that are there."""
+    matches = (_FILE.fullmatch(name) for name, _ in stored.place.names(REFINEMENTS))
+    return {int(match.group(1)) for match in matches if match}
+
+
+def _most(found: set[int]) -> int:
+    """Return the largest number that is believed, by those that are there: each up to it is looked for."""
+    return 2 * len(found) + _MOST_MISSING
+
+
 def _file(number: int) -> str:
     return f"{REFINEMENTS}/{number:06d}/zarr.json"
 
 
-def _listed(stored: StoredStudy) -> int | None:
-    """Return the least number of refinements, from the list; None where it cannot be read."""
-    content = unsealed(read_attributes(read_or_none(stored.place, _LIST_FILE)), ATTRIBUTES_SEAL)
+def _listed(stored: StoredStudy, found: set[int] | None = None) -> int | None:
+    """Return the least number of refinements, from the list; None where it cannot be read, or is far too large.
+
+    `found` are the numbers that are there, if they are known already.
+    """
+    content = unsealed(read_attributes(read_or_none(stored.place, _LIST_FILE, _MOST_LIST)), ATTRIBUTES_SEAL)
     if content is None or content.get("study_digest") != stored.head.digest:
         return None
-    return int(content["count"])
+    count = content.get("count")
+    if type(count) is not int or count < 0:
+        return None
+    return count if count <= _MOST_MISSING or count <= _most(_numbers(stored) if found is None else found) else None
 
 
 def _write_list(stored: StoredStudy, count: int) -> None:
@@ -186,7 +234,7 @@ def _document(stored: StoredStudy, number: int, refinement: Refinement | None) -
             name: [value.hex() for value in values.ravel().tolist()]
             for name, values in zip(BOUNDS, refinement.values, strict=True)
         }
-        if refinement.within is not None and stored.format > STORE_FORMATS[0]:
+        if refinement.within is not None:
             content[WITHIN] = refinement.within.ravel().tolist()
     return group_document({_KEY: seal(content, ATTRIBUTES_SEAL)})
 
@@ -203,11 +251,13 @@ def _refinement(content: Mapping[str, JsonValue]) -> Refinement | None:
     """Return the refinement of a sealed document; None where it is empty, in place of a lost one, or is none."""
     try:
         return _decoded(content)
-    except (KeyError, TypeError, ValueError, PbdistError):
+    except (KeyError, TypeError, ValueError, OverflowError, PbdistError):
         return None
 
 
 def _decoded(content: Mapping[str, JsonValue]) -> Refinement:
+    if not is_refinement_form(content):
+        raise ValueError("expected a cell, grids, and a number for each point")
     form = content["cell"]
     compositions = tuple(int(r) for r in content["compositions"])
     epsilon = tuple(float.fromhex(value) for value in content["epsilon"])

@@ -4,21 +4,18 @@ All files without results follow from the studies of the parts. Where the column
 cells are found among those of the wanted study and of the other parts.
 """
 
-import json
 import re
 import shutil
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice
 from pathlib import Path
 
-from pbdist.errors import StoreDamagedError, StoreMismatchError
-from pbdist.store.arrays import decode
+from pbdist.errors import LostResultsWarning, StoreDamagedError, StoreMismatchError, printable
+from pbdist.store.advice import heads_damaged, parts_lost, points_of, repaired_by
 from pbdist.store.columns import column_of
-from pbdist.store.commit import record_file
-from pbdist.store.create import changed_skeleton, clear, new_skeleton, root_files, write_parts
+from pbdist.store.create import changed_skeleton, clear, new_skeleton, root_files, tell_of_parts, write_parts
 from pbdist.store.documents import (
     digest_of,
     extensions_of,
@@ -32,10 +29,11 @@ from pbdist.store.documents import (
 )
 from pbdist.store.files import PARTIAL
 from pbdist.store.folder import Folder
-from pbdist.store.layout import COLUMNS, PARTS_FILE, STORE_FORMATS, WITHIN, chunk_file, result_names
-from pbdist.store.open import PartHead, StoredStudy, open_part
+from pbdist.store.layout import COLUMNS, LOOSE, PARTS_FILE
+from pbdist.store.open import StoredStudy, open_part
 from pbdist.store.place import LocalPlace, Place
 from pbdist.store.refinements import restore_refinements
+from pbdist.store.told import parts_gone, restore_list, warn_of_gone
 from pbdist.study import Cell, Plan, StudySpec, plan_study
 from pbdist.study.extension import missing_parts
 
@@ -50,8 +48,8 @@ def restore_heads(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], P
 
     For the one driver of a store. The study of such a part is recognised by its digest, which commit records and the
     list of parts have. A part that is not recognised, but whose points `wanted` asks for, is removed with a warning, to
-    be computed again. Nothing is written where nothing is damaged. `plan` is asked where only a study's plan tells the
-    length of its batches.
+    be computed again. A damaged list of parts is written anew from what the parts have left. Nothing is written where
+    nothing is damaged. `plan` is asked where only a study's plan tells the length of its batches.
 
     Raises
     ------
@@ -63,9 +61,10 @@ def restore_heads(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], P
         if wanted.digest in traces:
             _write_heads(place, "", wanted, plan)
         elif traces:
-            raise _unknown(place)
+            raise heads_damaged(place.url, "", traces)
         else:
             return
+    restore_list(place)
     names = extensions_of(place)
     lost = [part for part in names if head_of(place.inner(part), part) is None]
     if not lost:
@@ -86,14 +85,15 @@ def restore_heads(place: Place, wanted: StudySpec, plan: Callable[[StudySpec], P
         elif missing and len(known) == len(sound):
             _drop(place, part)
         else:
-            raise _unknown(place.inner(part))
+            raise heads_damaged(place.inner(part).url, part, {digests[part]})
 
 
 def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[StoredStudy, ...]:
     """Put back every file of a store that is missing or changed, except results and commit records.
 
     For the one driver of a store. Nothing is written where nothing is damaged. Damaged refinements are given up with a
-    warning; so is a part whose cells are not found, but whose points `wanted` asks for: it is computed again.
+    warning; so is a part whose cells are not found, but whose points `wanted` asks for: it is computed again. So are,
+    where `wanted` asks for points that no part has, parts of which the root tells, but that are gone.
 
     Parameters
     ----------
@@ -110,19 +110,25 @@ def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[Stor
     Raises
     ------
     StoreDamagedError
-        The cells of a part cannot be read or found, and `wanted` does not ask for its points.
+        The cells of a part cannot be read or found, and `wanted` does not ask for its points; or parts are gone, and it
+        asks for no points that the others lack.
     """
     first = parts[0]
     changed = {stored.part for stored in parts if changed_skeleton(stored)}
-    cells = _cells_of_parts(parts, wanted) if changed else {}
+    gone = parts_gone(first.place)
+    cells = _cells_of_parts(parts, wanted) if changed or gone else {}
     known = [replace(stored.study, cells=cells[stored.part]) for stored in parts if stored.part in cells]
     lost = {stored.part: stored for stored in parts if stored.part in changed and stored.part not in cells}
     for stored in lost.values():
         if not stored.part or len(known) + len(lost) < len(parts) or not _computed_again(stored, known, wanted):
             raise StoreDamagedError(
                 f"{stored.place.url}: expected a study with the cells of the store, some of which cannot be read any"
-                " more: run the study file that it was made from"
+                f" more: {repaired_by(stored.part, points_of(stored.root['study']))}"
             )
+    if gone and not (len(known) + len(lost) == len(parts) and _points_missing(known, wanted)):
+        raise parts_lost(first.place.url, gone)
+    if not lost:
+        warn_of_gone(first.place)
     for part in lost:
         _drop(first.place, part)
     restored = []
@@ -133,10 +139,13 @@ def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[Stor
         if stored.part in changed:
             _restore(stored, whole or replace(stored.study, cells=cells[stored.part]))
         restored.append(stored if whole is None else replace(stored, study=whole))
-    if len(parts) > 1 or read_or_none(first.place, PARTS_FILE) is not None:
-        listed = {stored.part: stored.study.digest for stored in restored[1:]}
-        if listed_parts(first.place) != listed:
-            write_parts(first.place, listed)
+    listed = {stored.part: stored.study.digest for stored in restored[1:]}
+    extended = len(parts) > 1 or read_or_none(first.place, PARTS_FILE) is not None
+    if extended and not gone and listed_parts(first.place) != listed:
+        write_parts(first.place, listed)
+    if not gone:
+        # Where parts are gone this is told until others with their points are added.
+        tell_of_parts(first, listed)
     restore_refinements(first)
     return tuple(restored)
 
@@ -151,10 +160,17 @@ def restore_skeleton(stored: StoredStudy, plan: Plan) -> None:
 
 
 def remove_strays(stored: StoredStudy) -> None:
-    """Remove the temporary files that killed processes left behind; for the one driver of a store, at the end."""
+    """Remove temporary files that killed processes left behind, and folders of batches that are all joined.
+
+    For the one driver of a store, at the end, when no worker is left.
+    """
     for name, _ in list(stored.place.names()):
         if name.endswith(PARTIAL):
             stored.place.remove(name)
+    if isinstance(stored.place, LocalPlace):
+        # A walk over a finished store stumbles upon a folder that is no zarr group.
+        for part in ("", *extensions_of(stored.place)):
+            stored.place.remove_empty(f"{part}/{LOOSE}" if part else LOOSE)
     for folder in unfinished_folders(stored.place):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -172,7 +188,7 @@ def unfinished_folders(place: Place) -> Iterator[Path]:
 
 
 def _restore(stored: StoredStudy, study: StudySpec) -> None:
-    new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part, stored.format)
+    new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part, stored.batches_per_shard)
     root = stored.root
     if any(digest_of(fresh[name]) != root["files"].get(name, {}).get("sha256") for name in fresh):
         # Another version of zarr writes the same content in other bytes: then all files are replaced, and the root.
@@ -184,69 +200,32 @@ def _restore(stored: StoredStudy, study: StudySpec) -> None:
 
 def _drop(place: Place, part: str) -> None:
     """Remove a part that cannot be read any more, with a warning: first from the list, so that no remainder is read."""
+    warn_of_gone(place)
     content: Mapping[str, object] = read_parts(place) or {}
     listed = {name: digest for name, digest in (listed_parts(place) or {}).items() if name != part}
     write_parts(place, listed, max(1, int(str(content.get("left", 0)))))
     clear(place.inner(part))
-    warnings.warn(
-        f"{place.url}/{part}: which cells its results are of cannot be read any more: they are computed anew",
-        stacklevel=2,
-    )
-
-
-def _unknown(place: Place) -> StoreDamagedError:
-    return StoreDamagedError(
-        f"{place.url}: expected root attributes, or the copy of them in commits, got both damaged:"
-        " run the study file that it was made from"
-    )
+    text = f"{place.url}/{part}: which cells its results are of cannot be read any more: they are computed anew"
+    warnings.warn(printable(text), LostResultsWarning, stacklevel=2)
 
 
 def _write_heads(place: Place, part: str, study: StudySpec, plan: Callable[[StudySpec], Plan]) -> None:
-    length, certain = _cells_per_batch(place, study, plan)
-    version = _format(place, study)
-    root, files = new_skeleton(study, length, part, version)
-    if not certain:
-        names = {name: chunk_file(name, 0) for name in result_names(study, version)}
-        head = PartHead(place, part, version, study.digest, len(study.cells), length, study)
-        content = {file: read_or_none(place, file, head.chunk_bytes(name)) for name, file in names.items()}
-        try:
-            for name, file in names.items():
-                decode({f"{name}/zarr.json": files[f"{name}/zarr.json"], file: content[file] or b""}, name, slice(None))
-        except (ValueError, RuntimeError):
-            # Chunks of another length: they are computed again.
-            place.remove(record_file(0))
+    length, per_shard = _lengths(place, study) or (plan(study).cells_per_batch, None)
+    root, _ = new_skeleton(study, length, part, per_shard)
     for name, data in root_files(root).items():
         place.write(name, data)
 
 
-def _format(place: Place, study: StudySpec) -> int:
-    """Return the format of a part from its remains: the last one if its batches store where the tolerance is met."""
-    # Without a tolerance the formats differ only in their number.
-    record = next(sealed_records(place), None)
-    named = (
-        next(place.names(WITHIN), None) is not None
-        if record is None
-        else chunk_file(WITHIN, record[0]) in record[1]["files"]
-    )
-    return STORE_FORMATS[0] if study.sought is not None and not named else STORE_FORMATS[-1]
+def _lengths(place: Place, study: StudySpec) -> tuple[int, int] | None:
+    """Return the lengths of batches and shards that the commit records of a part name; None without a record.
 
-
-def _cells_per_batch(place: Place, study: StudySpec, plan: Callable[[StudySpec], Plan]) -> tuple[int, bool]:
-    """Return the length of a chunk from the remains of a part, and whether a commit record proves it."""
-    count = len(study.cells)
-    for index, record in sealed_records(place):
-        start, stop = record["cells"]
-        if record["study_digest"] == study.digest and (index or stop < count):
-            return (start // index if index else stop), True
-    lengths: Counter[int] = Counter()
-    for name in result_names(study, STORE_FORMATS[0]):
-        try:
-            metadata = json.loads(read_or_none(place, f"{name}/zarr.json") or b"")
-            lengths[int(metadata["chunk_grid"]["configuration"]["chunk_shape"][0])] += 1
-        except (KeyError, TypeError, ValueError, IndexError):
-            continue
-    found = [length for length, _ in lengths.most_common(1) if length > 0]
-    return (found[0] if found else plan(study).cells_per_batch), False
+    Then nothing is known to be computed, and any lengths will do.
+    """
+    for record in sealed_records(place):
+        lengths = record.get("lengths")
+        if record.get("study_digest") == study.digest and isinstance(lengths, list) and len(lengths) == 3:
+            return int(lengths[0]), int(lengths[1])
+    return None
 
 
 def _cells_of_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> dict[str, tuple[Cell, ...]]:

@@ -13,8 +13,9 @@ from pbdist.pld import PairState
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.state import LARGEST_SHIFT, Masses
 from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore
-from pbdist.store.commit import checked_content, commit_record
+from pbdist.store.checksums import checked_content
 from pbdist.store.layout import cell_group
+from pbdist.store.metadata import check_metadata_of
 from pbdist.store.open import StoredStudy
 from pbdist.table import BoundsTable
 from pbdist.types import Direction, FloatArray, JsonValue
@@ -64,8 +65,9 @@ def read_state(stored: StoredStudy, cell: int, direction: Direction, composition
         It is of a kind of an earlier version.
     """
     name = f"{cell_group(cell)}/{direction.name}/r-{compositions}"
-    record = commit_record(stored, cell // stored.cells_per_batch) or {}
-    named = {file: entry for file, entry in record.get("files", {}).items() if file.startswith(f"{name}/")}
+    record = stored.results.record(cell // stored.cells_per_batch)
+    states = {} if record is None else record.states
+    named = {file: entry for file, entry in states.items() if file.startswith(f"{name}/")}
     if not named:
         raise FileNotFoundError(f"{stored.place.url}/{name}: expected a kept state, got none")
     files: dict[str, bytes] = {}
@@ -76,10 +78,12 @@ def read_state(stored: StoredStudy, cell: int, direction: Direction, composition
         files[file.removeprefix(f"{name}/")] = found
     where = f"{stored.place.url}/{name}"
     try:
+        check_metadata_of(files)
         return _read_group(files, where)
     except (ValueError, KeyError, RuntimeError) as error:
-        problem = " ".join(str(error).split())[:200]
-        raise StoreDamagedError(f"{where}: expected a state, got: {problem}: run the study again") from error
+        text = " ".join(str(error).split())[:200]
+        problem = f"{where}: expected a state, got: {text}: run the study again with --check"
+        raise StoreDamagedError(problem) from error
 
 
 def state_record(state: PairState) -> tuple[dict[str, FloatArray], dict[str, JsonValue]]:

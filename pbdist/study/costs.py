@@ -1,10 +1,8 @@
 """What the cells of a study take, in seconds and bytes: one cell of each class of similar ones is projected."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,17 +17,17 @@ from pbdist.mechanisms import (
     Pair,
     Poisson,
     Product,
-    RandomizedResponse,
     Reversed,
     WorstOf,
     factor_counts,
 )
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
+from pbdist.study.alike import alike_cells
 from pbdist.study.spec import Cell, StudySpec
 from pbdist.types import IntArray
 
-__all__ = ["CellCost", "alike_cells", "cell_cost", "cell_costs"]
+__all__ = ["CellCost", "cell_cost", "cell_costs"]
 
 
 @dataclass(frozen=True)
@@ -188,90 +186,3 @@ def _without_outcomes(pair: Pair) -> Pair:
     else:
         return pair
     return Gaussian(scale, float(sensitivity), (-_CUT * scale, _CUT * scale))
-
-
-#: Classes of similar cells, at most.
-_MOST_CLASSES = 200
-#: Sizes are binary orders of floats, of at most this many bits.
-_COARSEST = 12
-#: The size of 0, below all others.
-_OF_ZERO = -2000
-
-
-def alike_cells(cells: Sequence[Cell]) -> tuple[IntArray, tuple[int, ...]]:
-    """Return the class of each cell, and the number of one cell of each class: the middle one.
-
-    Cells of a class have mechanisms of the same kind, and parameters of the same size.
-    """
-    # Most parameters of a large study come from grids: the size of each value is found once.
-    sizes: dict[float, int] = {}
-    numbers: dict[tuple[Hashable, ...], int] = {}
-    readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]] = {}
-    found = np.fromiter(
-        (numbers.setdefault(_key(cell, sizes, readers), len(numbers)) for cell in cells),
-        dtype=np.int64,
-        count=len(cells),
-    )
-    class_of, count = found, len(numbers)
-    for shift in range(1, _COARSEST):
-        if count <= _MOST_CLASSES:
-            break
-        merged: dict[Hashable, int] = {}
-        merged_into = [merged.setdefault(_coarser(key, shift), len(merged)) for key in numbers]
-        class_of, count = np.array(merged_into, dtype=np.int64)[found], len(merged)
-    order = np.argsort(class_of, kind="stable")
-    ends = np.cumsum(np.bincount(class_of, minlength=count))
-    starts = ends - np.bincount(class_of, minlength=count)
-    return class_of, tuple(order[(starts + ends) // 2].tolist())
-
-
-def _key(
-    cell: Cell, sizes: dict[float, int], readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]]
-) -> tuple[Hashable, ...]:
-    key = _pair_key(cell.pair, sizes, readers)
-    return key if cell.factor is None else (*key, _size(cell.factor - 1.0))
-
-
-def _pair_key(
-    pair: Pair, sizes: dict[float, int], readers: dict[type[Pair], Callable[[Any], tuple[Any, ...]]]
-) -> tuple[Hashable, ...]:
-    kind = type(pair)
-    if kind in (Product, WorstOf):
-        return (kind, *(_pair_key(part, sizes, readers) for part in pair.pairs))  # type: ignore[attr-defined]
-    if kind is RandomizedResponse:
-        p = pair.p  # type: ignore[attr-defined]
-        return (kind, _size(abs(p - 0.5)), _size(1.0 - p))
-    reader = readers.get(kind)
-    if reader is None:
-        names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every pair is a dataclass
-        # With one name more the reader returns a tuple for a single field too.
-        reader = readers[kind] = attrgetter(*names, "symmetric")
-    key: list[Hashable] = [kind]
-    for value in reader(pair):
-        if type(value) is float:
-            size = sizes.get(value)
-            if size is None:
-                size = sizes[value] = _size(value)
-            key.append(size)
-        elif isinstance(value, Pair):
-            key.append(_pair_key(value, sizes, readers))
-        elif isinstance(value, tuple):
-            key.append(_size(float(len(value))) if len(value) != 2 else tuple(map(_size, value)))
-        elif type(value) is int:
-            key.append(_size(float(value)))
-        else:
-            key.append(value)
-    if kind is NoisyCount:
-        # The distance of the mean from 0 decides how much is revealed.
-        key.append(min(int(pair.mean / pair.noise.scale), 40))  # type: ignore[attr-defined]
-    return tuple(key)
-
-
-def _size(value: float) -> int:
-    return math.frexp(value)[1] if value else _OF_ZERO
-
-
-def _coarser(key: Hashable, shift: int) -> Hashable:
-    if isinstance(key, tuple):
-        return tuple(_coarser(part, shift) for part in key)
-    return key >> shift if type(key) is int else key

@@ -1,21 +1,23 @@
-"""Read a YAML file as plain values, and note the line of each.
+"""Read a YAML file as plain values, note the line of each, and collect all that is wrong with it.
 
 Only what a study file needs is accepted: mappings with distinct text keys, lists, and plain scalars by the rules of
 YAML 1.2 (``1e-4`` is a number and ``no`` is a word, unlike in YAML 1.1, PyYAML's default).
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import yaml
 
-from pbdist.errors import StudyFileError
+from pbdist.errors import FileProblem, StudyFileError
+from pbdist.input_files import read_input
 from pbdist.types import JsonValue
 
-__all__ = ["Document", "Keys", "read_document", "shown"]
+__all__ = ["Document", "Keys", "Problems", "read_document", "shown"]
 
 #: The keys and list indexes that lead to a value from the root.
 Keys: TypeAlias = tuple[str | int, ...]
@@ -29,12 +31,42 @@ _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("null", "Null", "NULL", "~", ""), None),
 }
 _LONGEST_SHOWN = 60
+#: So many noise settings of an entry are constructed in a file that is wrong anyway.
+_MOST_TRIED = 1000
+#: The most bytes of a file, levels in it, and values (keys too): a million take a minute and 1 GB. More noise settings
+#: than that come from grids, and longer histograms from files of their own.
+_MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 16 << 20, 50, 1_000_000
+
+_Read = TypeVar("_Read")
 
 
 def shown(value: object) -> str:
     """Return a value as short text on one line, for an error."""
-    text = " ".join(repr(value).split())
+    return _cut(" ".join(repr(value).split()))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 3] + "..."
+
+
+class Problems:
+    """What is wrong with a file: problems are collected, and refused together."""
+
+    def __init__(self) -> None:
+        self.found: list[FileProblem] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep what is refused within the block, which ends there."""
+        try:
+            yield
+        except StudyFileError as error:
+            self.found += error.problems
+
+    def refuse(self) -> None:
+        """Raise the `StudyFileError` of all that was collected, if anything was."""
+        if self.found:
+            raise StudyFileError.of(self.found)
 
 
 @dataclass(frozen=True)
@@ -51,12 +83,19 @@ class Document:
         The line of each value's key or list item, from 1.
     what
         What the file is, for errors that concern none of its fields.
+    most_tried
+        So many noise settings of an entry are constructed: fewer where the file is known to be wrong. None for all.
     """
 
     source: str
     data: JsonValue
     lines: Mapping[Keys, int]
     what: str = "study"
+    most_tried: int | None = None
+
+    def known_wrong(self) -> "Document":
+        """Return the document as one that is known to be wrong: what is told of it has an end."""
+        return replace(self, most_tried=_MOST_TRIED)
 
     def error(self, keys: Keys, problem: str) -> StudyFileError:
         """Return the error ``FILE:LINE: field.path: problem`` for the value at `keys`.
@@ -66,58 +105,93 @@ class Document:
         known = keys
         while known not in self.lines:
             known = known[:-1]
-        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in keys).lstrip(".")
-        return StudyFileError(f"{self.source}:{self.lines[known]}: {field or self.what}: {problem}")
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{_cut(part)}" for part in keys).lstrip(".")
+        return StudyFileError.of([FileProblem(self.source, self.lines[known], field or self.what, problem)])
 
 
-def read_document(path: Path, what: str = "study") -> Document:
-    """Read the YAML file at `path`; `what` names the kind of file in errors.
+def read_document(path: Path, read: Callable[[Document], _Read], what: str = "study") -> _Read:
+    """Return what `read` makes of the YAML file at `path`; `what` names the kind of file in errors.
 
     Raises
     ------
     StudyFileError
-        The file cannot be read, is not YAML, repeats a key, has a key that is not text, or uses aliases or tags.
+        The file cannot be read, is not YAML, repeats a key, has a key that is not text, uses aliases or tags, or is
+        too large or too deep; or `read` refuses it. All that is wrong is told together, but that what is no YAML is not
+        read further.
     """
+    source = str(path)
+    root = _composed(path, source, what)
+    reader = _Reader(source, what)
+    data = None if root is None else reader.value(root, ())
+    with reader.problems.collected():
+        result = read(Document(source, data, reader.lines, what))
+    reader.problems.refuse()
+    return result
+
+
+def _composed(path: Path, source: str, what: str) -> yaml.Node | None:
+    """Return the nodes of a YAML file without aliases and tags, and of few levels."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_input(path, _MOST_BYTES).decode("utf-8")
+        # Before there are nodes: the time and memory of those grow faster than the file.
+        _check_events(yaml.parse(text, Loader=yaml.SafeLoader), source, what)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
     except OSError as error:
-        problem = f"expected a readable {what} file, got: {error.strerror}"
-        raise StudyFileError(f"{path}:1: {what}: {problem}") from error
+        raise _unreadable(source, 1, what, f"expected a readable {what} file, got: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise StudyFileError(f"{path}:1: {what}: expected UTF-8 text, got {shown(error.object[:20])}") from error
-    try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            line = event.start_mark.line + 1 if event.start_mark else 1
-            if isinstance(event, yaml.AliasEvent):
-                problem = f"expected the value itself, got the alias *{event.anchor}"
-                raise StudyFileError(f"{path}:{line}: {what}: {problem}")
-            # Only events have the tags that are written in the file; every node has a tag.
-            tag = getattr(event, "tag", None)
-            if tag is not None:
-                raise StudyFileError(f"{path}:{line}: {what}: expected a value without a tag, got {shown(tag)}")
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        raise _unreadable(source, 1, what, f"expected UTF-8 text, got {shown(error.object[:20])}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise StudyFileError(f"{path}:{line}: {what}: expected YAML, got: {shown(error.problem)}") from error
+        raise _unreadable(source, mark.line + 1 if mark else 1, what, _no_yaml(error.problem)) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise StudyFileError(f"{path}:{line}: {what}: expected YAML, got: {shown(error.reason)}") from error
-    except RecursionError as error:
-        raise StudyFileError(f"{path}:1: {what}: expected a few levels, got too many nested ones") from error
-    reader = _Reader(str(path))
-    data = None if root is None else reader.value(root, ())
-    return Document(str(path), data, reader.lines, what)
+        raise _unreadable(source, line, what, _no_yaml(error.reason)) from error
+
+
+def _check_events(events: Iterator[yaml.Event], source: str, what: str) -> None:
+    """Refuse aliases and tags, all together, and at once more levels or values than a file has."""
+    problems = Problems()
+    levels = values = 0
+    for event in events:
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            levels -= 1
+        values += isinstance(event, yaml.NodeEvent)
+        if levels > _MOST_LEVELS:
+            raise _unreadable(source, line, what, f"expected at most {_MOST_LEVELS} levels of nesting, got more")
+        if values > _MOST_VALUES:
+            raise _unreadable(source, line, what, f"expected at most {_MOST_VALUES:,} values, got more")
+        # Only events have the tags that are written in the file; every node has a tag.
+        tag = getattr(event, "tag", None)
+        if isinstance(event, yaml.AliasEvent):
+            wrong = f"expected the value itself, got the alias *{_cut(str(event.anchor))}"
+            problems.found.append(FileProblem(source, line, what, wrong))
+        elif tag is not None:
+            wrong = f"expected a value without a tag, got {shown(tag)}"
+            problems.found.append(FileProblem(source, line, what, wrong))
+    problems.refuse()
+
+
+def _unreadable(source: str, line: int, what: str, problem: str) -> StudyFileError:
+    return StudyFileError.of([FileProblem(source, line, what, problem)])
+
+
+def _no_yaml(problem: object) -> str:
+    return f"expected YAML, got: {shown(problem)}"
 
 
 class _Reader:
-    """Converts PyYAML's nodes to values and notes their lines."""
+    """Converts PyYAML's nodes to values, notes their lines, and collects what is wrong with their keys."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, what: str) -> None:
         self.lines: dict[Keys, int] = {(): 1}
-        self._source = source
+        self.problems = Problems()
+        self._source, self._what = source, what
 
     def value(self, node: yaml.Node, keys: Keys) -> JsonValue:
+        """Return the value of a node."""
         line = node.start_mark.line + 1
         self.lines.setdefault(keys, line)
         if isinstance(node, yaml.MappingNode):
@@ -133,17 +207,19 @@ class _Reader:
             line = key_node.start_mark.line + 1
             key = key_node.value
             if not isinstance(key_node, yaml.ScalarNode):
-                raise self._error(line, keys, "expected a word as key, got a list or mapping")
+                self._refused(line, keys, "expected a word as key, got a list or mapping")
+                continue
             if key in content:
                 first = self.lines[(*keys, key)]
-                raise self._error(line, (*keys, key), f"expected each key once, got it on line {first} too")
+                self._refused(line, (*keys, key), f"expected each key once, got it on line {first} too")
+                continue
             self.lines[(*keys, key)] = line
             content[key] = self.value(value_node, (*keys, key))
         return content
 
-    def _error(self, line: int, keys: Keys, problem: str) -> StudyFileError:
-        self.lines[keys] = line
-        return Document(self._source, None, self.lines).error(keys, problem)
+    def _refused(self, line: int, keys: Keys, problem: str) -> None:
+        with self.problems.collected():
+            raise Document(self._source, None, {keys: line}, self._what).error(keys, problem)
 
 
 def _scalar(text: str) -> JsonValue:

@@ -3,77 +3,76 @@
 import itertools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 
 from pbdist import mechanisms
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms.pair import Pair
-from pbdist.study.document import Document, Keys, shown
+from pbdist.study.acceptance import accepted_grid
+from pbdist.study.alternatives import NESTED, Entry, choices, other_choices
+from pbdist.study.document import Document, Keys, Problems, shown
+from pbdist.study.hints import OTHER_KINDS
+from pbdist.study.pair_grid import PairGrid
 from pbdist.study.parameters import Choices, Files, Masses, Names, NumberPairs, Numbers, Readings, Truncations
+from pbdist.study.refusals import refuse, refuse_invalid, value_at
+from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
-__all__ = ["KINDS", "MOST_SETTINGS", "STRICT", "expand_entry", "first_problem", "refuse", "settings_of", "value_at"]
+__all__ = ["KINDS", "MOST_MADE", "MOST_SETTINGS", "expand_entry", "grids_of_entry", "settings_of"]
 
-#: Larger studies are refused before their cells are made.
-MOST_SETTINGS = 2_000_000
-
-#: The configuration of every model of a study file.
-STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
-
-
-class _Entry(BaseModel):
-    """The parameters of one kind of mechanism: the fields are named like the constructor's arguments."""
-
-    model_config = STRICT
-    construct_pair: ClassVar[Callable[..., Pair]]
-    kind: str
+#: Larger studies are refused.
+MOST_SETTINGS = 20_000_000
+#: So many pairs are made at once: those that mechanisms are made of.
+MOST_MADE = 2_000_000
+#: After so many wrong noise settings of an entry the others are not tried.
+_MOST_WRONG = 100
 
 
-class _LaplaceEntry(_Entry):
+class _LaplaceEntry(Entry):
     construct_pair = mechanisms.Laplace
     scale: Numbers
     sensitivity: Numbers | None = None
     truncate: Truncations | None = None
 
 
-class _LaplaceSumEntry(_Entry):
+class _LaplaceSumEntry(Entry):
     construct_pair = mechanisms.LaplaceSum
     scales: NumberPairs
     sensitivity: Numbers | None = None
 
 
-class _GaussianEntry(_Entry):
+class _GaussianEntry(Entry):
     construct_pair = mechanisms.Gaussian
     scale: Numbers
     sensitivity: Numbers | None = None
     truncate: Truncations | None = None
 
 
-class _RandomizedResponseEntry(_Entry):
+class _RandomizedResponseEntry(Entry):
     construct_pair = mechanisms.RandomizedResponse
     p: Numbers
 
 
-class _SubsampledGaussianEntry(_Entry):
+class _SubsampledGaussianEntry(Entry):
     construct_pair = mechanisms.SubsampledGaussian
     scale: Numbers
     rate: Numbers
     sensitivity: Numbers | None = None
 
 
-class _ApproximateDPEntry(_Entry):
+class _ApproximateDPEntry(Entry):
     construct_pair = mechanisms.ApproximateDP
     epsilon: Numbers
     delta: Numbers
 
 
-class _HistogramEntry(_Entry):
+class _HistogramEntry(Entry):
     construct_pair = mechanisms.Histogram
+    whole_lists = True
     p: Masses
     q: Masses
 
@@ -87,13 +86,14 @@ def _histogram_of_files(file: tuple[Path, ...], columns: tuple[str, ...] | None 
         raise InvalidInputError(f"Histogram.{field}: {str(error).removeprefix('columns: ')}") from error
 
 
-class _HistogramOfFilesEntry(_Entry):
+class _HistogramOfFilesEntry(Entry):
     construct_pair = staticmethod(_histogram_of_files)
+    whole_lists = True
     file: Files
     columns: Names | None = None
 
 
-class _NoisyCountEntry(_Entry):
+class _NoisyCountEntry(Entry):
     construct_pair = mechanisms.NoisyCount
     noise: dict[str, Any]
     mean: Numbers
@@ -101,42 +101,42 @@ class _NoisyCountEntry(_Entry):
     reading: Readings | None = None
 
 
-class _PoissonEntry(_Entry):
+class _PoissonEntry(Entry):
     construct_pair = mechanisms.Poisson
     mean: Numbers
     sensitivity: Numbers | None = None
 
 
-class _DiscreteLaplaceEntry(_Entry):
+class _DiscreteLaplaceEntry(Entry):
     construct_pair = mechanisms.DiscreteLaplace
     scale: Numbers
     sensitivity: Numbers | None = None
 
 
-class _DiscreteGaussianEntry(_Entry):
+class _DiscreteGaussianEntry(Entry):
     construct_pair = mechanisms.DiscreteGaussian
     scale: Numbers
     sensitivity: Numbers | None = None
 
 
-class _StaircaseEntry(_Entry):
+class _StaircaseEntry(Entry):
     construct_pair = mechanisms.Staircase
     epsilon: Numbers
     sensitivity: Numbers | None = None
     split: Numbers | None = None
 
 
-class _ProductEntry(_Entry):
+class _ProductEntry(Entry):
     construct_pair = mechanisms.Product
     pairs: list[Any]
 
 
-class _ReversedEntry(_Entry):
+class _ReversedEntry(Entry):
     construct_pair = mechanisms.Reversed
     pair: dict[str, Any]
 
 
-_ENTRIES: Mapping[str, type[_Entry]] = {
+_ENTRIES: Mapping[str, type[Entry]] = {
     "Laplace": _LaplaceEntry,
     "LaplaceSum": _LaplaceSumEntry,
     "Gaussian": _GaussianEntry,
@@ -159,37 +159,27 @@ _NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 
 
-def refuse(document: Document, keys: Keys, problem: str) -> NoReturn:
-    """Raise the `StudyFileError` for the value at `keys`."""
-    raise document.error(keys, problem)
-
-
-def first_problem(error: ValidationError, known: type[BaseModel], **nested: type[BaseModel]) -> tuple[Keys, str]:
-    """Return the most useful of the problems that pydantic found: the keys from the model to it, and its text.
-
-    `nested` has the models of the items in the lists of `known`, by field.
-    """
-    found = error.errors(include_url=False)
-    # A misspelt key is an unknown key and a missing one: the unknown key has a line.
-    details: ErrorDetails = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-    keys: Keys = details["loc"]
-    kind, got = details["type"], shown(details["input"])
-    if kind == "extra_forbidden":
-        owner = nested[str(keys[0])] if len(keys) > 1 else known
-        return keys, f"expected one of {', '.join(owner.model_fields)}, got an unknown key"
-    if kind == "missing":
-        return keys, "expected a value, got nothing: the key is missing"
-    if kind == "grid":
-        context = details["ctx"]
-        return keys + tuple(context["at"]), str(context["problem"])
-    expected = details["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-    return keys, f"expected {expected}, got {got}"
-
-
 def expand_entry(
     document: Document, keys: Keys, kinds: tuple[str, ...] = KINDS, own: tuple[str, ...] = ()
 ) -> list[tuple[Pair, Keys]]:
-    """Return the pairs of the entry at `keys`, each with the keys for later errors.
+    """Return the pairs of the entry at `keys`, each with the keys for later errors, as `grids_of_entry` has them.
+
+    Raises
+    ------
+    StudyFileError
+        As `grids_of_entry`; or there are too many pairs to make them all.
+    """
+    grids = grids_of_entry(document, keys, kinds, own)
+    count = sum(map(len, grids))
+    if count > MOST_MADE:
+        refuse(document, keys, f"expected at most {MOST_MADE} noise settings, got {count}")
+    return [(pair, keys) for grid in grids for pair in grid]
+
+
+def grids_of_entry(
+    document: Document, keys: Keys, kinds: tuple[str, ...] = KINDS, own: tuple[str, ...] = ()
+) -> list[PairGrid]:
+    """Return the pairs of the entry at `keys`, those of each of its settings as a grid.
 
     `kinds` are the allowed kinds; `own` are keys of the entry that are not parameters of the mechanism.
 
@@ -203,11 +193,29 @@ def expand_entry(
         refuse(document, keys, f"expected a mapping with a kind, got {shown(entry)}")
     kind = entry.get("kind")
     if kind not in kinds:
-        at = (*keys, "kind") if "kind" in entry else keys
-        refuse(document, at, f"expected a kind among {', '.join(kinds)}, got {shown(kind)}")
-    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
-    settings = settings_of(document, keys, entry, shared)
-    return [found for setting in settings for found in _expand(document, keys, kind, {**shared, **setting})]
+        refuse(document, *_no_kind(keys, entry, kinds))
+    also = (*own, "settings")
+    shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in also}
+    problems = Problems()
+    found: list[PairGrid] = []
+    for setting in settings_of(document, keys, entry, shared):
+        with problems.collected():
+            found.append(_expand(document, keys, kind, {**shared, **setting}, also))
+    problems.refuse()
+    return found
+
+
+def _no_kind(keys: Keys, entry: dict[str, JsonValue], kinds: tuple[str, ...]) -> tuple[Keys, str]:
+    """Return where and why an entry has no kind that is known."""
+    kind = entry.get("kind")
+    expected = f"expected a kind among {', '.join(kinds)}, got {shown(kind)}"
+    if "kind" in entry:
+        return (*keys, "kind"), f"{expected}{did_you_mean(kind, kinds, OTHER_KINDS)}"
+    # The key may be misspelt.
+    misspelt = next((key for key in entry if likely(key, ("kind",)) or entry[key] in kinds), None)
+    if misspelt is None:
+        return keys, expected
+    return (*keys, misspelt), f"{expected}: did you mean the key kind?"
 
 
 def settings_of(
@@ -220,71 +228,116 @@ def settings_of(
     if not isinstance(listed, list) or not listed:
         refuse(document, at, f"expected a list of mappings of parameters, got {shown(listed)}")
     result: list[dict[str, Keys]] = []
+    problems = Problems()
     for index, setting in enumerate(listed):
         here = (*at, index)
-        if not isinstance(setting, dict) or not setting:
-            refuse(document, here, f"expected a mapping of parameters, got {shown(setting)}")
-        for key in setting:
-            if key in shared:
-                refuse(document, (*here, key), "expected each parameter once, got it beside the settings too")
-        result.append({key: (*here, key) for key in setting})
+        with problems.collected():
+            if not isinstance(setting, dict) or not setting:
+                refuse(document, here, f"expected a mapping of parameters, got {shown(setting)}")
+            for key in setting:
+                if key in shared:
+                    refuse(document, (*here, key), "expected each parameter once, got it beside the settings too")
+            result.append({key: (*here, key) for key in setting})
+    problems.refuse()
     return result
 
 
-def _expand(document: Document, keys: Keys, kind: str, key_paths: Mapping[str, Keys]) -> list[tuple[Pair, Keys]]:
+def _expand(
+    document: Document, keys: Keys, kind: str, key_paths: Mapping[str, Keys], also: tuple[str, ...]
+) -> PairGrid:
     """Return the product of the grids of one setting, the first field of the model varying slowest."""
     model = _HistogramOfFilesEntry if kind == "Histogram" and "file" in key_paths else _ENTRIES[kind]
     values = {key: value_at(document, at) for key, at in key_paths.items()}
-    try:
-        checked = model.model_validate(values)
-    except ValidationError as error:
-        at, problem = first_problem(error, model)
-        first = str(at[0])
-        refuse(document, (*key_paths.get(first, (*keys, first)), *at[1:]), problem)
+    problems = Problems()
     alternatives: dict[str, Choices] = {}
-    for field in model.model_fields:
-        if field == "kind" or getattr(checked, field) is None:
-            continue
-        if field == "noise":
-            alternatives[field] = tuple(expand_entry(document, key_paths[field], _NOISES))
-        elif field == "pair":
-            alternatives[field] = tuple(expand_entry(document, key_paths[field], _NO_PRODUCTS))
-        elif field == "pairs":
-            alternatives[field] = _products(document, key_paths[field])
-        elif field == "file":
-            alternatives[field] = _beside(document, key_paths[field], getattr(checked, field))
-        else:
-            alternatives[field] = tuple((value, key_paths[field] + at) for value, at in getattr(checked, field))
+    sound = True
+    with problems.collected():
+        try:
+            alternatives |= choices(document, model, values, key_paths)
+        except ValidationError as error:
+            others = other_choices(document, model, values, key_paths, error)
+            sound = others is not None
+            alternatives |= others or {}
+            refuse_invalid(document, error, model, keys=keys, paths=key_paths, owner=kind, also=also)
+    for field, types in NESTED.items():
+        # Also where other parameters are wrong, so that all that is wrong is told.
+        if field in model.model_fields and isinstance(values.get(field), types):
+            with problems.collected():
+                alternatives.update(_nested(document, key_paths[field], field))
+    given = {name.partition("[")[0] for name in alternatives}
+    if not sound or (problems.found and given != {*values} - {"kind"}):
+        problems.refuse()
     count = math.prod(map(len, alternatives.values()))
     if count > MOST_SETTINGS:
+        problems.refuse()
         refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
+    fields = list(model.model_fields)
+    in_order = dict(sorted(alternatives.items(), key=lambda item: fields.index(item[0].partition("[")[0])))
+    found = PairGrid.listed([])
+    with problems.collected():
+        # Also where some values are wrong: the mechanism may refuse others.
+        found = _accepted(document.known_wrong() if problems.found else document, keys, model, kind, in_order)
+    problems.refuse()
+    return found
+
+
+def _nested(document: Document, keys: Keys, field: str) -> dict[str, Choices]:
+    """Return the alternatives of a parameter that is made of entries; those of each pair of a product by themselves."""
+    if field != "pairs":
+        return {field: tuple(expand_entry(document, keys, _NOISES if field == "noise" else _NO_PRODUCTS))}
+    problems = Problems()
+    factors: dict[str, Choices] = {}
+    for index in range(len(value_at(document, keys))):
+        with problems.collected():
+            pairs = expand_entry(document, (*keys, index))
+            factors[f"pairs[{index}]"] = tuple((pair, keys) for pair, _ in pairs)
+    problems.refuse()
+    # Without pairs the constructor tells what it expected.
+    return factors or {"pairs": (((), keys),)}
+
+
+def _accepted(
+    document: Document, keys: Keys, model: type[Entry], kind: str, alternatives: Mapping[str, Choices]
+) -> PairGrid:
+    """Return the pairs of all combinations, which the constructor accepts."""
     fields = tuple(alternatives)
-    return [
-        (_construct(document, keys, model, fields, choice), keys)
-        for choice in itertools.product(*alternatives.values())
-    ]
+    refused: InvalidInputError | None = None
+    if document.most_tried is None:
+        grids = {field: [value for value, _ in choices] for field, choices in alternatives.items()}
+        try:
+            return accepted_grid(kind, grids, lambda values: _made(model, fields, values))
+        except InvalidInputError as error:
+            # All are tried, to tell which ones are wrong.
+            refused = error
+    problems, wrong = Problems(), 0
+    found: list[Pair] = []
+    for choice in itertools.islice(itertools.product(*alternatives.values()), document.most_tried):
+        try:
+            pair = _construct(document, keys, model, fields, choice)
+            if refused is None:
+                found.append(pair)
+        except StudyFileError as error:
+            problems.found += error.problems
+            wrong += 1
+            if wrong == _MOST_WRONG:
+                break
+    problems.refuse()
+    if refused is not None:
+        refuse(document, keys, str(refused))
+    return PairGrid.listed(found)
 
 
-def _products(document: Document, keys: Keys) -> Choices:
-    count = len(value_at(document, keys))
-    components = [[pair for pair, _ in expand_entry(document, (*keys, i))] for i in range(count)]
-    settings = math.prod(map(len, components))
-    if settings > MOST_SETTINGS:
-        refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {settings}")
-    return tuple((pairs, keys) for pairs in itertools.product(*components))
-
-
-def _beside(document: Document, keys: Keys, choices: Choices) -> Choices:
-    """Return paths that are relative to the folder of the study file."""
-    folder = Path(document.source).parent
-    return tuple((tuple(folder / name for name in names), keys + at) for names, at in choices)
-
-
-def _construct(document: Document, keys: Keys, model: type[_Entry], fields: tuple[str, ...], choice: Choices) -> Pair:
-    arguments = {field: value for field, (value, _) in zip(fields, choice, strict=True)}
+def _made(model: type[Entry], fields: Sequence[str], values: Iterable[Any]) -> Pair:
+    """Return the pair of one value of each parameter."""
+    arguments = dict(zip(fields, values, strict=True))
     positional = arguments.pop("pairs", ())
+    factors = [arguments.pop(field) for field in fields if field.startswith("pairs[")]
+    return model.construct_pair(*positional, *factors, **arguments)
+
+
+def _construct(document: Document, keys: Keys, model: type[Entry], fields: tuple[str, ...], choice: Choices) -> Pair:
     try:
-        return model.construct_pair(*positional, **arguments)
+        return _made(model, fields, (value for value, _ in choice))
     except StudyFileError:
         raise
     except InvalidInputError as error:
@@ -294,11 +347,3 @@ def _construct(document: Document, keys: Keys, model: type[_Entry], fields: tupl
             at = chosen[told["field"]][1]
             refuse(document, at if told["index"] is None else (*at, int(told["index"])), told["problem"])
         refuse(document, keys, str(error))
-
-
-def value_at(document: Document, keys: Keys) -> JsonValue:
-    """Return the value at some keys, which is there."""
-    value = document.data
-    for part in keys:
-        value = value[part]
-    return value

@@ -3,13 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pbdist.errors import StoreMismatchError
-from pbdist.study.spec import Cell, StudySpec
+import numpy as np
 
-__all__ = ["missing_parts", "union_of"]
+from pbdist.errors import StoreMismatchError
+from pbdist.study.cell_hashes import hashes_of, standing_in
+from pbdist.study.grid_cells import LazyCells
+from pbdist.study.spec import Cell, StudySpec
+from pbdist.types import IntArray
+
+__all__ = ["COMMON", "missing_parts", "missing_points", "union_of"]
 
 #: The fields that all parts of a store share: the bounds, or what is stored of them, depend on these.
-_COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
+COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
 #: Points of one cell: for each missing r its missing ε.
 _Missing = tuple[tuple[int, tuple[float, ...]], ...]
 
@@ -34,6 +39,21 @@ def union_of(studies: Sequence[StudySpec]) -> StudySpec:
 
 
 def missing_parts(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
+    """Return what `missing_points` returns, for a study that is to have all that the store holds.
+
+    Raises
+    ------
+    StoreMismatchError
+        The studies differ in more than cells and grids; or points are missing, and the stored studies have some that
+        `wanted` lacks.
+    """
+    parts = missing_points(studies, wanted)
+    if parts:
+        _check_contained(studies, wanted)
+    return parts
+
+
+def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[StudySpec, ...]:
     """Return disjoint studies that together have the points (cell, r, ε) of `wanted` that none of `studies` has.
 
     They are few: cells and r that lack the same points are in one study. They have no description and no targets. There
@@ -42,46 +62,57 @@ def missing_parts(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stud
     Raises
     ------
     StoreMismatchError
-        The studies differ in more than cells and grids; or points are missing, and the stored studies have some that
-        `wanted` lacks.
+        The studies differ in more than cells and grids.
     """
     stored = studies[0]
-    for name in _COMMON:
+    for name in COMMON:
         if getattr(stored, name) != getattr(wanted, name):
             raise StoreMismatchError(
                 f"{name}: expected {getattr(stored, name)!r} as in the store, got {getattr(wanted, name)!r}"
             )
     if any(study.digest == wanted.digest for study in studies):
         return ()
-    found = _missing_points(studies, wanted)
-    by_points: dict[_Missing, list[Cell]] = {}
-    for cell, missing in zip(wanted.cells, found, strict=True):
-        if missing:
-            by_points.setdefault(missing, []).append(cell)
-    if by_points:
-        _check_contained(studies, wanted)
-    bare = replace(wanted, description=None, targets=())
+    missing, lacking = _missing_points(studies, wanted)
+    by_points: dict[_Missing, list[int]] = {}
+    for group, points in enumerate(missing):
+        if points:
+            by_points.setdefault(points, []).append(group)
+    bare = replace(wanted, description=None, targets=(), target_compositions=(), target_epsilon=())
     return tuple(
-        replace(bare, cells=tuple(cells), compositions=tuple(compositions), epsilon=epsilon)
-        for missing, cells in by_points.items()
-        for epsilon, compositions in _by_epsilon(missing).items()
+        replace(bare, cells=cells, compositions=tuple(compositions), epsilon=epsilon)
+        for points, groups in by_points.items()
+        for cells in [_picked(wanted.cells, np.flatnonzero(np.isin(lacking, groups)))]
+        for epsilon, compositions in _by_epsilon(points).items()
     )
 
 
-def _missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> list[_Missing]:
-    """Return for each cell of `wanted` the points that no stored study has."""
-    having: dict[Cell, tuple[int, ...]] = {}
-    for number, study in enumerate(studies):
-        for cell in study.cells:
-            having[cell] = (*having.get(cell, ()), number)
-    known: dict[tuple[int, ...], _Missing] = {}
-    result = []
-    for cell in wanted.cells:
-        numbers = having.get(cell, ())
-        if numbers not in known:
-            known[numbers] = _missing_of([studies[number] for number in numbers], wanted)
-        result.append(known[numbers])
-    return result
+def _missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[list[_Missing], IntArray]:
+    """Return groups of cells of `wanted` by the points that no stored study has, and the group of each cell.
+
+    Cells of a group stand in the same studies. The groups are in the order of their first cells.
+    """
+    hashes = hashes_of(wanted.cells)
+    group_of, having = np.zeros(hashes.shape[1], dtype=np.int64), np.zeros((1, 0), dtype=bool)
+    for study in studies:
+        same = study.cells_sha256 == wanted.cells_sha256
+        stands = np.ones(group_of.size, bool) if same else standing_in(hashes, hashes_of(study.cells))
+        # Split each group into those that stand in this study and those that do not.
+        _, first, found = np.unique(2 * group_of + stands, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        having = np.column_stack((having[group_of[first]], stands[first]))[order]
+        group_of = np.argsort(order)[found]
+    missing = [
+        _missing_of([study for study, stands in zip(studies, row, strict=True) if stands], wanted)
+        for row in having.tolist()
+    ]
+    return missing, group_of
+
+
+def _picked(cells: Sequence[Cell], numbers: IntArray) -> Sequence[Cell]:
+    """Return some of the cells; those from grids are not made."""
+    if isinstance(cells, LazyCells):
+        return cells.picked(numbers)
+    return tuple(cells[number] for number in numbers.tolist())
 
 
 def _missing_of(studies: Sequence[StudySpec], wanted: StudySpec) -> _Missing:
@@ -105,10 +136,14 @@ def _by_epsilon(missing: _Missing) -> dict[tuple[float, ...], list[int]]:
 
 def _check_contained(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
     """Refuse a study that lacks stored points: the store would be that of neither study file."""
-    cells = set(wanted.cells)
+    hashes = hashes_of(wanted.cells)
     for study in studies:
+        same = study.cells_sha256 == wanted.cells_sha256
+        absent = [] if same else np.flatnonzero(~standing_in(hashes_of(study.cells), hashes)).tolist()
+        # Of many cells one is told.
+        others = [""] * (len(absent) - 1)
         lacking = {
-            "noise setting": [cell.describe() for cell in study.cells if cell not in cells],
+            "noise setting": [study.cells[number].describe() for number in absent[:1]] + others,
             "compositions": [str(r) for r in study.compositions if r not in wanted.compositions],
             "epsilon": [f"{value:.10g}" for value in study.epsilon if value not in wanted.epsilon],
         }

@@ -5,11 +5,14 @@ float that a user writes as 0.3, and a look-up of 0.3 finds it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from pbdist.study.document import shown
+from pbdist.study.hints import number_hint
+from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 __all__ = [
@@ -20,24 +23,31 @@ __all__ = [
     "nearest_match",
     "number",
     "numbers",
+    "refuse_all",
     "same_float",
 ]
 
 #: The largest number of compositions: one more doubling still fits an int64.
 MOST_COMPOSITIONS = 2**62
 
+_Number = TypeVar("_Number", int, float)
 _SPACES = ("linspace", "geomspace")
+#: What people also call them.
+_OTHER_SPACES = {"logspace": "geomspace", "range": "linspace", "arange": "linspace", "powers": "powers_of_two"}
 _LONGEST_SPACE = 1_000_000
 _MATCH_ULP = 4
 
 
 class GridError(ValueError):
-    """A wrong grid: `problem` is ``expected .., got ..``, `at` are the keys that lead to it."""
+    """A wrong grid: `problem` is ``expected .., got ..``, `at` the keys that lead to it; `others` has more of both."""
 
-    def __init__(self, problem: str, at: tuple[str | int, ...] = ()) -> None:
+    def __init__(
+        self, problem: str, at: tuple[str | int, ...] = (), others: Sequence[tuple[str, tuple[str | int, ...]]] = ()
+    ) -> None:
         super().__init__(problem)
         self.problem = problem
         self.at = at
+        self.others = tuple(others)
 
 
 def number(value: JsonValue, at: tuple[str | int, ...] = ()) -> float:
@@ -49,7 +59,7 @@ def number(value: JsonValue, at: tuple[str | int, ...] = ()) -> float:
         `value` is not a number, or is not finite.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise GridError(f"expected a number, got {shown(value)}", at)
+        raise GridError(f"expected a number, got {shown(value)}{number_hint(value)}", at)
     try:
         result = float(value)
     except OverflowError:
@@ -59,23 +69,30 @@ def number(value: JsonValue, at: tuple[str | int, ...] = ()) -> float:
     return result
 
 
-def numbers(value: JsonValue) -> tuple[float, ...]:
-    """Return the floats of a grid in the given order.
+def numbers(value: JsonValue, problem_of: Callable[[float], str | None] = lambda _: None) -> tuple[float, ...]:
+    """Return the floats of a grid in the given order; `problem_of` says what is wrong with one, or nothing.
 
     Raises
     ------
     GridError
-        The grid is malformed, is empty, repeats a value or holds one that is not finite.
+        The grid is malformed, is empty, repeats a value, or holds one that is not finite or has a problem; it has all
+        that is wrong with the values.
     """
+
+    def read(item: JsonValue, at: tuple[str | int, ...]) -> float:
+        found = number(item, at)
+        problem = problem_of(found)
+        if problem is not None:
+            raise GridError(problem, at)
+        return found
+
     if isinstance(value, dict):
-        return _space(value)
+        return tuple(read(x, ()) for x in _space(value))
     if not isinstance(value, list):
-        return (number(value),)
+        return (read(value, ()),)
     if not value:
         raise GridError("expected at least one number, got []")
-    result = tuple(number(item, (index,)) for index, item in enumerate(value))
-    _refuse_repeats(result)
-    return result
+    return _each(value, read)
 
 
 def integers(value: JsonValue) -> tuple[int, ...]:
@@ -93,14 +110,37 @@ def integers(value: JsonValue) -> tuple[int, ...]:
             return _powers_of_two(value["powers_of_two"])
         if set(value) & set(_SPACES):
             return tuple(dict.fromkeys(_composition(round(x), ()) for x in _space(value)))
-        raise GridError(f"expected powers_of_two, linspace or geomspace, got {shown(value)}")
+        near = did_you_mean(next(iter(value), None), ("powers_of_two", *_SPACES), _OTHER_SPACES)
+        raise GridError(f"expected powers_of_two, linspace or geomspace, got {shown(value)}{near}")
     if not isinstance(value, list):
         return (_composition(value, ()),)
     if not value:
         raise GridError("expected at least one number of compositions, got []")
-    result = tuple(_composition(item, (index,)) for index, item in enumerate(value))
-    _refuse_repeats(result)
-    return result
+    return _each(value, _composition)
+
+
+def _each(
+    items: Sequence[JsonValue], read: Callable[[JsonValue, tuple[str | int, ...]], _Number]
+) -> tuple[_Number, ...]:
+    """Return what is read of each item; a `GridError` has the problems of all, and all that repeat an earlier one."""
+    found: dict[_Number, None] = {}
+    wrong: list[GridError] = []
+    for index, item in enumerate(items):
+        try:
+            one = read(item, (index,))
+            if one in found:
+                raise GridError(f"expected each value once, got {one!r} again", (index,))
+            found[one] = None
+        except GridError as error:
+            wrong.append(error)
+    refuse_all(wrong)
+    return tuple(found)
+
+
+def refuse_all(wrong: Sequence[GridError]) -> None:
+    """Raise the `GridError` of all of several problems, if there are any."""
+    if wrong:
+        raise GridError(wrong[0].problem, wrong[0].at, [(one.problem, one.at) for one in wrong[1:]])
 
 
 def same_float(left: float, right: float) -> bool:
@@ -131,7 +171,7 @@ def nearest_exponential(stored: Sequence[float], wanted: float) -> int | None:
 
 def _composition(value: JsonValue, at: tuple[str | int, ...]) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COMPOSITIONS:
-        raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}", at)
+        raise GridError(f"expected an integer from 1 to 2^62, got {shown(value)}{number_hint(value)}", at)
     return value
 
 
@@ -144,7 +184,8 @@ def _powers_of_two(value: JsonValue) -> tuple[int, ...]:
 
 def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
     if len(value) != 1 or next(iter(value)) not in _SPACES:
-        raise GridError(f"expected a number, a list, or one of linspace and geomspace, got {shown(value)}")
+        near = did_you_mean(next(iter(value), None), _SPACES, _OTHER_SPACES)
+        raise GridError(f"expected a number, a list, or one of linspace and geomspace, got {shown(value)}{near}")
     ((kind, arguments),) = value.items()
     at = (kind,)
     if not isinstance(arguments, list) or len(arguments) != 3:
@@ -160,11 +201,3 @@ def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
     values = np.linspace(first, last, count) if kind == "linspace" else np.geomspace(first, last, count)
     result = tuple(float(f"{x:.15g}") for x in values)
     return (first, *result[1:-1], last)
-
-
-def _refuse_repeats(values: Sequence[float]) -> None:
-    seen: set[float] = set()
-    for index, value in enumerate(values):
-        if value in seen:
-            raise GridError(f"expected each value once, got {value!r} again", (index,))
-        seen.add(value)

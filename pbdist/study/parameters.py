@@ -1,12 +1,15 @@
 """The values that a parameter of an entry may have, read from a study file."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
+from pbdist.mechanisms import READINGS
 from pbdist.study import grids
 from pbdist.study.document import Keys, shown
+from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 __all__ = ["Choices", "Files", "Masses", "Names", "NumberPairs", "Numbers", "Readings", "Truncations", "custom_error"]
@@ -17,7 +20,16 @@ Choices: TypeAlias = tuple[tuple[Any, Keys], ...]
 
 def custom_error(problem: grids.GridError) -> PydanticCustomError:
     """Return a grid's problem as an error that pydantic collects."""
-    return PydanticCustomError("grid", "{problem}", {"problem": problem.problem, "at": problem.at})
+    return PydanticCustomError(
+        "grid", "{problem}", {"problem": problem.problem, "at": problem.at, "others": problem.others}
+    )
+
+
+def _refuse_all(wrong: Sequence[grids.GridError]) -> None:
+    try:
+        grids.refuse_all(wrong)
+    except grids.GridError as problem:
+        raise custom_error(problem) from None
 
 
 def _numbers(value: JsonValue) -> Choices:
@@ -42,14 +54,16 @@ def _pairs(value: JsonValue, expected: str, items: Any) -> Choices:
     """One pair of numbers, or a list of pairs, which are of the type `items`."""
     several = isinstance(value, list) and bool(value) and all(isinstance(x, items) for x in value)
     choices: list[tuple[Any, Keys]] = []
+    wrong: list[grids.GridError] = []
     for index, pair in enumerate(value if several else [value]):
         at: Keys = (index,) if several else ()
-        if pair is not None and (not isinstance(pair, list) or len(pair) != 2):
-            raise custom_error(grids.GridError(f"expected {expected}, got {shown(pair)}", at))
         try:
+            if pair is not None and (not isinstance(pair, list) or len(pair) != 2):
+                raise grids.GridError(f"expected {expected}, got {shown(pair)}", at)
             choices.append((None if pair is None else tuple(grids.number(x, at) for x in pair), at))
         except grids.GridError as error:
-            raise custom_error(error) from None
+            wrong.append(error)
+    _refuse_all(wrong)
     return tuple(choices)
 
 
@@ -58,17 +72,23 @@ def _readings(value: JsonValue) -> Choices:
     if not values or not all(isinstance(x, str) for x in values):
         problem = grids.GridError(f"expected the name of a reading or a list of such names, got {shown(value)}")
         raise custom_error(problem)
-    return tuple((x, (i,) if isinstance(value, list) else ()) for i, x in enumerate(values))
+    choices = tuple((x, (i,) if isinstance(value, list) else ()) for i, x in enumerate(values))
+    expected = f"expected one of {', '.join(READINGS)}"
+    wrong = [(x, at) for x, at in choices if x not in READINGS]
+    _refuse_all([grids.GridError(f"{expected}, got {shown(x)}{did_you_mean(x, READINGS)}", at) for x, at in wrong])
+    return choices
 
 
 def _masses(value: JsonValue) -> Choices:
     if not isinstance(value, list) or not value:
         raise custom_error(grids.GridError(f"expected a list of counts or probabilities, got {shown(value)}"))
+    wrong: list[grids.GridError] = []
     for index, mass in enumerate(value):
         try:
             grids.number(mass, (index,))
         except grids.GridError as problem:
-            raise custom_error(problem) from None
+            wrong.append(problem)
+    _refuse_all(wrong)
     return ((tuple(value), ()),)
 
 

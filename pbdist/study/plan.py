@@ -9,6 +9,7 @@ from typing import overload
 
 import numpy as np
 
+from pbdist.notebook import html_of_fields
 from pbdist.study.costs import CellCost, cell_costs
 from pbdist.study.spec import StudySpec
 from pbdist.types import FloatArray, IntArray
@@ -35,13 +36,15 @@ _STORE_BYTES, _BATCH_BYTES, _CELL_BYTES, _STATE_BYTES = 60_000, 8_000, 300, 6_00
 class Batch:
     """Consecutive cells that are computed and stored together: one chunk of the store.
 
-    `index` is the number of the chunk, `stop` the cell after the last, `seconds` the projected time on one core.
+    `index` is its number, `stop` the cell after the last, `seconds` the projected time on one core, `partly` whether
+    the store has some of its cells from an earlier attempt.
     """
 
     index: int
     start: int
     stop: int
     seconds: float
+    partly: bool = False
 
 
 class Batches(Sequence[Batch]):
@@ -123,6 +126,17 @@ class Plan:
     store_bytes: int
     cell_seconds: FloatArray = field(compare=False, repr=False)
     cell_bytes: IntArray = field(compare=False, repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return what the study will take as a small table, for notebooks."""
+        fields = {
+            **self.study.told(),
+            "batches": f"{len(self.batches):,} of up to {self.cells_per_batch:,} cells",
+            "time": f"about {duration(self.seconds)} on one core",
+            "memory": f"up to {size(self.worker_bytes)} a worker",
+            "store": f"up to {size(self.store_bytes)}",
+        }
+        return html_of_fields(f"Plan of the study {self.study.name}", fields)
 
 
 def plan_study(study: StudySpec, cells_per_batch: int | None = None) -> Plan:

@@ -19,8 +19,10 @@ from pbdist.granularity.notions import (
 )
 from pbdist.granularity.release.blocks import Blocks, Memberships, Overlapping, Partition
 from pbdist.granularity.release.changes import Profile, Touch
-from pbdist.study.document import Document, Keys, shown
-from pbdist.study.entries import STRICT, first_problem, refuse, value_at
+from pbdist.study.document import Document, Keys, Problems, shown
+from pbdist.study.hints import unknown_key
+from pbdist.study.refusals import STRICT, refuse, refuse_invalid, value_at
+from pbdist.suggestions import did_you_mean
 
 __all__ = ["blocks_at", "checked_mapping", "granularity_at", "profile_at", "refuse_field"]
 
@@ -78,7 +80,9 @@ def granularity_at(document: Document, keys: Keys) -> Granularity:
     if isinstance(value, str) and value in _SIMPLE:
         return _SIMPLE[value]()
     if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in (*_WITH_PARAMETERS, "given"):
-        refuse(document, keys, f"expected one of {', '.join(_GRANULARITIES)}, got {shown(value)}")
+        given = next(iter(value), None) if isinstance(value, dict) else value
+        near = did_you_mean(given, (*_SIMPLE, *_WITH_PARAMETERS, "given"))
+        refuse(document, keys, f"expected one of {', '.join(_GRANULARITIES)}, got {shown(value)}{near}")
     name, parameters = next(iter(value.items()))
     at = (*keys, name)
     if name == "given":
@@ -91,7 +95,7 @@ def granularity_at(document: Document, keys: Keys) -> Granularity:
         refuse(document, at, f"expected a mapping with {', '.join(names)}, got {shown(parameters)}")
     for key in parameters:
         if key not in names:
-            refuse(document, (*at, key), f"expected one of {', '.join(names)}, got an unknown key")
+            refuse(document, (*at, key), unknown_key("", key, names))
     try:
         return kind(**parameters)
     except InvalidInputError as error:
@@ -142,22 +146,36 @@ def _names(document: Document, keys: Keys) -> tuple[str, ...]:
 def profile_at(document: Document, keys: Keys) -> Profile:
     """Return the profile at some keys."""
     entry = checked_mapping(document, keys, None, _ProfileEntry)
-    touches = []
+    touches, problems = [], Problems()
     for index in range(len(entry.touches)):
-        at = (*keys, "touches", index)
-        touch = checked_mapping(document, at, None, _TouchEntry)
-        try:
-            touches.append(Touch(touch.analysis, touch.removed, touch.added))
-        except InvalidInputError as error:
-            refuse_field(document, at, None, str(error).removeprefix("Touch.").removeprefix("Touch: "))
+        with problems.collected():
+            touches.append(_touch(document, (*keys, "touches", index)))
+    problems.refuse()
     try:
         return Profile(tuple(touches), entry.attained)
     except InvalidInputError as error:
         refuse_field(document, keys, None, str(error).removeprefix("Profile."))
 
 
-def checked_mapping(document: Document, keys: Keys, paths: Mapping[str, Keys] | None, model: type[BaseModel]) -> Any:
-    """Return a mapping as a model; `paths` has the keys of each of its fields where they are not below `keys`."""
+def _touch(document: Document, keys: Keys) -> Touch:
+    entry = checked_mapping(document, keys, None, _TouchEntry)
+    try:
+        return Touch(entry.analysis, entry.removed, entry.added)
+    except InvalidInputError as error:
+        refuse_field(document, keys, None, str(error).removeprefix("Touch.").removeprefix("Touch: "))
+
+
+def checked_mapping(
+    document: Document,
+    keys: Keys,
+    paths: Mapping[str, Keys] | None,
+    model: type[BaseModel],
+    also: tuple[str, ...] = (),
+) -> Any:
+    """Return a mapping as a model; `paths` has the keys of each of its fields where they are not below `keys`.
+
+    `also` are keys that it may have beside those fields.
+    """
     value = value_at(document, keys)
     if not isinstance(value, dict):
         refuse(document, keys, f"expected a mapping with {', '.join(model.model_fields)}, got {shown(value)}")
@@ -165,9 +183,7 @@ def checked_mapping(document: Document, keys: Keys, paths: Mapping[str, Keys] | 
     try:
         return model.model_validate({key: value_at(document, at) for key, at in places.items()})
     except ValidationError as error:
-        at, problem = first_problem(error, model)
-        first = str(at[0])
-        refuse(document, (*places.get(first, (*keys, first)), *at[1:]), problem)
+        refuse_invalid(document, error, model, keys=keys, paths=places, also=also)
 
 
 def refuse_field(document: Document, keys: Keys, paths: Mapping[str, Keys] | None, text: str) -> NoReturn:

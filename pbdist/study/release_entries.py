@@ -11,13 +11,17 @@ from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import Unbounded
 from pbdist.granularity.release.analysis import Analysis, on_each_block
 from pbdist.granularity.release.blocks import Blocks
+from pbdist.granularity.release.changes import Profile
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, Product, WorstOf
-from pbdist.study.document import Document, Keys, shown
-from pbdist.study.entries import KINDS, MOST_SETTINGS, STRICT, expand_entry, refuse, settings_of, value_at
+from pbdist.study.document import Document, Keys, Problems, shown
+from pbdist.study.entries import KINDS, MOST_MADE, expand_entry, grids_of_entry, settings_of
+from pbdist.study.pair_grid import PairGrid
+from pbdist.study.refusals import STRICT, refuse, value_at
 from pbdist.study.release_declared import blocks_at, checked_mapping, granularity_at, profile_at, refuse_field
+from pbdist.suggestions import did_you_mean
 
-__all__ = ["RELEASE_PLAN", "expand_mechanism"]
+__all__ = ["RELEASE_PLAN", "grids_of_mechanism"]
 
 #: The kind of entry that is no pair by itself.
 RELEASE_PLAN = "ReleasePlan"
@@ -47,39 +51,56 @@ class _AnalysisEntry(BaseModel):
     attained: str = "never"
 
 
-def expand_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()) -> list[tuple[Pair, Keys]]:
-    """Return the pairs of an entry of a study's list of mechanisms, as `expand_entry`; a release plan has one too.
+def grids_of_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()) -> list[PairGrid]:
+    """Return the pairs of an entry of a study's list of mechanisms, as `grids_of_entry`; a release plan has one too.
 
     Raises
     ------
     StudyFileError
-        As `expand_entry`; or a plan that cannot be bounded.
+        As `grids_of_entry`; or a plan that cannot be bounded.
     """
     entry = value_at(document, keys)
     if not isinstance(entry, dict) or entry.get("kind") != RELEASE_PLAN:
-        return expand_entry(document, keys, (*KINDS, RELEASE_PLAN), own)
+        return grids_of_entry(document, keys, (*KINDS, RELEASE_PLAN), own)
     shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
-    settings = settings_of(document, keys, entry, shared)
-    return [(pair, keys) for setting in settings for pair in _plans(document, keys, {**shared, **setting})]
+    problems = Problems()
+    found: list[Pair] = []
+    for setting in settings_of(document, keys, entry, shared):
+        with problems.collected():
+            found += _plans(document, keys, {**shared, **setting}, (*own, "settings"))
+    problems.refuse()
+    return [PairGrid.listed(found)]
 
 
-def _plans(document: Document, keys: Keys, paths: Mapping[str, Keys]) -> list[Pair]:
+def _plans(document: Document, keys: Keys, paths: Mapping[str, Keys], also: tuple[str, ...]) -> list[Pair]:
     """Return the plans of one setting: every combination of the grids within the analyses."""
-    entry = checked_mapping(document, keys, paths, _PlanEntry)
-    granularity = granularity_at(document, paths["granularity"])
-    blocks = None if entry.blocks is None else blocks_at(document, paths["blocks"])
-    profiles = [profile_at(document, (*paths["profiles"], i)) for i in range(len(entry.profiles))]
+    entry = checked_mapping(document, keys, paths, _PlanEntry, also)
+    problems = Problems()
+    with problems.collected():
+        granularity = granularity_at(document, paths["granularity"])
+    blocks = None
+    with problems.collected():
+        blocks = None if entry.blocks is None else blocks_at(document, paths["blocks"])
+    profiles: list[Profile] = []
+    for index in range(len(entry.profiles)):
+        with problems.collected():
+            profiles.append(profile_at(document, (*paths["profiles"], index)))
+    # Without its blocks a plan cannot tell what reads what.
+    if entry.blocks is not None and blocks is None:
+        problems.refuse()
     places: dict[str, Keys] = {}
     alternatives: list[list[_Runs]] = []
     for index in range(len(entry.analyses)):
         at = (*paths["analyses"], index)
-        alternatives.append(_analysis(document, at, blocks))
-        places.update({run.name: at for runs in alternatives[-1] for run in runs})
+        with problems.collected():
+            alternatives.append(_analysis(document, at, blocks))
+            places.update({run.name: at for runs in alternatives[-1] for run in runs})
+    problems.refuse()
     count = math.prod(map(len, alternatives))
-    if count > MOST_SETTINGS:
-        refuse(document, keys, f"expected at most {MOST_SETTINGS} noise settings, got {count}")
+    if count > MOST_MADE:
+        refuse(document, keys, f"expected at most {MOST_MADE} noise settings, got {count}")
     found = []
-    for choice in itertools.product(*alternatives):
+    for choice in itertools.islice(itertools.product(*alternatives), document.most_tried):
         try:
             plan = ReleasePlan(granularity, tuple(itertools.chain(*choice)), blocks, tuple(profiles))
             found.append(_one_mechanism(plan))
@@ -103,12 +124,17 @@ def _analysis(document: Document, keys: Keys, blocks: Blocks | None) -> list[_Ru
     if not isinstance(entry, dict):
         refuse(document, keys, f"expected a mapping with a name and a pair, got {shown(entry)}")
     shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key != "settings"}
-    settings = settings_of(document, keys, entry, shared)
-    return [runs for setting in settings for runs in _runs(document, keys, {**shared, **setting}, blocks)]
+    problems = Problems()
+    found: list[_Runs] = []
+    for setting in settings_of(document, keys, entry, shared):
+        with problems.collected():
+            found += _runs(document, keys, {**shared, **setting}, blocks)
+    problems.refuse()
+    return found
 
 
 def _runs(document: Document, keys: Keys, paths: Mapping[str, Keys], blocks: Blocks | None) -> list[_Runs]:
-    entry = checked_mapping(document, keys, paths, _AnalysisEntry)
+    entry = checked_mapping(document, keys, paths, _AnalysisEntry, ("settings",))
     pairs = [pair for pair, _ in expand_entry(document, paths["pair"])]
     replaced: list[Any] = [entry.replaced]
     if isinstance(entry.replaced, dict):
@@ -150,7 +176,8 @@ def _each_block(
     for index, name in enumerate(entry.reads_each):
         if not isinstance(name, str) or name not in known:
             at = (*paths["reads_each"], index)
-            refuse(document, at, f"expected a block among {shown(sorted(known))}, got {shown(name)}")
+            near = did_you_mean(name, known)
+            refuse(document, at, f"expected a block among {shown(sorted(known))}, got {shown(name)}{near}")
     return tuple(entry.reads_each)
 
 

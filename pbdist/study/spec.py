@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from pbdist.results import log_relative_width
 from pbdist.types import BoolArray, FloatArray, JsonValue
 
 __all__ = [
+    "NAME",
     "STUDY_FORMAT",
     "Cell",
     "KnownCells",
@@ -29,6 +31,8 @@ __all__ = [
     "within_tolerance",
 ]
 
+#: What a study may be called.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: The version of the study file's format.
 STUDY_FORMAT = 1
 #: The versions of the canonical form that has the number and the SHA-256 of the cells in place of the cells. The first
@@ -79,6 +83,15 @@ class KnownCells(Sequence[Cell]):
     def sha256(self) -> str:
         """As `StudySpec.cells_sha256`."""
 
+    @property
+    def some_automatic(self) -> bool:
+        """Whether the factor of any cell is to be chosen."""
+        return any(cell.factor is None for cell in self)
+
+    def labels(self) -> dict[str, int]:
+        """Return how many cells each label has, in the order of their first appearance."""
+        return dict(Counter(cell.label for cell in self))
+
 
 @dataclass(frozen=True)
 class Target:
@@ -125,6 +138,8 @@ class StudySpec:
         ``both``: the tolerance is judged on the larger of the two directions. ``each``: on each of them.
     description, targets
         Not part of the digest, as nothing that is computed depends on them.
+    target_compositions, target_epsilon
+        Those values of the grids, increasing, that only targets ask for. The digest depends on the grids, with them.
     """
 
     name: str
@@ -139,6 +154,8 @@ class StudySpec:
     direction: str = "each"
     description: str | None = None
     targets: tuple[Target, ...] = ()
+    target_compositions: tuple[int, ...] = ()
+    target_epsilon: tuple[float, ...] = ()
 
     def head(self) -> dict[str, JsonValue]:
         """Return all that the results depend on, as JSON values; of the cells only their number and SHA-256.
@@ -174,6 +191,26 @@ class StudySpec:
     def sought(self) -> float | None:
         """The tolerance to reach; None where there is none, or buckets replace it."""
         return self.tolerance if self.method == "tight" and self.buckets is None else None
+
+    def told(self) -> dict[str, str]:
+        """Return what the study computes in a few words, by the names of its keys."""
+        r, epsilon = self.compositions, self.epsilon
+        kept = f"buckets {self.buckets:,}" if self.buckets is not None else f"tolerance {self.tolerance:g}"
+        return {
+            "method": f"{self.method}, {kept}",
+            "cells": f"{len(self.cells):,}",
+            "compositions": f"{len(r):,}, from {r[0]:,} to {r[-1]:,}",
+            "epsilon": f"{len(epsilon):,}, from {epsilon[0]:g} to {epsilon[-1]:g}",
+        }
+
+    @property
+    def seeks_some(self) -> bool:
+        """Whether the bounds of any cell should meet the tolerance."""
+        if self.sought is None:
+            return False
+        if isinstance(self.cells, KnownCells):
+            return self.cells.some_automatic
+        return any(cell.factor is None for cell in self.cells)
 
     def seeks_tolerance(self, cell: Cell) -> bool:
         """Whether the bounds of a cell should meet the tolerance: neither buckets nor a factor replace it."""

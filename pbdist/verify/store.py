@@ -25,9 +25,6 @@ from pbdist.store import (
     Refinement,
     StoredStudy,
     check_skeleton,
-    commit_record,
-    failed_cells,
-    is_committed,
     open_parts,
     read_cell,
     read_refinements,
@@ -232,12 +229,12 @@ def verify_store(
     failed = 0
     points: list[_Points] = []
     for number, (stored, index) in enumerate(batches):
-        if commit_record(stored, index) is None:
+        if stored.results.record(index) is None:
             missing.append(number)
-        elif not is_committed(stored, index):
+        elif not stored.results.is_sound(index):
             changed.append(number)
         else:
-            without = failed_cells(stored, index)
+            without = stored.results.failed(index)
             failed += len(without)
             points.append(_stored_points(stored, [n for n in stored.head.cells_of(index) if n not in without]))
     points += map(_refined_points, read_refinements(parts[0]))

@@ -10,8 +10,8 @@ import numpy as np
 from pbdist import PrecisionWarning, open_study
 from pbdist.mechanisms import Pair
 from pbdist.query import Study
-from pbdist.report import Curve, Figure, Panel, load_figure
-from pbdist.report.curves import CurvePoints, points_of
+from pbdist.report.figures import Curve, Figure, Panel, load_figure
+from pbdist.report.figures.curves import CurvePoints, points_of
 from pipelines.evaluation.claim import Interval
 
 __all__ = ["READINGS", "Stored"]

@@ -1,4 +1,7 @@
-"""Seconds and memory of loading and planning a study of many cells: ``python -m tests.benchmarks.planning [CELLS]``."""
+"""Seconds and memory of a study of many cells: ``python -m tests.benchmarks.planning [CELLS]``, a million by default.
+
+Loading, the digest, the plan, the columns of a store, and what a store with half of the cells lacks.
+"""
 
 import json
 import re
@@ -6,11 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 __all__ = ["in_own_process", "many_cells", "measure"]
 
+#: The most values of a linspace.
+_LONGEST = 1_000_000
 _TEXT = """\
 format: 1
 name: many
@@ -28,13 +34,15 @@ epsilon: {{linspace: [0.1, 2, 20]}}
 
 def many_cells(cells: int) -> str:
     """Return the text of a study of about so many cells, of five kinds."""
-    side = round((cells / 5) ** 0.5)
-    return _TEXT.format(side=side, count=max(cells - 4 * side * side, 2))
+    side = round(((cells - min(cells / 5, _LONGEST)) / 4) ** 0.5)
+    return _TEXT.format(side=side, count=min(max(cells - 4 * side * side, 2), _LONGEST))
 
 
 def measure(path: Path) -> dict[str, float]:
     """Load, digest and plan the study at `path` in this process: CPU seconds, and MiB of the process at its largest."""
+    from pbdist.store.layout import COLUMN_CHUNK, cell_columns
     from pbdist.study import load_study, plan_study
+    from pbdist.study.extension import missing_points
 
     moments = [time.process_time()]
     study = load_study(path)
@@ -43,15 +51,24 @@ def measure(path: Path) -> dict[str, float]:
     moments.append(time.process_time())
     plan = plan_study(study)
     moments.append(time.process_time())
-    load, digested, planned = (after - before for before, after in pairwise(moments))
+    most = int(re.findall(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))[0])
+    columns = cell_columns(study.cells[: 4 * COLUMN_CHUNK])
+    moments.append(time.process_time())
+    half = replace(study, cells=study.cells[: len(study.cells) // 2], epsilon=study.epsilon[:5])
+    parts = missing_points([half], study)
+    moments.append(time.process_time())
+    load, digested, planned, described, compared = (after - before for before, after in pairwise(moments))
     return {
         "cells": len(study.cells),
         "batches": len(plan.batches),
+        "lacking parts": len(parts),
         "load, s": load,
         "digest, s": digested * bool(digest),
         "plan, s": planned,
-        # Not ru_maxrss, which a child inherits from the process that started it.
-        "MiB": int(re.findall(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))[0]) / 1024,
+        "columns, µs a cell": 1e6 * described / len(columns["pair"]),
+        "what half a store lacks, s": compared,
+        # Of load, digest and plan. Not ru_maxrss, which a child inherits from the process that started it.
+        "MiB": most / 1024,
     }
 
 

@@ -115,9 +115,9 @@ def test_the_others_refuse_alike(study: Study) -> None:
 
 def test_curves_compute_what_is_missing(store_copy: Finished) -> None:
     study = open_study(store_copy(TINY))
-    with pytest.raises(OffGridError, match="let refine=True compute it"):
+    with pytest.raises(OffGridError, match=r"let refine=True \(pbdist query --refine\) compute it"):
         study.total_variation("Laplace", scale=3.0, compositions=9)
-    with pytest.raises(OffGridError, match="let refine=True compute it"):
+    with pytest.raises(OffGridError, match=r"let refine=True \(pbdist query --refine\) compute it"):
         study.tradeoff("Laplace", scale=3.0, compositions=9, type_one_error=0.1)
     found = study.total_variation("Laplace", scale=3.0, compositions=9, refine=True)
     assert found.upper == study.delta("Laplace", scale=3.0, compositions=9, epsilon=0.0).upper

@@ -95,6 +95,8 @@ def test_what_is_not_computed_or_has_failed_is_told(tmp_path: Path) -> None:
     assert not study.complete
     with pytest.raises(OffGridError, match="not computed yet"):
         study.lookup("Laplace", scale=2, compositions=1, epsilon=0.2)
+    assert set(study.gaps(range(len(study.spec.cells))).values()) == {"not computed"}
+    assert len(study.parts) > 1
     for part in parts[1:]:
         for index, cell in enumerate(part.study.cells):
             writer = BatchWriter(part, Batch(index, index, index + 1, 0.0), [cell])
@@ -105,6 +107,7 @@ def test_what_is_not_computed_or_has_failed_is_told(tmp_path: Path) -> None:
     with pytest.raises(OffGridError, match="could not be computed: ValueError: no luck"):
         study.lookup("Laplace", scale=2, compositions=1, epsilon=0.2)
     assert np.isnan(study.bounds["delta_upper"].sel(epsilon=0.2)).all()
+    assert study.gaps(range(len(study.spec.cells))) == dict.fromkeys(range(len(study.spec.cells)), "failed")
     assert study.lookup("Laplace", scale=2, compositions=1, epsilon=0.5).maximum[1] > 0.0
     found = verify_store(tmp_path / "s.zarr", sample=0)
     assert (found.passed, found.failed, found.missing, found.changed) == (False, 7, (), ())

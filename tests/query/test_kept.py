@@ -16,12 +16,10 @@ from pbdist.query import Study, open_study
 from pbdist.query import kept as kept_module
 from pbdist.store import read_state
 from pbdist.store.arrays import FilesStore
-from pbdist.store.commit import record_document, record_file
-from pbdist.store.documents import digest_of
 from pbdist.store.layout import cell_group
 from pbdist.store.states import _write_group
 from pbdist.types import Direction
-from tests.studies import Finished
+from tests.studies import Finished, commit_again
 
 STUDY = """\
 format: 1
@@ -190,14 +188,10 @@ def test_a_damaged_state_is_told(path: Path, tmp_path: Path) -> None:
     state.dominating.core.u[0] = -1.0  # type: ignore[union-attr]
     memory = FilesStore()
     _write_group(memory, name, state)
-    index = 1 // stored.cells_per_batch
-    record = json.loads((copy / record_file(index)).read_text())["attributes"]["commit"]
-    files = {file: entry for file, entry in record["files"].items() if not file.startswith(f"{name}/")}
     for file, data in memory.files().items():
         if file.startswith(f"{name}/"):
             (copy / file).write_bytes(data)
-            files[file] = {"bytes": len(data), "sha256": digest_of(data)}
-    (copy / record_file(index)).write_bytes(record_document(stored.head, index, files, {}))
+    commit_again(stored)
     with pytest.raises(StoreDamagedError, match="expected a state, got: state: "):
         open_study(copy).delta("Laplace", compositions=16, epsilon=0.777)
     assert open_study(copy).delta("Laplace", compositions=256, epsilon=0.777).upper > 0.0

@@ -51,7 +51,7 @@ def test_missing_points_are_computed_once_and_found_by_all(tiny_store: Path, sto
     before = files_of(store)
     study = open_study(store)
     asked = {"compositions": [[3], [4], [9]], "epsilon": [0.0, 0.3]}
-    with pytest.raises(OffGridError, match="let refine=True compute it"):
+    with pytest.raises(OffGridError, match=r"let refine=True \(pbdist query --refine\) compute it"):
         study.delta("clipped", **asked)
     found = study.delta("clipped", refine=True, **asked)
     direct = pbdist.privacy_bounds(

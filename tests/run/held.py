@@ -16,7 +16,7 @@ from pbdist.cli import main
 from pbdist.run import SerialExecutor, dask_executor
 from pbdist.run.batch import Task
 from pbdist.run.executor import Done
-from pbdist.store import Place
+from pbdist.store import Place, open_store, survey
 
 _GATE, _COMMITS = "PBDIST_TEST_GATE", "PBDIST_TEST_COMMITS"
 
@@ -28,8 +28,8 @@ def held(gate: Path, commits: int, *arguments: str | Path) -> tuple[list[str], d
 
 
 def commits_of(place: Place) -> int:
-    names = [name for name, _ in place.names("commits") if "batch-" in name and name.endswith("zarr.json")]
-    return sum(b'"commit"' in place.read(name) for name in names)
+    stored = open_store(place)
+    return sum(len(state.batches) for state in survey(stored.head, dict(stored.place.names())))
 
 
 class Singles(Iterator[Any]):

@@ -65,7 +65,7 @@ KINDS = "expected one of local, ssh, slurm, pbs, sge, lsf, kubernetes, got"
         ("kind: local\nworkers: 0\n", 2, "workers: expected auto or an integer from 1"),
         ("kind: local\nworkers: many\n", 2, "workers: expected auto"),
         ("kind: local\nthreads_per_worker: 0\n", 2, "threads_per_worker: expected an integer from 1"),
-        ("kind: local\nwokers: 2\n", 2, "wokers: expected one of dashboard_port, start_timeout"),
+        ("kind: local\nwokers: 2\n", 2, "wokers: expected one of start_timeout, worker_resources"),
         ("kind: local\ndashboard_port: 70000\n", 2, "dashboard_port: expected a port from 0 to 65535, got 70000"),
         ("kind: local\nmemory_limit: 3\n", 2, "memory_limit: expected a valid string, got 3"),
         ("kind: local\nresources: {gpu: 0}\n", 2, "resources: expected an amount above 0 of gpu, got 0"),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pbdist.errors import NotAStoreError
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_parts
 from pbdist.store.place import place_at
@@ -51,7 +52,7 @@ def test_a_new_store_is_planned_once_and_a_finished_one_not_at_all(
     assert planned() == [tiny.digest]
     run(tiny, tmp_path / "s.zarr")
     assert planned() == []
-    (tmp_path / "s.zarr" / "delta_lower/c/1/0/0/0").unlink()
+    (tmp_path / "s.zarr" / "delta_lower/c/0/0/0/0").unlink()
     run(tiny, tmp_path / "s.zarr")
     assert planned() == [tiny.digest]
 
@@ -70,7 +71,7 @@ def test_an_extension_plans_each_missing_part_once(
     run(tiny, store)
     assert planned() == []
     for part in (first, *added):
-        shutil.rmtree(part.place.url + "/commits/batch-000000")
+        shutil.rmtree(part.place.url + "/commits/shard-000000")
     run(tiny, store)
     assert sorted(planned()) == sorted(part.study.digest for part in (first, *added))
 
@@ -87,5 +88,11 @@ def test_heads_that_are_lost_are_put_back_with_the_plan_of_the_run(
     for file in (store / "zarr.json", *store.glob("*/zarr.json")):
         file.unlink()
     run(one, store)
-    assert planned() == [one.digest]
+    # A commit record has them too.
+    assert planned() == []
     assert results_of(store) == complete
+    for file in (store / "zarr.json", *store.glob("*/zarr.json"), *store.glob("*/*/zarr.json")):
+        file.unlink()
+    assert not (store / "commits/shard-000000/zarr.json").exists()
+    with pytest.raises(NotAStoreError):
+        run(one, store)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+import psutil
 import pytest
 
 from pbdist.errors import BatchError
@@ -29,8 +30,11 @@ from pbdist.run.events import (
 )
 from pbdist.run.executor import Executor
 from pbdist.store import Place, place_at
+from pbdist.store.layout import batch_file
 from pbdist.store.outages import Trouble, trouble_of
 from pbdist.study import load_study
+from tests import batches
+from tests.batches import remove_batch
 from tests.store.s3_server import s3_server
 from tests.store.tcp_proxy import TcpProxy
 from tests.studies import results_of, without_provenance, write_study
@@ -81,7 +85,7 @@ def run_command(path: Path, store: str, proxy: TcpProxy, *options: str) -> "subp
 
 
 def committed(url: str) -> int:
-    return sum("commits/batch-" in name for name, _ in place_at(url).names("commits"))
+    return batches.committed(place_at(url))
 
 
 def until_committed(driver: "subprocess.Popen[str]", url: str, count: int) -> None:
@@ -119,6 +123,35 @@ def test_a_run_outlives_an_outage(seconds: int, proxy: TcpProxy, tmp_path: Path)
     assert contents(place_at(url)) == contents(serial.place)
     names = [name for name, _ in place_at(f"s3://studies/cut-{seconds}").names()]
     assert all(name.startswith("s.zarr/") for name in names), "a lease is left"
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("hanging", [False, True])
+def test_a_server_that_is_gone_for_two_thirds_of_the_patience(hanging: bool, proxy: TcpProxy, tmp_path: Path) -> None:
+    """As for ten minutes with the default patience. It refuses connections, or takes them and answers nothing."""
+    path, url = write_study(tmp_path, LONG), f"s3://studies/thirds-{hanging}/s.zarr"
+    (server,) = [one for one in psutil.Process().children() if "moto.server" in str(one.cmdline())]
+    with run_command(path, url, proxy, "--patience", "30") as driver:
+        until_committed(driver, url, 3)
+        if hanging:
+            server.suspend()
+        else:
+            proxy.cut()
+        time.sleep(20)
+        assert driver.poll() is None
+        if hanging:
+            server.resume()
+        else:
+            proxy.mend()
+        _, errors = driver.communicate(timeout=500)
+    assert driver.returncode == 0, errors
+    assert "64 of 64 cells are in the store" in errors
+    assert "failed" not in errors
+    # Requests that hang may pass unnoticed.
+    assert hanging or "the store is reached again after" in errors
+    serial = run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    assert contents(place_at(url)) == contents(serial.place)
 
 
 @pytest.mark.cluster
@@ -259,7 +292,7 @@ def test_a_store_that_may_not_be_written_ends_the_run_at_once(tmp_path: Path) ->
 def test_a_clean_up_that_fails_hides_no_summary_and_changes_no_exit_code(tmp_path: Path) -> None:
     path, store = write_study(tmp_path, LIGHT), tmp_path / "s.zarr"
     run_study(load_study(path), store, SerialExecutor(), lambda _: None)
-    shutil.rmtree(store / "commits" / "batch-000003")
+    remove_batch(store, 3)
     (store / "closed").mkdir(mode=0o000)
     with run_without_privilege(path, store) as driver:
         _, errors = driver.communicate(timeout=120)
@@ -298,9 +331,9 @@ def test_receipts_of_batches_that_were_committed_survive_a_later_failure_in_thei
     assert stored.batches == 16
     shutil.rmtree(stored.path / "commits")
     events.clear()
-    # Somebody's files where one commit record belongs.
-    (stored.path / "commits" / "batch-000009" / "zarr.json").mkdir(parents=True)
-    (stored.path / "commits" / "batch-000009" / "zarr.json" / "thesis.tex").write_text("years of work")
+    # Somebody's files where one batch belongs.
+    (stored.path / batch_file(9)).mkdir(parents=True)
+    (stored.path / batch_file(9) / "thesis.tex").write_text("years of work")
     with pytest.raises(BatchError, match=r"^1 of 16 cells could not be computed: .*IsADirectoryError"):
         run_study(study, stored.path, SerialExecutor(), events.append)
     assert [event.batch for event in events if isinstance(event, BatchFailed)] == [9]
@@ -337,7 +370,8 @@ def test_a_file_system_that_is_away_for_a_moment(number: int, tmp_path: Path, mo
 @pytest.mark.parametrize(
     ("number", "expected"),
     [
-        *((number, Trouble.LASTING) for number in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC)),
+        *((number, Trouble.LASTING) for number in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EFBIG)),
+        *((number, Trouble.FULL) for number in (errno.ENOSPC, errno.EDQUOT)),
         *((number, Trouble.PASSING) for number in (errno.ESTALE, errno.EIO, errno.ETIMEDOUT, errno.ECONNRESET)),
         (errno.ENOENT, None),
         (errno.EISDIR, None),

@@ -24,8 +24,11 @@ from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
 from pbdist.run.listeners import ProgressDisplay
-from pbdist.store import create_or_open, hold
+from pbdist.store import create_or_open, hold, place_at
+from pbdist.store.layout import batch_file
 from pbdist.study import StudySpec, load_study, plan_study
+from tests import batches
+from tests.batches import exchange_chunk
 from tests.run.held import held
 from tests.studies import TINY, results_of, write_study
 
@@ -84,7 +87,7 @@ def run_again(path: Path, store: Path, workers: int) -> subprocess.CompletedProc
 
 
 def committed(store: Path) -> int:
-    return sum('"commit"' in path.read_text() for path in store.glob("commits/batch-*/zarr.json"))
+    return batches.committed(place_at(store))
 
 
 def wait_for_commits(driver: subprocess.Popen[str], store: Path, count: int) -> None:
@@ -121,8 +124,8 @@ def test_a_serial_run_tells_what_happens_and_a_second_one_does_nothing(tiny: Stu
 def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, tmp_path: Path) -> None:
     stored = run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
     complete = results_of(stored.path)
-    (stored.path / "delta_lower/c/1/0/0/0").unlink()
-    (stored.path / "log_delta_upper/c/3/0/0/0").write_bytes(b"junk")
+    exchange_chunk(stored.path, "delta_lower", 1)
+    exchange_chunk(stored.path, "log_delta_upper", 3)
     (stored.path / "states/cell-000004/A_TO_B/r-2/zarr.json").unlink()
     (stored.path / "delta_upper/c/0.0.partial").write_bytes(b"torn")
     events: list[Event] = []
@@ -138,7 +141,7 @@ def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, tmp_path: P
         lambda store: (store / "delta_upper/zarr.json").write_text("{}"),
         lambda store: shutil.rmtree(store / "epsilon"),
         lambda store: shutil.rmtree(store / "scale/c"),
-        lambda store: shutil.rmtree(store / "commits/batch-000002"),
+        lambda store: shutil.rmtree(store / "commits/shard-000000"),
         lambda store: shutil.rmtree(store / "commits"),
         lambda store: shutil.rmtree(store / "states"),
         lambda store: shutil.copy(store / "mean/c/0", store / "scale/c/0"),
@@ -162,7 +165,7 @@ def test_a_study_too_large_for_this_machine_is_refused_before_a_store_is_made(tm
 
 def test_a_batch_that_fails_does_not_stop_the_others(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    blocked = stored.path / "delta_lower/c/2/0/0/0"
+    blocked = stored.path / batch_file(2)
     # An empty folder would be replaced.
     (blocked / "kept").mkdir(parents=True)
     events: list[Event] = []
@@ -205,7 +208,7 @@ def test_dask_gives_the_bytes_of_the_serial_run(
 @pytest.mark.slow
 def test_a_failing_batch_and_a_running_scheduler(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    blocked = stored.path / "delta_lower/c/2/0/0/0"
+    blocked = stored.path / batch_file(2)
     # An empty folder would be replaced.
     (blocked / "kept").mkdir(parents=True)
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:

@@ -1,7 +1,6 @@
 """Sizes from a store: by its table alone, or by points that are added to it."""
 
 import math
-import shutil
 from pathlib import Path
 
 import mpmath
@@ -13,9 +12,9 @@ from pbdist.errors import NotAStoreError
 from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, SubsampledGaussian
 from pbdist.query import open_study
 from pbdist.sizing.api import size
-from pbdist.store import check_store
+from pbdist.store import check_store, convert_store
 from tests.sizing.test_api import check_certificate, gaussian_delta
-from tests.store.test_within import FORMAT_3
+from tests.store.test_convert import OLD
 from tests.strategies import examples
 from tests.studies import Finished, files_of
 
@@ -100,8 +99,9 @@ def test_family_that_the_store_does_not_have(store: Path) -> None:
     )
 
 
-def test_store_of_an_old_format_is_asked_and_its_results_are_left_as_they_are(tmp_path: Path) -> None:
-    store = Path(shutil.copytree(FORMAT_3 / "old.zarr", tmp_path / "old.zarr"))
+def test_converted_store_is_asked_and_its_results_are_left_as_they_are(tmp_path: Path) -> None:
+    store = tmp_path / "s.zarr"
+    convert_store(OLD[3], store)
     before = results_of(store)
     sized = size(Laplace, compositions=3, epsilon=0.3, delta=1e-2, store=store)
     check_certificate(sized)

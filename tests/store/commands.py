@@ -52,7 +52,7 @@ def state_of(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def run(store: Path) -> tuple[object, ...]:
-    return "run", store.parent / "study.yaml", "--store", store, "--serial"
+    return "run", store.parent / "study.yaml", "--store", store, "--serial", "--check"
 
 
 def assert_refused(answer: Answer, path: Path, what: str) -> None:

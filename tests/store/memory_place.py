@@ -26,6 +26,11 @@ class MemoryPlace:
             raise OversizeError(self.prefix + name, len(data), most)
         return data
 
+    def read_range(self, name: str, start: int | None, length: int) -> bytes:
+        data = self.read(name)
+        first = max(0, len(data) - length) if start is None else start
+        return data[first : first + length]
+
     def write(self, name: str, data: bytes) -> None:
         self.files[self.prefix + name] = data
 

@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+import time
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -20,6 +21,8 @@ class TcpProxy:
         self.passed = 0
         #: How many answers are dropped, and their connections reset.
         self.lost_answers = 0
+        #: Seconds that each piece of a request waits, as on a long way.
+        self.delay = 0.0
 
     @property
     def address(self) -> str:
@@ -84,6 +87,8 @@ class TcpProxy:
                 if answers and self.lost_answers:
                     self.lost_answers -= 1
                     break
+                if self.delay and not answers:
+                    time.sleep(self.delay)
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_RDWR if answers else socket.SHUT_WR)
         with self._lock:

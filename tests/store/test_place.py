@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pbdist.errors import InvalidInputError, NotAStoreError
+from pbdist.errors import InvalidInputError, NotAStoreError, StoreRefusedError
 from pbdist.query import open_study
 from pbdist.store import (
     Place,
     check_store,
     create_or_open,
-    is_committed,
     open_parts,
     open_store,
     place_at,
@@ -56,6 +55,13 @@ def test_a_place_keeps_what_it_promises(place: Place) -> None:
     place.write("a/b", b"world!")
     assert place.read("a/b") == b"world!"
     assert place.read("a/b", 6) == b"world!"
+    parts = [place.read_range("a/b", *part) for part in ((1, 3), (4, 9), (6, 2), (9, 2), (None, 2), (None, 9))]
+    assert parts == [b"orl", b"d!", b"", b"", b"d!", b"world!"]
+    place.write("empty", b"")
+    assert place.read_range("empty", 0, 3) == place.read_range("empty", None, 3) == b""
+    place.remove("empty")
+    with pytest.raises(FileNotFoundError):
+        place.read_range("orange", 0, 3)
     with pytest.raises(OversizeError, match="a/b: expected a file of at most 5 bytes, got 6 bytes"):
         place.read("a/b", 5)
     assert not place.create("a/b", b"x")
@@ -72,6 +78,14 @@ def test_a_place_keeps_what_it_promises(place: Place) -> None:
     place.remove("c")
     place.remove("c/d")
     assert list(place.names()) == [("a/b", 6)]
+
+
+def test_a_refusal_is_no_empty_object(server: str) -> None:
+    """Also where the name of the object sounds like another answer."""
+    assert server
+    place = place_at("s3://no-such-range/s.zarr")
+    with pytest.raises(StoreRefusedError, match="NoSuchBucket"):
+        place.read_range("orange", 0, 3)
 
 
 def test_one_of_many_wins(place: Place) -> None:
@@ -95,7 +109,7 @@ def test_a_store_is_created_committed_damaged_and_mended(place: Place, small: St
     stored = create_or_open(place, plan_study(small, 1))
     assert stored == open_store(place.url)
     write_batch(stored, 0)
-    assert [is_committed(stored, index) for index in range(2)] == [True, False]
+    assert [stored.results.is_sound(index) for index in range(2)] == [True, False]
     assert check_store(place).missing == (("", 1),)
     write_batch(stored, 1)
     assert check_store(place).healthy

@@ -4,16 +4,21 @@ import errno
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pbdist.errors import BatchError, InvalidInputError, NotAStoreError, StoreDamagedError
+from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
+from pbdist.run.events import CleanUpFailed, Event
 from pbdist.store import check_store, extend, hold, open_parts, open_store, place_at
+from pbdist.store.create import write_parts
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.study.extension import missing_parts
+from tests.store.commands import ask
 from tests.studies import files_of, write_study
 
 BASE = """\
@@ -33,7 +38,7 @@ FIRST, SECOND = "extensions/001", "extensions/002"
 
 
 def run(study: StudySpec, where: Path) -> None:
-    run_study(study, where, SerialExecutor(), lambda _: None)
+    run_study(study, where, SerialExecutor(), lambda _: None, check=True)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def test_a_part_whose_cells_nobody_knows_is_computed_anew_if_it_is_asked_for(tmp
     damaged = files_of(path)
     # What is lost may be what neither of these asks for: it stays.
     for study in (base, foreign):
-        with pytest.raises(StoreDamagedError, match="run the study file that it was made from"):
+        with pytest.raises(StoreDamagedError, match="run the study file that added extensions/001 to the store"):
             run(study, path)
         assert files_of(path) == damaged
     with pytest.warns(UserWarning, match=r"extensions/001: which cells .* they are computed anew"):
@@ -185,6 +190,92 @@ def test_a_lost_extension_is_noticed_and_comes_back(store: Path, studies: list[S
     assert files_of(store) == before
 
 
+def remove(store: Path, *names: str) -> None:
+    for name in names:
+        shutil.rmtree(store / name) if (store / name).is_dir() else (store / name).unlink()
+
+
+LIST = "extensions/zarr.json"
+HEADS_OF_SECOND = (f"{SECOND}/zarr.json", f"{SECOND}/commits/zarr.json")
+
+
+@pytest.mark.parametrize("lost", [(LIST,), (LIST, f"{SECOND}/zarr.json"), (LIST, f"{SECOND}/commits/zarr.json")])
+def test_a_lost_list_of_parts_is_made_anew_by_every_study(
+    store: Path, studies: list[StudySpec], lost: tuple[str, ...]
+) -> None:
+    before = files_of(store)
+    for study in studies:
+        remove(store, *lost)
+        run(study, store)
+        assert files_of(store) == before
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        (("extensions",), f"expected {FIRST}, {SECOND}, of which the root .* that extended the store last"),
+        ((LIST, SECOND), f"expected {SECOND}, of which the root .* that extended the store last"),
+        ((LIST, *HEADS_OF_SECOND), rf"{SECOND}: .* both damaged: .* added {SECOND} to the store \(study digest"),
+        (HEADS_OF_SECOND, rf"{SECOND}: .* both damaged: .* added {SECOND} to the store \(study digest"),
+    ],
+)
+def test_lost_parts_are_not_forgotten_and_the_advice_is_right(
+    store: Path, studies: list[StudySpec], lost: tuple[str, ...], told: str
+) -> None:
+    before = files_of(store)
+    remove(store, *lost)
+    left = files_of(store)
+    for study in studies[:1] if "extensions" in lost else studies[:2]:
+        with pytest.raises(StoreDamagedError, match=told):
+            run(study, store)
+        # Nothing is lost: at most the list of parts is put back.
+        assert {name: content for name, content in files_of(store).items() if name in left} == left
+    gone = not {"zarr.json"} <= {name.rpartition("/")[2] for name in lost if name != LIST}
+    with pytest.warns(UserWarning, match="cannot be read any more") if gone else nullcontext():
+        run(studies[2], store)
+    assert check_store(store).healthy
+    # Two parts at once are cut in another way than one after the other.
+    assert "extensions" in lost or files_of(store) == before
+    assert missing_parts([part.study for part in open_parts(store)], studies[2]) == ()
+
+
+def test_the_command_line_warns_of_lost_parts_in_one_line(store: Path, tmp_path: Path) -> None:
+    remove(store, "extensions")
+    for text, expected in ((TEXTS[0], 2), (TEXTS[2], 0)):
+        code, out = ask("run", write_study(tmp_path, text), "--store", store, "--serial")
+        lines = [line for line in out.splitlines() if f"{FIRST}, {SECOND}, of which the root" in line]
+        assert (code, len(lines), "UserWarning" in out) == (expected, 1, False)
+        assert lines[0].startswith("pbdist: warning: " if expected == 0 else "pbdist: error: ")
+
+
+def test_an_older_list_of_parts_does_not_remove_the_later_ones(store: Path, studies: list[StudySpec]) -> None:
+    before = files_of(store)
+    write_parts(place_at(store), {part.part: part.study.digest for part in open_parts(store)[1:2]})
+    run(studies[0], store)
+    assert files_of(store) == before
+
+
+@pytest.mark.parametrize("name", ["pair/c/0", "mechanism/zarr.json", "scale/c/0", "epsilon/zarr.json"])
+@pytest.mark.parametrize("part", ["", FIRST, SECOND])
+def test_the_advice_names_the_study_file_that_repairs(
+    store: Path, studies: list[StudySpec], part: str, name: str
+) -> None:
+    before = files_of(store)
+    flip(store / part / name)
+    points = {
+        "": r"made the store \(2 noise settings, 2 r from 1 to 2, 2 ε from 0 to 0.5\)",
+        FIRST: rf"added {FIRST} to the store \(1 noise setting, 2 r from 1 to 2, 2 ε from 0 to 0.5\)",
+        SECOND: rf"added {SECOND} to the store \(3 noise settings, r = 4, 2 ε from 0 to 0.5\)",
+    }
+    with pytest.raises(StoreDamagedError, match=f"run the study file that {points[part]}$"):
+        open_study(store).bounds.load()
+    code, text = ask("status", store, "--check")
+    repaired = f"run the study file that added {part} to the store" if part else "run the study again"
+    assert (code, f": {repaired} with --check to compute them anew" in text) == (1, True)
+    run(studies[("", FIRST, SECOND).index(part)], store)
+    assert files_of(store) == before
+
+
 def test_an_interrupted_extension_is_forgotten_by_the_small_study(
     tmp_path: Path, studies: list[StudySpec], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,13 +315,14 @@ def test_a_killed_creation_leaves_nothing_after_the_finished_run(tmp_path: Path,
 
 
 def test_what_is_no_store_is_none(tmp_path: Path) -> None:
-    (tmp_path / "s.zarr/commits/batch-000000").mkdir(parents=True)
-    (tmp_path / "s.zarr/commits/batch-000000/zarr.json").write_text("{}")
+    (tmp_path / "s.zarr/commits/shard-000000").mkdir(parents=True)
+    (tmp_path / "s.zarr/commits/shard-000000/zarr.json").write_text("{}")
     with pytest.raises(NotAStoreError):
         open_store(place_at(tmp_path / "s.zarr"))
 
 
-FILES = ("zarr.json", "commits/zarr.json", "commits/batch-000000/zarr.json", "delta_lower/c/0/0/0/0", "scale/zarr.json")
+JOINED = ("commits/shard-000000/zarr.json", "delta_lower/c/0/0/0/0")
+FILES = ("zarr.json", "commits/zarr.json", "commits/shard-000000/zarr.json", "delta_lower/c/0/0/0/0", "scale/zarr.json")
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -246,8 +338,16 @@ def test_a_folder_where_a_file_belongs_is_replaced_if_it_is_empty(
     (store / name).unlink()
     (store / name).mkdir()
     (store / name / "precious").write_text("words")
-    with pytest.raises((OSError, BatchError), match=r"got a folder that is not empty: remove it"):
-        run(studies[0], store)
+    told: list[Event] = []
+    if name in JOINED:
+        # What is computed stays there batch by batch.
+        run_study(studies[0], store, SerialExecutor(), told.append, check=True)
+        problems = [event.cause for event in told if isinstance(event, CleanUpFailed)]
+        assert any("got a folder that is not empty: remove it" in problem for problem in problems)
+        assert open_store(store).results.is_sound(0)
+    else:
+        with pytest.raises((OSError, BatchError), match=r"got a folder that is not empty: remove it"):
+            run(studies[0], store)
     assert (store / name / "precious").read_text() == "words"
 
 

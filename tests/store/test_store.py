@@ -13,6 +13,7 @@ from pbdist.errors import (
     BatchError,
     NotAStoreError,
     PbdistError,
+    StoreDamagedError,
     StoreFormatError,
     StoreMismatchError,
 )
@@ -21,12 +22,13 @@ from pbdist.store import (
     StoredStudy,
     check_store,
     create_or_open,
-    is_committed,
+    join_shard,
     open_store,
     read_state,
     remove_strays,
 )
-from pbdist.store.commit import record_document, record_file
+from pbdist.store.layout import batch_file
+from pbdist.store.records import index_bytes
 from pbdist.study import Batch, Plan, load_study, plan_study
 from pbdist.table import bounds_table
 from pbdist.types import Direction
@@ -75,11 +77,13 @@ def test_a_new_store_opens_in_xarray_and_zarr_without_a_warning(tmp_path: Path) 
     assert dataset["reading"].values.tolist()[-1] == "clamp-and-ceil"
     for name in dataset.variables:
         assert dataset[name].attrs["long_name"]
-    # Commit records and states are zarr groups, so that no walk over the store stumbles upon them.
-    write_batch(stored, 5)
+    # Commit records and states are zarr groups, so that no walk over a finished store stumbles upon them.
+    for index in range(stored.batches):
+        write_batch(stored, index)
+    assert join_shard(stored.head, 0).lacking == ()
+    remove_strays(stored)
     members = dict(zarr.open_group(stored.path, mode="r").members(max_depth=None))
-    assert "commits/batch-000005" in members
-    assert "commits/batch-000004" not in members
+    assert "commits/shard-000000" in members
     assert dataset.attrs["study_digest"] == plan.study.digest
     assert set(dataset.attrs["provenance"]) == {"pbdist", "numpy", "scipy", "zarr", "python", "git_revision"}
 
@@ -88,9 +92,13 @@ def test_chunks_are_whole_batches_and_checksummed(tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path, cells_per_batch=4))
     for name in ("delta_lower", "log_delta_upper"):
         metadata = json.loads((stored.path / name / "zarr.json").read_text())
-        assert metadata["chunk_grid"]["configuration"]["chunk_shape"] == [4, 2, 4, 3]
+        assert metadata["chunk_grid"]["configuration"]["chunk_shape"] == [8, 2, 4, 3]
         assert metadata["fill_value"] == "NaN"
-        assert metadata["codecs"][-1] == {"name": "zstd", "configuration": {"level": 3, "checksum": True}}
+        (sharding,) = metadata["codecs"]
+        assert sharding["configuration"]["chunk_shape"] == [4, 2, 4, 3]
+        zstd = {"name": "zstd", "configuration": {"level": 3, "checksum": True}}
+        assert sharding["configuration"]["codecs"][-1] == zstd
+        assert sharding["configuration"]["index_codecs"][-1] == {"name": "crc32c"}
         assert metadata["dimension_names"] == ["cell", "direction", "compositions", "epsilon"]
     assert stored.batches == 2
 
@@ -157,16 +165,16 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
     assert files_of(path) == before
 
 
-@pytest.mark.parametrize("number", [1, 2, 5, True, None, "4"])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 6, True, None, "5"])
 def test_a_store_of_another_format_is_refused_and_left_as_it_is(tmp_path: Path, number: object) -> None:
-    """Formats 1 and 2 were never released."""
+    """Formats 1 and 2 were never released; 3 and 4 are converted."""
     path = tmp_path / "other.zarr"
     path.mkdir()
     attributes = {"pbdist_format": number, "study_digest": "0" * 64}
     (path / "zarr.json").write_text(json.dumps({"zarr_format": 3, "node_type": "group", "attributes": attributes}))
     before = files_of(path)
     for ask in (open_store, check_store, lambda where: create_or_open(where, plan_of(tmp_path))):
-        with pytest.raises(StoreFormatError, match="expected a store of format 3 or 4, got format"):
+        with pytest.raises(StoreFormatError, match="expected a store of format 5, got format"):
             ask(path)
     assert files_of(path) == before
 
@@ -181,25 +189,25 @@ def test_a_path_that_cannot_be_created(tmp_path: Path) -> None:
 def test_commit_notices_every_change(tmp_path: Path) -> None:
     text = TINY.replace("buckets: 400", "buckets: 400\nkeep_states: true")
     stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path, text, cells_per_batch=2))
-    assert not any(is_committed(stored, index) for index in range(3))
+    assert not any(stored.results.is_sound(index) for index in range(3))
     write_batch(stored, 1)
-    assert [is_committed(stored, index) for index in range(3)] == [False, True, False]
+    assert [stored.results.is_sound(index) for index in range(3)] == [False, True, False]
     written = files_of(stored.path)
-    record = json.loads((stored.path / "commits/batch-000001/zarr.json").read_text())["attributes"]["commit"]
-    assert record["cells"] == [2, 4]
-    assert "delta_lower/c/1/0/0/0" in record["files"]
-    assert any(name.startswith("states/cell-000002/A_TO_B/r-7/") for name in record["files"])
-    for name in record["files"]:
+    record = stored.results.record(1)
+    assert record is not None
+    assert any(name.startswith("states/cell-000002/A_TO_B/r-7/") for name in record.states)
+    for name in (batch_file(1), *record.states):
         path = stored.path / name
         content = path.read_bytes()
         path.unlink()
-        assert not is_committed(stored, 1)
-        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        assert not is_committed(stored, 1)
+        assert not stored.results.is_sound(1)
+        for position in (0, len(content) // 2, len(content) - 1):
+            path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
+            assert not stored.results.is_sound(1)
         path.write_bytes(content[:-1])
-        assert not is_committed(stored, 1)
+        assert not stored.results.is_sound(1)
         path.write_bytes(content)
-    assert is_committed(stored, 1)
+    assert stored.results.is_sound(1)
     write_batch(stored, 1)
     assert files_of(stored.path) == written
 
@@ -221,17 +229,10 @@ def test_a_bound_that_is_no_number_is_not_stored(tmp_path: Path) -> None:
         BatchWriter(stored, Batch(0, 0, 1, 0.0), study.cells[:1]).add(replace(table, delta_upper=upper))
 
 
-def test_a_record_that_names_no_files_is_none(tmp_path: Path) -> None:
-    stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path))
-    write_batch(stored, 0)
-    assert is_committed(stored, 0)
-    stored.place.write(record_file(0), record_document(stored.head, 0, {}, {}))
-    assert not is_committed(stored, 0)
-
-
 def test_no_flipped_bit_is_read_as_a_number(tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_of(tmp_path, cells_per_batch=6))
     write_batch(stored, 0)
+    join_shard(stored.head, 0)
     path = stored.path / "delta_upper/c/0/0/0/0"
     content = path.read_bytes()
     true = zarr.open_array(stored.path / "delta_upper", mode="r")[...]
@@ -243,7 +244,14 @@ def test_no_flipped_bit_is_read_as_a_number(tmp_path: Path) -> None:
             read = zarr.open_array(stored.path / "delta_upper", mode="r")[...]
         except (RuntimeError, ValueError):
             continue
-        np.testing.assert_array_equal(read, true)
+        # zarr does not see every flipped bit of an index: pbdist does.
+        if not np.array_equal(read, true, equal_nan=True):
+            assert position >= len(content) - index_bytes(1)
+        try:
+            ours = open_store(stored.path).results.array("delta_upper", slice(None))
+        except StoreDamagedError:
+            continue
+        np.testing.assert_array_equal(ours, true)
 
 
 def assert_same_state(read: object, state: object) -> None:

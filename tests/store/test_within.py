@@ -1,24 +1,21 @@
-"""Where a tolerance is met is stored with the bounds; in older stores it follows from them."""
+"""Where a tolerance is met is stored with the bounds."""
 
 import json
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from pbdist.errors import BatchError
+from pbdist.errors import BatchError, StoreDamagedError
 from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
-from pbdist.store import check_store, commit_record, is_committed, open_parts, open_store, read_within
+from pbdist.store import check_store, open_store, read_within
 from pbdist.store.layout import WITHIN
 from pbdist.study import StudySpec, load_study
 from pbdist.table import bounds_table
-from tests.studies import Finished, files_of, results_of, write_study
+from tests.studies import Finished, results_of, write_study
 
-FORMAT_3 = Path(__file__).parent / "format-3"
 #: At an ε of 1e-13 float64 does not resolve δ of so much noise; at 0.5 losses of 1/2 end, and δ is 0 after one round.
 TEXT = """\
 format: 1
@@ -68,18 +65,18 @@ def test_it_is_checksummed_and_put_back(tmp_path: Path, store_copy: Finished) ->
     study, path = load_study(write_study(tmp_path, TEXT)), store_copy(TEXT)
     before = results_of(path)
     stored = open_store(path)
-    record = commit_record(stored, 0)
+    record = stored.results.record(0)
     assert record is not None
-    assert f"{WITHIN}/c/0/0/0/0" in record["files"]
+    assert WITHIN in record.chunks
     for harm in (lambda file: file.unlink(), lambda file: file.write_bytes(file.read_bytes()[::-1])):
         harm(path / WITHIN / "c/0/0/0/0")
-        assert not is_committed(stored, 0)
+        assert not stored.results.is_sound(0)
         assert [name for name, _ in check_store(path).damaged] == [f"{WITHIN}/c/0/0/0/0"]
-        run_study(study, path, SerialExecutor(), lambda _: None)
+        run_study(study, path, SerialExecutor(), lambda _: None, check=True)
         assert results_of(path) == before
     (path / WITHIN / "c/0/0/0/0").unlink()
-    # What is missing is not within.
-    assert not read_within(stored, 0).any()
+    with pytest.raises(StoreDamagedError, match="have changed or are missing"):
+        read_within(stored, 0)
 
 
 def test_a_cell_that_failed_is_not_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,52 +125,11 @@ def test_a_factor_of_its_own_and_no_loss_at_all(tmp_path: Path) -> None:
     assert 0 < np.count_nonzero(met) < met.size
 
 
-def test_a_store_of_format_3_opens_and_goes_on_as_it_is(tmp_path: Path) -> None:
-    """The fixture is of ``pbdist run`` of its study.yaml and one refinement, when that format was the newest."""
-    path = tmp_path / "s.zarr"
-    shutil.copytree(FORMAT_3 / "old.zarr", path)
-    before, study = files_of(path), load_study(FORMAT_3 / "study.yaml")
-    stored = open_store(path)
-    assert (stored.format, stored.study.floor, stored.study.direction) == (3, 1e-40, "each")
-    assert stored.head.digest == study.digest
-    assert check_store(path).healthy
-    bounds = open_study(path).bounds
-    within = bounds.within_tolerance
-    # Derived when it is asked for, as its dimensions and its chunks are those of the bounds.
-    assert within.dims == bounds.delta_upper.dims
-    assert within.dtype == bool
-    lower, upper = bounds.delta_lower.values, bounds.delta_upper.values
-    assert np.array_equal(within.values, upper <= 1.01 * lower)
-    assert np.array_equal(within.isel(cell=1, epsilon=[2, 0]).values, within.values[1][..., [2, 0]])
-    assert not within.sel(mechanism="Laplace", scale=1e12, epsilon=1e-13).values.any()
-    run_study(study, path, SerialExecutor(), lambda _: None)
-    assert files_of(path) == before
-    (path / "delta_lower/c/0/0/0/0").unlink()
-    run_study(study, path, SerialExecutor(), lambda _: None)
-    assert set(files_of(path)) == set(before)
-    # What is added is of the format of the store.
-    larger = replace(study, compositions=(1, 3, 5))
-    run_study(larger, path, SerialExecutor(), lambda _: None)
-    assert [part.format for part in open_parts(path)] == [3, 3]
-    assert not list(path.rglob(WITHIN))
-    open_study(path).delta("Laplace", scale=2.0, compositions=5, epsilon=0.125, refine=True)
-    assert WITHIN not in (path / "refinements/000002/zarr.json").read_text()
-    assert check_store(path).healthy
-    assert open_study(path).bounds.within_tolerance.shape == (3, 2, 3, 3)
-
-
-@pytest.mark.parametrize("old", [False, True])
-def test_heads_that_are_damaged_in_both_places_are_put_back_in_their_format(
-    tmp_path: Path, store_copy: Finished, old: bool
-) -> None:
-    if old:
-        path, study = tmp_path / "s.zarr", load_study(FORMAT_3 / "study.yaml")
-        shutil.copytree(FORMAT_3 / "old.zarr", path)
-    else:
-        study, path = load_study(write_study(tmp_path, TEXT)), store_copy(TEXT)
+def test_heads_that_are_damaged_in_both_places_are_put_back(tmp_path: Path, store_copy: Finished) -> None:
+    study, path = load_study(write_study(tmp_path, TEXT)), store_copy(TEXT)
     before = results_of(path)
     for name in ("zarr.json", "commits/zarr.json"):
         (path / name).write_text("{")
     run_study(study, path, SerialExecutor(), lambda _: None)
     assert results_of(path) == before
-    assert json.loads((path / "zarr.json").read_text())["attributes"]["pbdist_format"] == (3 if old else 4)
+    assert json.loads((path / "zarr.json").read_text())["attributes"]["pbdist_format"] == 5

@@ -272,14 +272,19 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
             "mechanisms[0].pairs[1].scale: expected",
         ),
         (
-            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: 0.4, delta: 0.1, compositions: 1}}\n",
+            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: -0.4, delta: 0.1, compositions: 1}}\n",
             8,
-            "targets[0].epsilon: expected a value of the study's epsilon, got 0.4",
+            "targets[0].epsilon: expected ε of at least 0, got -0.4",
         ),
         (
-            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: 0.5, delta: 0.1, compositions: 3}}\n",
+            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{exp_epsilon: [2], delta: 0.1, compositions: 3}}\n",
             8,
-            "targets[0].compositions: expected a value of the study's compositions, got 3",
+            "targets[0].exp_epsilon: expected a number, got [2]",
+        ),
+        (
+            f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: 0.5, delta: 0.1, compositions: 1.5}}\n",
+            8,
+            "targets[0].compositions: expected an integer from 1 to 2^62, got 1.5",
         ),
         (
             f"{HEAD}mechanisms:\n{M}{TAIL}targets:\n  - {{epsilon: 0.5, delta: 1.5, compositions: 1}}\n",
@@ -290,7 +295,7 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
             f"{HEAD}mechanisms:\n  - kind: Laplace\n    scale: {{linspace: [1, 2, 1000000]}}\n"
             f"    sensitivity: {{linspace: [1, 2, 1000000]}}\n{TAIL}",
             4,
-            "expected at most 2000000 noise settings, got 1000000000000",
+            "expected at most 20000000 noise settings, got 1000000000000",
         ),
         (
             f"{HEAD}mechanisms:\n  - {{kind: Histogram, p: [1.0e+308, 1.0e+308], q: [1, 1]}}\n{TAIL}",
@@ -341,10 +346,10 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
         ),
         (
             # Each entry is small enough, and both of them together with the factors are not.
-            f"{HEAD}mechanisms:\n{M}  - kind: Laplace\n    scale: {{linspace: [3, 4, 1000]}}\n{TAIL}"
+            f"{HEAD}mechanisms:\n{M}  - kind: Laplace\n    scale: {{linspace: [3, 4, 10000]}}\n{TAIL}"
             f"factors: {[1 + (i + 1) / 4096 for i in range(2000)]}\n",
             5,
-            "expected at most 2000000 cells in all, got 2002000 up to here",
+            "expected at most 20000000 cells in all, got 20002000 up to here",
         ),
         ("format: 1\nname: \x07\n", 2, "expected YAML"),
     ],

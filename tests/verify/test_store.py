@@ -16,9 +16,11 @@ from pbdist.cli import main
 from pbdist.errors import InvalidInputError, NotAStoreError, StoreDamagedError
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import open_store
+from pbdist.store.layout import batch_file
 from pbdist.study import load_study
 from pbdist.types import FloatArray
 from pbdist.verify.store import Verdict, verify_store
+from tests.batches import scatter
 from tests.studies import Finished, commit_again, write_study
 
 SMALL = """\
@@ -125,10 +127,10 @@ def test_without_a_stored_width_nothing_is_checked(copy: Path) -> None:
 
 
 def test_missing_and_changed_batches(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    chunk = copy / "delta_upper/c/0/0/0/0"
-    chunk.write_bytes(chunk.read_bytes()[:-1])
-    record = copy / "commits/batch-000001/zarr.json"
-    record.write_text('{"attributes": {}, "zarr_format": 3, "node_type": "group"}')
+    scatter(copy)
+    changed, missing = (copy / batch_file(index) for index in range(2))
+    changed.write_bytes(changed.read_bytes()[:-1])
+    missing.unlink()
     found = verify_store(copy)
     assert not found.passed
     assert (found.missing, found.changed, found.points, found.samples) == ((1,), (0,), 0, ())

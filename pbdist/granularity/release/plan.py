@@ -19,6 +19,7 @@ from pbdist.granularity.release.profiles import profiles_of
 from pbdist.granularity.release.resolved import Resolved, Resolver, without_dominated, without_reversed
 from pbdist.granularity.release.worst_profile import Largest, largest_delta, largest_epsilon
 from pbdist.mechanisms import Pair, Product, RandomizedResponse, WorstOf
+from pbdist.notebook import html_table
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.results import log_relative_width, relative_width
 from pbdist.types import DELTA, EPSILON
@@ -110,6 +111,18 @@ class ReleasePlan:
                         f"ReleasePlan.profiles: expected analyses among {shown(sorted(known))},"
                         f" got {shown(touch.analysis)}"
                     )
+
+    def _repr_html_(self) -> str:
+        """Return who reads what as a small table, for notebooks."""
+        blocks = (
+            "no blocks" if self.blocks is None else f"{len(self.blocks.blocks)} blocks ({type(self.blocks).__name__})"
+        )
+        title = f"ReleasePlan for {self.granularity!r}, {blocks}"
+        rows = (
+            (one.name, repr(one.pair), "all records" if one.reads is None else ", ".join(one.reads), one.attained)
+            for one in self.analyses
+        )
+        return html_table(title, rows, ("analysis", "pair", "reads", "attained"))
 
     @cached_property
     def changes(self) -> tuple[Profile, ...]:

@@ -3,19 +3,26 @@
 import asyncio
 import os
 import shlex
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
+import dask
 from dask_jobqueue.core import JobQueueCluster
 from dask_jobqueue.lsf import LSFJob
 from dask_jobqueue.pbs import PBSJob
 from dask_jobqueue.sge import SGEJob
 from dask_jobqueue.slurm import SLURMJob
 
+from pbdist.errors import InvalidInputError
+from pbdist.run.certificates import CertificateFiles, TemporaryCertificates
 from pbdist.run.cluster_profile import JobQueueProfile, LsfProfile, PbsProfile, SgeProfile, SlurmProfile
+from pbdist.run.clusters.listening import WORKER_OPTIONS, dashboard_link, own_address, scheduler_options, stop_dashboard
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, replace_lost
-from pbdist.run.clusters.start import WORKER_ENVIRONMENT, free_port
+from pbdist.run.clusters.security import SharedCertificates, security_of
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT
 
 __all__ = ["job_class", "job_queue_cluster", "start_job_queue"]
 
@@ -32,8 +39,15 @@ class _Job(WorkerGroup):
     """
 
     submit_command: Any
+    config_name: Any
     job_id: Any
     status_command: ClassVar[tuple[str, ...]]
+
+    def __init__(self, scheduler: str, *arguments: Any, **options: Any) -> None:
+        if options.get("interface") is None:
+            python = options.get("python") or shlex.quote(sys.executable)
+            options["worker_extra_args"] = [*options["worker_extra_args"], "--host", own_address(scheduler, python)]
+        super().__init__(scheduler, *arguments, **options)
 
     async def begin(self) -> None:
         """Submit the job."""
@@ -127,16 +141,23 @@ def job_class(profile: JobQueueProfile) -> type[_Job]:
     return _job_options(profile)[0]
 
 
-def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
-    """Return a cluster with its scheduler and no job yet; its `job_script` is what would be submitted."""
+def job_queue_cluster(profile: JobQueueProfile, certificates: CertificateFiles | None = None) -> JobQueueCluster:
+    """Return a cluster with its scheduler and no job yet; its `job_script` is what would be submitted.
+
+    The `certificates`, without which those of the profile are used, are files that the jobs see under the same path.
+    """
     job, _, options = _job_options(profile)
-    more = ["--memory-limit", str(profile.memory), "--no-dashboard"]
+    more = ["--memory-limit", str(profile.memory), *WORKER_OPTIONS]
     if profile.worker_resources:
         more += ["--resources", ",".join(f"{name}={amount:g}" for name, amount in profile.worker_resources.items())]
-    scheduler: dict[str, Any] = {"dashboard_address": f":{free_port(profile.dashboard_port, '')}"}
-    interface = profile.scheduler_interface or profile.interface
-    if interface is not None:
-        scheduler["interface"] = interface
+    configured = dask.config.get(f"jobqueue.{job.config_name}.interface", None)
+    interface = profile.scheduler_interface or profile.interface or configured
+    if certificates is None and isinstance(profile.security, CertificateFiles):
+        certificates = profile.security
+    if certificates is not None:
+        _check_words(certificates)
+    security = security_of(certificates)
+    scheduler = scheduler_options(profile, security, None if profile.scheduler_host is not None else interface)
     pinned = [f"export {name}={shlex.quote(value)}" for name, value in WORKER_ENVIRONMENT.items()]
     return JobQueueCluster(
         job_cls=job,  # type: ignore[arg-type]  # the package's annotation means an instance, its code the class
@@ -147,7 +168,8 @@ def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
         memory=f"{profile.workers_per_job * profile.memory} B",
         queue=profile.queue,
         walltime=profile.walltime,
-        interface=profile.interface,
+        interface=profile.interface or configured,
+        security=security,
         scheduler_options=scheduler,
         python=None if profile.python is None else shlex.quote(profile.python),
         # After the user's lines, which may load modules that set numbers of threads.
@@ -162,10 +184,29 @@ def job_queue_cluster(profile: JobQueueProfile) -> JobQueueCluster:
 
 
 class _JobQueueStarted(ReplacedStarted):
-    def __init__(self, cluster: Any, profile: JobQueueProfile) -> None:
+    def __init__(self, cluster: Any, profile: JobQueueProfile, shared: SharedCertificates | None) -> None:
         jobs = f"{profile.jobs} {_job_options(profile)[1]} job{'' if profile.jobs == 1 else 's'}"
-        super().__init__(cluster, profile.jobs * profile.workers_per_job, jobs)
-        self._logs = profile.log_directory
+        workers = profile.jobs * profile.workers_per_job
+        super().__init__(cluster, workers, jobs, dashboard_link(cluster, profile))
+        self._logs, self._shared = profile.log_directory, shared
+
+    def close(self) -> None:
+        """End the jobs and the scheduler, and remove what was shared with the jobs."""
+        try:
+            super().close()
+        finally:
+            self._remove_shared()
+
+    def stop(self) -> None:
+        """End them soon."""
+        try:
+            super().stop()
+        finally:
+            self._remove_shared()
+
+    def _remove_shared(self) -> None:
+        if self._shared is not None:
+            self._shared.remove()
 
     def awaited(self) -> str:
         numbers = [str(job.job_id) for job in self.cluster.workers.values() if job.job_id is not None]
@@ -200,7 +241,30 @@ def start_job_queue(profile: JobQueueProfile) -> ReplacedStarted:
     """
     if profile.log_directory is not None:
         os.makedirs(profile.log_directory, exist_ok=True)
-    cluster = job_queue_cluster(profile)
+    shared = _shared(profile)
+    try:
+        cluster = job_queue_cluster(profile, None if shared is None else shared.files)
+    except BaseException:
+        if shared is not None:
+            shared.remove()
+        raise
+    if not profile.dashboard:
+        stop_dashboard(cluster)
     cluster.scale(jobs=profile.jobs)
     replace_lost(cluster, profile.jobs * profile.workers_per_job)
-    return _JobQueueStarted(cluster, profile)
+    return _JobQueueStarted(cluster, profile, shared)
+
+
+def _shared(profile: JobQueueProfile) -> SharedCertificates | None:
+    """Return temporary certificates in files that the jobs see; None where the profile wants none."""
+    made = security_of(profile.security)
+    if made is None or not isinstance(profile.security, TemporaryCertificates):
+        return None
+    return SharedCertificates(made, profile.security.folder or os.getcwd())
+
+
+def _check_words(certificates: CertificateFiles) -> None:
+    """Refuse paths that the script of a job would have to quote: dask-jobqueue does not."""
+    for field, path in asdict(certificates).items():
+        if shlex.quote(path) != path:
+            raise InvalidInputError(f"security.{field}: expected a path of letters, digits and _-+=./:,@%, got {path}")

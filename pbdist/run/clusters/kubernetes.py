@@ -119,7 +119,7 @@ def start_kubernetes(profile: KubernetesProfile, given_up: threading.Event) -> S
             _done_within(partial(_removed, cluster), _CLOSE_SECONDS)
         raise errors[0]
     where = f"{profile.workers} pod{'' if profile.workers == 1 else 's'} of Kubernetes"
-    return _KubernetesStarted(known[0], profile.workers, where)
+    return _KubernetesStarted(known[0], profile.workers, where, str(known[0].dashboard_link) or None)
 
 
 def _removed(cluster: _Known) -> None:

@@ -12,7 +12,9 @@ import dask
 from distributed import LocalCluster, Nanny
 
 from pbdist.run.cluster_profile import LocalProfile
-from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started, available_cores, free_port
+from pbdist.run.clusters.listening import dashboard_link, dashboard_options, stop_dashboard
+from pbdist.run.clusters.security import security_of
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started, available_cores
 
 __all__ = ["start_local"]
 
@@ -32,23 +34,30 @@ def start_local(profile: LocalProfile, given_up: threading.Event) -> Started:
     workers = profile.workers or available_cores()
     configuration = {"distributed.nanny.pre-spawn-environ": dict(WORKER_ENVIRONMENT)}
     nannies: list[Nanny] = []
+    scheduler = dict(dashboard_options(profile))
+    security = security_of(profile.security)
     with _ended_when(given_up, nannies), _pinned_threads(), dask.config.set(configuration):
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=profile.threads_per_worker,
             memory_limit=profile.memory_limit,
-            dashboard_address=f"127.0.0.1:{free_port(profile.dashboard_port)}",
+            host="127.0.0.1",
+            security=security,
+            dashboard_address=scheduler.pop("dashboard_address"),
+            scheduler_kwargs=scheduler,
             processes=True,
             worker_class=_noted_in(nannies),
             resources=dict(profile.worker_resources) or None,
             preload=["pbdist.run.sheltered"],
         )
-    return _LocalStarted(cluster, workers, nannies)
+    if not profile.dashboard:
+        stop_dashboard(cluster)
+    return _LocalStarted(cluster, workers, nannies, dashboard_link(cluster, profile))
 
 
 class _LocalStarted(Started):
-    def __init__(self, cluster: LocalCluster, workers: int, nannies: Sequence[Nanny]) -> None:
-        super().__init__(cluster, workers, "this machine")
+    def __init__(self, cluster: LocalCluster, workers: int, nannies: Sequence[Nanny], dashboard: str | None) -> None:
+        super().__init__(cluster, workers, "this machine", dashboard)
         self._nannies = nannies
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import asyncssh
@@ -12,8 +13,10 @@ from distributed import Scheduler
 from distributed.deploy.spec import SpecCluster
 
 from pbdist.run.cluster_profile import SshProfile
+from pbdist.run.clusters.listening import WORKER_OPTIONS, dashboard_link, own_address, scheduler_options, stop_dashboard
 from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, cancelled, replace_lost
-from pbdist.run.clusters.start import WORKER_ENVIRONMENT, free_port
+from pbdist.run.clusters.security import security_of, worker_variables
+from pbdist.run.clusters.start import WORKER_ENVIRONMENT
 
 __all__ = ["start_ssh"]
 
@@ -27,13 +30,20 @@ class _Host(WorkerGroup):
     """The workers of one host, which end with the process of the connection."""
 
     def __init__(
-        self, scheduler: str, address: str, words: list[str], connection: dict[str, Any], name: str | None = None
+        self,
+        scheduler: str,
+        *,
+        address: str,
+        words: list[str],
+        variables: Mapping[str, str],
+        connection: dict[str, Any],
+        name: str | None = None,
     ) -> None:
         super().__init__(scheduler=scheduler, name=name)
         self.name = name
         self._scheduler = scheduler
         self._host = address
-        self._words = words
+        self._words, self._variables = words, variables
         self._options = connection
         self._connection: asyncssh.SSHClientConnection | None = None
         self._process: asyncssh.SSHClientProcess[str] | None = None
@@ -47,8 +57,11 @@ class _Host(WorkerGroup):
             self._process = await self._connection.create_process(
                 "exec sh -s", stderr=asyncssh.STDOUT, errors="replace"
             )
-            words = shlex.join(["exec", *self._words, self._scheduler, "--name", str(self.name)])
-            self._process.stdin.write(f"{_exports()}{words} </dev/null\n")
+            words = shlex.join(["exec", *self._words, self._scheduler])
+            if "--interface" not in self._words:
+                words = f"{words} --host {own_address(self._scheduler, shlex.quote(self._words[0]))}"
+            name = shlex.join(["--name", str(self.name)])
+            self._process.stdin.write(f"{_exports(self._variables)}{words} {name} </dev/null\n")
             self._process.stdin.write_eof()
         except (OSError, asyncssh.Error) as error:
             text = " ".join(str(error).split()) or type(error).__name__
@@ -79,18 +92,22 @@ class _Host(WorkerGroup):
         await super().close()
 
 
-def _exports() -> str:
+def _exports(more: Mapping[str, str]) -> str:
     """Return lines of shell that set the environment of a worker."""
     stores = {name: value for name, value in os.environ.items() if name.startswith("AWS_") and name not in _OWN_FILES}
-    variables = {**stores, **WORKER_ENVIRONMENT}
+    variables = {**stores, **WORKER_ENVIRONMENT, **more}
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
 
 
 def _command(profile: SshProfile) -> list[str]:
     """Return the command that starts the workers of a host, without the scheduler's address and the name."""
     words = [profile.python or sys.executable, "-m", "distributed.cli.dask_worker"]
-    words += ["--nthreads", "1", "--memory-limit", str(profile.memory), "--nanny", "--no-dashboard"]
+    words += ["--nthreads", "1", "--memory-limit", str(profile.memory), "--nanny", *WORKER_OPTIONS]
     words += ["--nworkers", str(profile.workers_per_host), "--death-timeout", f"{profile.start_timeout:g}"]
+    if profile.interface is not None:
+        words += ["--interface", profile.interface]
+    if profile.security is not None:
+        words += ["--protocol", "tls://"]
     if profile.worker_resources:
         words += ["--resources", ",".join(f"{name}={amount:g}" for name, amount in profile.worker_resources.items())]
     if profile.local_directory is not None:
@@ -113,20 +130,29 @@ def start_ssh(profile: SshProfile) -> ReplacedStarted:
     connection |= {name: value for name, value in given.items() if value is not None}
     if profile.key is not None:
         connection["client_keys"] = [profile.key]
+    security = security_of(profile.security)
     several = profile.workers_per_host > 1
     suffixes = [f"-{position}" for position in range(profile.workers_per_host)] if several else [""]
     hosts = {
         f"{host}-{position}": {
             "cls": _Host,
-            "options": {"address": host, "words": _command(profile), "connection": connection},
+            "options": {
+                "address": host,
+                "words": _command(profile),
+                "variables": worker_variables(security),
+                "connection": connection,
+            },
             "group": suffixes,
         }
         for position, host in enumerate(profile.hosts)
     }
-    scheduler: dict[str, Any] = {"port": 0, "dashboard_address": f":{free_port(profile.dashboard_port, '')}"}
-    if profile.scheduler_host is not None:
-        scheduler["host"] = profile.scheduler_host
-    cluster = SpecCluster(hosts, {"cls": Scheduler, "options": scheduler}, name="pbdist", silence_logs="error")
+    scheduler = scheduler_options(profile, security, profile.scheduler_interface)
+    cluster = SpecCluster(
+        hosts, {"cls": Scheduler, "options": scheduler}, security=security, name="pbdist", silence_logs="error"
+    )
+    if not profile.dashboard:
+        stop_dashboard(cluster)
     workers = len(hosts) * profile.workers_per_host
     replace_lost(cluster, workers)
-    return ReplacedStarted(cluster, workers, f"{len(hosts)} host{'' if len(hosts) == 1 else 's'} by SSH")
+    where = f"{len(hosts)} host{'' if len(hosts) == 1 else 's'} by SSH"
+    return ReplacedStarted(cluster, workers, where, dashboard_link(cluster, profile))

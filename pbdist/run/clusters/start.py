@@ -53,12 +53,15 @@ class Started:
         How many workers were requested.
     where
         Where they run, as text.
+    dashboard
+        The address of the dashboard, or None.
     """
 
-    def __init__(self, cluster: Any, workers: int, where: str) -> None:
+    def __init__(self, cluster: Any, workers: int, where: str, dashboard: str | None) -> None:
         self.cluster = cluster
         self.workers = workers
         self.where = where
+        self.dashboard = dashboard
 
     def problems(self) -> Sequence[str]:
         """Return the known reasons why workers could not be started, one line each."""
@@ -95,6 +98,8 @@ class ClusterHandle:
         Where they run, as text: ``this machine``, ``2 SLURM jobs``.
     resources
         What each task is submitted with (``resources=``); None where the profile has none.
+    dashboard
+        The address of the dashboard, or None.
     start_timeout
         Seconds until the first worker must be there.
     """
@@ -104,6 +109,7 @@ class ClusterHandle:
         self.cluster: Any = started.cluster
         self.workers_wanted = started.workers
         self.where = started.where
+        self.dashboard = started.dashboard
         self.resources: dict[str, float] | None = dict(profile.resources) or None
         self.start_timeout = profile.start_timeout
         self._deadline = time.monotonic() + profile.start_timeout

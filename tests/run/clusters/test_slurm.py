@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pbdist.store import place_at
+from tests import batches
 from tests.run.clusters.slurm import SECONDS, Slurm, started_slurm
 from tests.run.held import held
 from tests.studies import results_of, write_study
@@ -54,7 +56,7 @@ def pbdist_run(path: Path, store: Path) -> list[str]:
 
 
 def commits(store: Path) -> int:
-    return sum('"commit"' in path.read_text() for path in store.glob("commits/batch-*/zarr.json"))
+    return batches.committed(place_at(store))
 
 
 def wait_until(

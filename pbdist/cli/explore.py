@@ -1,0 +1,127 @@
+"""``pbdist explore``: a store in a browser, served on this machine or as one static file."""
+
+import argparse
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+from pbdist.cli.interrupts import in_good_order
+from pbdist.cli.output import EXIT_CODES, FAILED
+from pbdist.errors import InvalidInputError, printable
+
+__all__ = ["add_to"]
+
+#: What an export is known by, and where it is looked for.
+_MARK, _HEAD = b'<meta name="generator" content="pbdist explore">', 4096
+_ABOUT = """\
+Shows the bounds of a store in a browser: choose noise, a number of rounds and a target, compare settings, and download
+what is shown. Serves until Ctrl-C, to this machine alone, and only reads. With --export it writes one HTML file that
+needs no server."""
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "explore",
+        help="show a store in a browser, or write it as one HTML file",
+        description=_ABOUT,
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("store", metavar="STORE", help="a store: a path or s3://BUCKET/PREFIX")
+    parser.add_argument("--port", metavar="P", type=int, default=0, help="the port to serve at (default: a free one)")
+    parser.add_argument(
+        "--host", metavar="H", default="127.0.0.1", help="the address to serve at (default: 127.0.0.1, this machine)"
+    )
+    parser.add_argument("--export", metavar="FILE.html", type=Path, help="write one HTML file instead of serving")
+    parser.add_argument(
+        "--mechanism", metavar="LABEL", nargs="+", help="with --export: only the mechanisms with these labels"
+    )
+    parser.set_defaults(action=_explore)
+
+
+def _explore(options: argparse.Namespace) -> int:
+    if not 0 <= options.port <= 65535:
+        raise InvalidInputError(f"--port: expected an integer from 0 to 65535, got {options.port}")
+    if options.export is not None:
+        return _export(options)
+    if options.mechanism is not None:
+        raise InvalidInputError("--mechanism: expected none without --export: the page lets you choose")
+    return _serve(options)
+
+
+def _export(options: argparse.Namespace) -> int:
+    if options.export.suffix != ".html":
+        raise InvalidInputError(f"--export: expected a file name that ends in .html, got {options.export}")
+    if options.export.resolve().is_relative_to(Path(options.store).resolve()):
+        raise InvalidInputError(f"--export: expected a file outside the store, got {options.export}")
+    if not options.export.parent.is_dir():
+        raise InvalidInputError(f"--export: expected a file in a folder that exists, got {options.export}")
+    _check_ours(options.export)
+    from pbdist.report.explorer.export import exported
+    from pbdist.report.explorer.snapshot import take_snapshot
+
+    snapshot = take_snapshot(options.store)
+    _write(options.export, exported(snapshot, options.mechanism))
+    print(printable(str(options.export)))
+    whole = not (snapshot.problem or snapshot.lacking or snapshot.damaged or any(p.failed for p in snapshot.parts))
+    if whole:
+        return 0
+    print("pbdist: warning: not everything is there or sound: the page begins with what is not", file=sys.stderr)
+    return FAILED
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse, before any work, to replace what is not an earlier export."""
+    if not path.exists() and not path.is_symlink():
+        return
+    if path.is_file() and not path.is_symlink():
+        with path.open("rb") as file:
+            if _MARK in file.read(_HEAD):
+                return
+    raise InvalidInputError(
+        f"--export: expected a new file, or one that pbdist explore has written, got {path}: remove it, or choose"
+        " another"
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole or not at all."""
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from pbdist.report.explorer.hosts import is_loopback
+    from pbdist.report.explorer.served import Served
+    from pbdist.report.explorer.server import ExplorerServer
+
+    async def serve(served: Served) -> None:
+        server = ExplorerServer(served, options.host, options.port)
+        try:
+            shown = f"[{options.host}]" if ":" in options.host else options.host
+            print(f"http://{shown}:{server.port}/", flush=True)
+            print("Ctrl-C ends it.", file=sys.stderr)
+            await asyncio.Event().wait()
+        finally:
+            server.close()
+
+    if not is_loopback(options.host):
+        print(
+            f"pbdist: warning: --host: {options.host} may be reached from other machines: whoever does can read this"
+            " store, without a password",
+            file=sys.stderr,
+        )
+    with in_good_order():
+        served = Served(options.store)
+        try:
+            asyncio.run(serve(served))
+        finally:
+            served.close()
+    return 0

@@ -1,0 +1,186 @@
+"""``pbdist plot``: draw what a store holds."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pbdist.cli.output import page
+from pbdist.cli.query import NOISE_NUMBERS, NOISE_TEXTS, add_noise_options
+from pbdist.errors import InvalidInputError, printable
+
+if TYPE_CHECKING:
+    from pbdist.query import Study
+
+__all__ = ["KINDS", "add_plot"]
+
+#: What is drawn, and which options beside the settings a kind takes.
+KINDS = {
+    "epsilon-delta": "δ over epsilon, one band for each setting and r",
+    "compositions": "δ over r at an epsilon, or epsilon over r at a δ",
+    "noise": "δ over the noise at a target: what meets it, what is refuted, what is undecided",
+    "compare": "settings at one r: δ over epsilon, or over the noise at an epsilon",
+    "tradeoff": "type II error over type I error (f-DP)",
+    "losses": "the privacy loss distribution of a kept state",
+    "brackets": "upper / lower - 1 over r",
+}
+_TAKES = {
+    "epsilon-delta": ("compositions", "epsilon", "exp_epsilon", "delta", "lowest", "each"),
+    "compositions": ("epsilon", "exp_epsilon", "delta", "lowest"),
+    "noise": ("compositions", "epsilon", "exp_epsilon", "delta", "lowest"),
+    "compare": ("compositions", "epsilon", "exp_epsilon", "delta", "over", "lowest", "each"),
+    "tradeoff": ("compositions",),
+    "losses": ("compositions", "lowest"),
+    "brackets": ("epsilon", "exp_epsilon", "lowest"),
+}
+#: Kinds that take one store, and one number of rounds.
+_ONE_STORE = ("noise", "losses")
+_ONE_R = ("noise", "losses", "compare")
+#: Kinds that are asked for e^ε itself.
+_EXPONENTIAL = ("compositions", "noise")
+_FORMATS = ("svg", "png", "pdf")
+_ABOUT = """\
+Each plot is of bounds as they are stored, or as they are proved from what is stored. What is missing is a gap, and is
+said below the plot. A kind that needs a number and is given none takes one of the store, and says so in the title."""
+_EXITS = """\
+exit codes:
+    0  the file is written
+    2  nothing to draw, or something in the input is wrong: the one line on stderr says what
+  130  interrupted
+"""
+#: Inches.
+_LEAST, _MOST = {"width": 5.0, "height": 3.0}, 40.0
+
+
+def add_plot(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add ``pbdist plot``."""
+    kinds = "\n".join(f"    {name:15}{text}" for name, text in KINDS.items())
+    parser = commands.add_parser(
+        "plot",
+        help="draw what a store holds",
+        description=f"{_ABOUT}\n\nkinds:\n{kinds}",
+        epilog=_EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("plot", metavar="KIND", choices=list(KINDS), help="what to draw: see above")
+    parser.add_argument("stores", metavar="STORE", nargs="+", help="stores: paths or s3://BUCKET/PREFIX")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True, help="an .svg, .png or .pdf file; it is replaced"
+    )
+    parser.add_argument("--mechanism", metavar="LABEL", help="the label of the mechanism in the study (default: all)")
+    parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
+    point = parser.add_mutually_exclusive_group()
+    point.add_argument("--epsilon", metavar="E", type=float, help="epsilon, in nats")
+    point.add_argument("--exp-epsilon", metavar="Y", type=float, help="e to the power of epsilon")
+    parser.add_argument("--delta", metavar="D", type=float, help="delta")
+    parser.add_argument("--over", choices=["epsilon", "noise"], help="what compare has as its axis (default: epsilon)")
+    parser.add_argument(
+        "--lowest", metavar="D", type=float, help="where the axis ends; 0: all there is (default: 1e-40)"
+    )
+    parser.add_argument("--each", action="store_true", help="both directions, not the larger of them")
+    add_noise_options(parser)
+    parser.add_argument("--width", metavar="INCHES", type=float, default=8.2, help="default: 8.2")
+    parser.add_argument(
+        "--height", metavar="INCHES", type=float, default=4.4, help="default: 4.4; a long legend takes more"
+    )
+    parser.set_defaults(action=_plot)
+
+
+def _plot(options: argparse.Namespace) -> int:
+    asked = _asked(options)
+    from pbdist.query import open_study
+    from pbdist.report import plots
+    from pbdist.report.sheet import new_sheet, saved, styled
+
+    sheet = new_sheet(options.width, options.height)
+    studies = [open_study(store) for store in options.stores]
+    functions: dict[str, Any] = {name: getattr(plots, name.replace("-", "_")) for name in KINDS}
+    with styled():
+        axes = sheet.subplots()
+    functions[options.plot](_sources(studies), axes=axes, **asked)
+    _write(options.output, saved(sheet, options.output.suffix[1:].lower()))
+    page().print(printable(str(options.output)), markup=False, highlight=False, soft_wrap=True)
+    return 0
+
+
+def _sources(studies: "list[Study]") -> Any:
+    """Return the one study, or several by names that differ."""
+    if len(studies) == 1:
+        return studies[0]
+    names = [study.spec.name for study in studies]
+    told = names if len(set(names)) == len(names) else [study.where for study in studies]
+    if len(set(told)) < len(told):
+        raise InvalidInputError("stores: expected each store once, got one twice")
+    return dict(zip(told, studies, strict=True))
+
+
+def _asked(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of the function of a kind; what cannot be meant is refused before any work."""
+    if options.output.suffix[1:].lower() not in _FORMATS:
+        raise InvalidInputError(f"--output: expected a file that ends in .svg, .png or .pdf, got {options.output}")
+    _check_place(options.output, options.stores)
+    for name in ("width", "height"):
+        if not _LEAST[name] <= getattr(options, name) <= _MOST:
+            raise InvalidInputError(
+                f"--{name}: expected {_LEAST[name]:g} to {_MOST:g} inches, got {getattr(options, name):g}"
+            )
+    if options.plot in _ONE_STORE and len(options.stores) > 1:
+        raise InvalidInputError(f"stores: expected one store for {options.plot}, got {len(options.stores)}")
+    names = ("compositions", "epsilon", "exp_epsilon", "delta", "over", "lowest")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if options.each:
+        given["each"] = True
+    for name in given:
+        if name not in _TAKES[options.plot]:
+            raise InvalidInputError(f"--{name.replace('_', '-')}: expected none for {options.plot}, got one")
+    if options.plot in _ONE_R and "compositions" in given:
+        if len(given["compositions"]) > 1:
+            raise InvalidInputError(f"--compositions: expected one number for {options.plot}, got several")
+        given["compositions"] = given["compositions"][0]
+    if options.plot not in _EXPONENTIAL and "exp_epsilon" in given:
+        given["epsilon"] = _logarithm(given.pop("exp_epsilon"))
+    if given.pop("each", False):
+        given["direction"] = "each"
+    _target(options.plot, given)
+    noise = [name.replace("-", "_") for name in (*NOISE_NUMBERS, *NOISE_TEXTS)] + ["factor"]
+    settings = {name: getattr(options, name) for name in noise if getattr(options, name) is not None}
+    return {"mechanism": options.mechanism, **given, **settings}
+
+
+def _check_place(path: Path, stores: list[str]) -> None:
+    for store in stores:
+        if "://" not in store and path.resolve().is_relative_to(Path(store).resolve()):
+            raise InvalidInputError(f"--output: expected a file outside the stores, got {path}")
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"--output: expected a file in a folder that exists, got {path}")
+
+
+def _logarithm(value: float) -> float:
+    if not 1.0 <= value < math.inf:
+        raise InvalidInputError(f"--exp-epsilon: expected a finite number of at least 1, got {value!r}")
+    return math.log(value)
+
+
+def _target(kind: str, given: dict[str, Any]) -> None:
+    """Make ε and δ one target where they are marked, or refuse one without the other."""
+    if kind not in ("epsilon-delta", "compare") or (kind == "compare" and given.get("over") == "noise"):
+        if kind == "compare" and "delta" in given:
+            raise InvalidInputError("--delta: expected none for compare over noise, got one")
+        return
+    if ("epsilon" in given) != ("delta" in given):
+        raise InvalidInputError(
+            "--epsilon: expected it together with --delta, a target that is marked, got one of them"
+        )
+    if "epsilon" in given:
+        given["target"] = (given.pop("epsilon"), given.pop("delta"))
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all; an earlier one is replaced."""
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,103 @@
+"""An export as a netCDF file."""
+
+from pathlib import Path
+from typing import Any
+
+import h5netcdf
+import h5py
+import numpy as np
+
+from pbdist.export.about import flat
+from pbdist.query import Study
+from pbdist.query.blocks import Block
+from pbdist.query.rows import ABOUT
+from pbdist.store.layout import CELL, COLUMN_CHUNK, COLUMNS, COMPUTED, GRIDS, TEXT_COLUMNS, WITHIN, cell_columns
+from pbdist.study.spec import exponential
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
+
+__all__ = ["writer"]
+
+_TEXT = h5py.string_dtype("utf-8")
+_PACKED = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
+
+
+class _NetcdfWriter:
+    """Writes slices of the cells into arrays of their final size."""
+
+    def __init__(self, study: Study, path: Path, length: int) -> None:
+        spec = self._spec = study.spec
+        sizes = {
+            CELL: len(spec.cells),
+            DIRECTION: len(Direction),
+            COMPOSITIONS: len(spec.compositions),
+            EPSILON: len(spec.epsilon),
+        }
+        self._file = h5netcdf.File(path, "w")
+        self._file.dimensions = sizes
+        self._write_grids()
+        self._write_columns()
+        self._arrays: dict[str, Any] = {}
+        coordinates = " ".join([*COLUMNS, "pair"])
+        for name in study.blocks.names:
+            dims = (CELL,) if name in COMPUTED else tuple(sizes)
+            chunks = (length, *(sizes[dim] for dim in dims[1:]))
+            attributes = {"long_name": ABOUT[name]} | ({"dtype": "bool"} if name == WITHIN else {"units": "1"})
+            of_points = "" if name in COMPUTED else " exp_epsilon"
+            kind = np.dtype("i1") if name == WITHIN else np.dtype("f8")
+            array = self._array(name, dims, kind, chunks, {**attributes, "coordinates": coordinates + of_points})
+            self._arrays[name] = array
+
+    def write(self, block: Block) -> None:
+        first, last = int(block.cells[0]), int(block.cells[-1])
+        for name, values in block.values.items():
+            self._arrays[name][first : last + 1] = values.astype(self._arrays[name].dtype)
+
+    def finish(self, about: dict[str, JsonValue]) -> None:
+        self._file.attrs.update(flat(about))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _write_grids(self) -> None:
+        spec = self._spec
+        grids: dict[str, tuple[str, Any]] = {
+            COMPOSITIONS: (COMPOSITIONS, np.array(spec.compositions, dtype=np.int64)),
+            EPSILON: (EPSILON, np.array(spec.epsilon)),
+            "exp_epsilon": (EPSILON, np.array([exponential(value) for value in spec.epsilon])),
+        }
+        for name, (dim, values) in grids.items():
+            about = GRIDS[name].as_dict()
+            self._array(name, (dim,), values.dtype, values.shape, about)[...] = values
+        names = self._file.create_variable(DIRECTION, (DIRECTION,), dtype=_TEXT)
+        names.attrs["long_name"] = GRIDS[DIRECTION].long_name
+        names[...] = np.array([one.value for one in Direction], dtype=object)
+
+    def _write_columns(self) -> None:
+        cells = self._spec.cells
+        chunk = (min(len(cells), COLUMN_CHUNK),)
+        columns = {}
+        for name in (*COLUMNS, "pair"):
+            about: dict[str, JsonValue] = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
+            text = name in TEXT_COLUMNS or name == "pair"
+            kind = _TEXT if text else np.dtype("f8")
+            columns[name] = self._array(name, (CELL,), kind, chunk, about | ({} if text else {"units": "1"}))
+        for start in range(0, len(cells), COLUMN_CHUNK):
+            stop = min(start + COLUMN_CHUNK, len(cells))
+            for name, values in cell_columns(cells[start:stop]).items():
+                columns[name][start:stop] = np.array(values, dtype=object if columns[name].dtype == object else "f8")
+
+    def _array(
+        self, name: str, dims: tuple[str, ...], kind: Any, chunks: tuple[int, ...], attributes: dict[str, JsonValue]
+    ) -> Any:
+        fill = {"fillvalue": np.nan} if kind == np.dtype("f8") else {}
+        # Texts of any length are kept apart, where no filter reaches them.
+        packed = {} if kind is _TEXT else _PACKED
+        array = self._file.create_variable(name, dims, dtype=kind, chunks=chunks, **fill, **packed)
+        for key, value in attributes.items():
+            array.attrs[key] = value
+        return array
+
+
+def writer(study: Study, path: Path, length: int) -> _NetcdfWriter:
+    """Return what writes the export of a study."""
+    return _NetcdfWriter(study, path, length)

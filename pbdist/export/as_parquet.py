@@ -1,0 +1,58 @@
+"""An export as Parquet, a row for each point; what is not known is null."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pbdist.export.about import MARK, as_text
+from pbdist.query import Study
+from pbdist.query.blocks import Block
+from pbdist.query.rows import ABOUT, STATUS, rows_of
+from pbdist.store.layout import TEXT_COLUMNS, WITHIN
+from pbdist.types import COMPOSITIONS, DIRECTION, JsonValue
+
+__all__ = ["writer"]
+
+#: So many points are a row group, of twice as many rows.
+_POINTS_AT_ONCE = 1 << 16
+_TEXTS = {*TEXT_COLUMNS, "setting", DIRECTION, STATUS}
+_WHOLE = {"cell", COMPOSITIONS}
+
+
+class _ParquetWriter:
+    """Writes a row group for each piece of a block."""
+
+    def __init__(self, study: Study, path: Path) -> None:
+        self._spec = study.spec
+        fields = [pa.field(name, _kind(name), metadata={"description": ABOUT[name]}) for name in study.row_columns]
+        self._schema = pa.schema(fields)
+        self._file = pq.ParquetWriter(path, self._schema, compression="zstd")
+
+    def write(self, block: Block) -> None:
+        every = range(len(self._spec.compositions)), range(len(self._spec.epsilon))
+        for piece in block.pieces(_POINTS_AT_ONCE):
+            rows = rows_of(piece, self._spec, *every, "each")
+            # NaN becomes null.
+            columns = [pa.array(rows[field.name], type=field.type, from_pandas=True) for field in self._schema]
+            self._file.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+
+    def finish(self, about: dict[str, JsonValue]) -> None:
+        self._file.add_key_value_metadata({MARK: as_text(about)})
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def writer(study: Study, path: Path, length: int) -> _ParquetWriter:  # noqa: ARG001 -- row groups are smaller
+    """Return what writes the export of a study."""
+    return _ParquetWriter(study, path)
+
+
+def _kind(name: str) -> Any:
+    if name in _TEXTS:
+        return pa.string()
+    if name in _WHOLE:
+        return pa.int64()
+    return pa.bool_() if name == WITHIN else pa.float64()

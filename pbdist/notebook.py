@@ -1,0 +1,74 @@
+"""What a notebook shows of a value: one small table in HTML, without scripts, links or colours of its own."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from itertools import islice
+from typing import Any
+
+from pbdist.errors import printable, shown
+
+__all__ = ["html_of_bounds", "html_of_fields", "html_table"]
+
+#: More rows and letters are left out, and it is said.
+_MOST_ROWS, _MOST_LETTERS = 20, 160
+#: A grey that can be seen on white and on black.
+_LINE = "border-top:1px solid rgba(128,128,128,.4)"
+_CELL = "text-align:left;vertical-align:top;padding:.15em .8em .15em 0"
+
+
+def html_table(title: str, rows: Iterable[Sequence[object]], heads: Sequence[str] = (), count: int = 0) -> str:
+    """Return a table; every text in it is escaped, and cut if it is long.
+
+    Parameters
+    ----------
+    title
+        What it is about.
+    rows
+        The first of them are shown. Without `heads` the first text of a row is its name.
+    heads
+        The names of the columns.
+    count
+        How many rows there are in all, if `rows` does not yield all of them.
+    """
+    columns = max(len(heads), 2)
+    lines = [f'<tr><th colspan="{columns}" style="{_CELL}">{_text(title)}</th></tr>']
+    if heads:
+        lines.append(_row([*heads], "th"))
+    taken = iter(rows)
+    lines += [_row(row, "td") for row in islice(taken, _MOST_ROWS)]
+    left = max(sum(1 for _ in taken), count - _MOST_ROWS)
+    if left > 0:
+        lines.append(f'<tr><td colspan="{columns}" style="{_CELL};{_LINE}">and {left:,} more</td></tr>')
+    return f'<table style="border-collapse:collapse;color:inherit">{"".join(lines)}</table>'
+
+
+def html_of_fields(title: str, fields: Mapping[str, object]) -> str:
+    """Return a table with a line for each field; a field of None is left out."""
+    told = ((name, value if isinstance(value, str) else shown(value)) for name, value in fields.items())
+    return html_table(title, (row for row, value in zip(told, fields.values(), strict=True) if value is not None))
+
+
+def html_of_bounds(title: str, arrays: Mapping[str, Any]) -> str:
+    """Return a table with a line for each point of arrays of one shape; numbers are unrounded, NaN is not known.
+
+    `arrays` are those of numpy; one that is None is left out.
+    """
+    known = {name: values for name, values in arrays.items() if values is not None}
+    first = next(iter(known.values()))
+    shape = f" of shape {first.shape}" if first.ndim else ""
+    columns = [values.reshape(-1)[:_MOST_ROWS].tolist() for values in known.values()]
+    return html_table(f"{title}{shape}", zip(*columns, strict=True), tuple(known), count=first.size)
+
+
+def _row(texts: Sequence[object], kind: str) -> str:
+    cells = "".join(f'<{kind} style="{_CELL};{_LINE}">{_text(text)}</{kind}>' for text in texts)
+    return f"<tr>{cells}</tr>"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return "not known" if value != value else repr(value)  # noqa: PLR0124 -- NaN
+    text = str(value)
+    return escape(printable(text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 2]}.."))

@@ -1,0 +1,32 @@
+"""Decimals that are rounded outwards: what is printed of a bound is a bound."""
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+__all__ = ["exact", "rounded_down", "rounded_up"]
+
+_DIGITS = 6
+
+
+def rounded_down(value: float, digits: int = _DIGITS) -> str:
+    """Return the largest decimal of so many digits that is at most `value`."""
+    return _rounded(value, ROUND_FLOOR, digits)
+
+
+def rounded_up(value: float, digits: int = _DIGITS) -> str:
+    """Return the smallest decimal of so many digits that is at least `value`."""
+    return _rounded(value, ROUND_CEILING, digits)
+
+
+def exact(value: float) -> str:
+    """Return a number that is no bound: the shortest decimal that is this float and no other, 200 for 200.0."""
+    value = float(value)
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _rounded(value: float, rounding: str, digits: int) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    # Decimal(float) is exact: this is the only rounding.
+    decimal = Context(prec=digits, rounding=rounding).create_decimal(Decimal(value))
+    return "0" if decimal == 0 else f"{decimal:.{digits - 1}e}" if abs(decimal) < Decimal("1e-3") else f"{decimal:f}"

@@ -1,0 +1,108 @@
+"use strict"
+// Numbers: packed arrays, bounds as text rounded outwards, powers of ten.
+// `index` is what a page knows of its store, `state` what is chosen.
+const explorer = {index: {}, state: null}
+
+// BokehJS makes style elements: the served page's policy allows those that have its nonce. This runs before BokehJS.
+;(() => {
+  const nonce = document.currentScript?.nonce
+  if (!nonce) return
+  const create = document.createElement.bind(document)
+  document.createElement = (name, options) => {
+    const made = create(name, options)
+    if (name === "style") made.nonce = nonce
+    return made
+  }
+})()
+
+explorer.unpacked = (packed) => {
+  // Arrays are little-endian, as every machine is that runs a browser today; checked once below.
+  const [kind, text] = Object.entries(packed)[0]
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0))
+  const kinds = {f8: Float64Array, u4: Uint32Array, u1: Uint8Array}
+  return new kinds[kind](bytes.buffer)
+}
+if (new Uint8Array(new Uint16Array([1]).buffer)[0] !== 1) throw new Error("expected a little-endian machine")
+
+explorer.DIGITS = 6
+// An upper bound below this is stored as this, as pbdist/pld/engine.py says; the logarithm tells more.
+explorer.SMALLEST = 2.3e-308
+
+// The digits of coefficient * 10^(exponent - 5), as Python prints them: fixed from 1e-3 on, scientific below.
+explorer.decimalText = (digits, exponent, exact) => {
+  const negative = exponent < -3
+  if (negative) return `${digits[0]}.${digits.slice(1)}e${exponent}`
+  let text = exponent >= explorer.DIGITS - 1
+    ? digits + "0".repeat(exponent - explorer.DIGITS + 1)
+    : exponent >= 0
+      ? `${digits.slice(0, exponent + 1)}.${digits.slice(exponent + 1)}`
+      : `0.${"0".repeat(-exponent - 1)}${digits}`
+  if (exact && text.includes(".")) text = text.replace(/\.?0+$/, "")
+  return text
+}
+
+explorer.oneMore = (digits, exponent) => {
+  const next = String(BigInt(digits) + 1n)
+  return next.length > explorer.DIGITS ? [next.slice(0, explorer.DIGITS), exponent + 1] : [next, exponent]
+}
+
+// A float from 0 to infinity as a decimal of 6 digits that is not below it (up), or not above it.
+// 101 digits tell whether anything is cut off: no float lies closer to a decimal of 6 digits without being one.
+explorer.rounded = (value, up) => {
+  if (!Number.isFinite(value)) return String(value)
+  if (value === 0) return "0"
+  const [mantissa, power] = value.toExponential(100).split("e")
+  const all = mantissa.replace(".", "")
+  let digits = all.slice(0, explorer.DIGITS)
+  let exponent = Number(power)
+  const exact = /^0*$/.test(all.slice(explorer.DIGITS))
+  if (up && !exact) [digits, exponent] = explorer.oneMore(digits, exponent)
+  return explorer.decimalText(digits, exponent, exact)
+}
+
+// The same of e^log, for what float64 cannot hold; the slack is larger than the error of log10 and of the power.
+explorer.roundedPower = (log, up) => {
+  const tens = log / Math.LN10
+  let exponent = Math.floor(tens)
+  // tens may be wrong by a unit only far beyond this.
+  if (tens < -1e9) return `1.00000e${up ? exponent + 2 : exponent - 1}`
+  const slack = (Math.abs(tens) + 10) * 4e-15
+  let scaled = 10 ** (tens - exponent) * (1 + (up ? slack : -slack)) * 10 ** (explorer.DIGITS - 1)
+  if (scaled < 10 ** (explorer.DIGITS - 1)) { scaled *= 10; exponent -= 1 }
+  let digits = String(up ? Math.floor(scaled) + 1 : Math.ceil(scaled) - 1)
+  if (digits.length > explorer.DIGITS) { digits = "1" + "0".repeat(explorer.DIGITS - 1); exponent += 1 }
+  if (digits.length < explorer.DIGITS) { digits = "9".repeat(explorer.DIGITS); exponent -= 1 }
+  return explorer.decimalText(digits, exponent, false)
+}
+
+explorer.boundText = (value, log, up) => {
+  if (Number.isNaN(value)) return up ? "not computed" : "not known"
+  if (value > explorer.SMALLEST || log === -Infinity || Number.isNaN(log)) return explorer.rounded(value, up)
+  return explorer.roundedPower(log, up)
+}
+explorer.lowerText = (point) => Number.isNaN(point.upper) ? "not computed" : explorer.boundText(point.lower, point.logLower, false)
+explorer.upperText = (point) => explorer.boundText(point.upper, point.logUpper, true)
+
+const SUPERSCRIPTS = {"-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹"}
+explorer.powerOfTen = (exponent) => {
+  const whole = Math.round(exponent)
+  const raised = (power) => `10${[...String(power)].map((sign) => SUPERSCRIPTS[sign]).join("")}`
+  if (Math.abs(exponent - whole) < 1e-9) return whole === 0 ? "1" : raised(whole)
+  const floor = Math.floor(exponent)
+  return `${(10 ** (exponent - floor)).toPrecision(2)}·${raised(floor)}`
+}
+
+// What a user types: the index of the number equal to it, or its neighbours.
+explorer.found = (values, wanted) => {
+  const index = values.indexOf(wanted)
+  if (index >= 0) return {index}
+  const below = values.findLastIndex((value) => value < wanted)
+  const above = values.findIndex((value) => value > wanted)
+  return {index: -1, near: [below, above].filter((at) => at >= 0)}
+}
+// The shortest text of a number, which is read back exactly.
+explorer.shortest = (value) => [String(value), value.toExponential().replace("e+", "e")].sort((a, b) => a.length - b.length)[0]
+explorer.small = (value) => value < 1e-3 ? explorer.shortest(value) : String(value)
+// Noise and ε as they are: rounded down, they would be less noise, and a smaller ε, than the bounds are proved for.
+explorer.plain = (value) => Math.abs(value) < 1e-3 ? explorer.shortest(value) : String(value)
+explorer.grouped = (text) => text.replace(/\B(?=(\d{3})+$)/g, ",")

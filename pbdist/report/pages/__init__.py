@@ -1,0 +1,1 @@
+"""Reports of a store or of a system, in one file."""

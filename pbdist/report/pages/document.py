@@ -1,0 +1,147 @@
+"""The parts of a report, made once and written by one writer for each format."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = [
+    "ALARM",
+    "NOTE",
+    "SOUND",
+    "Block",
+    "Bullets",
+    "Column",
+    "Command",
+    "Document",
+    "Heading",
+    "Notice",
+    "Paragraph",
+    "Picture",
+    "Table",
+    "broken",
+    "named",
+    "plain",
+]
+
+#: Kinds of notices: what makes a page unfit to rely on, what to know, and what is as it should be.
+ALARM, NOTE, SOUND = "alarm", "note", "sound"
+#: Letters of a name from a store that are shown.
+_LONGEST = 120
+#: Words that are longer than this may break after so many letters each.
+_PIECE = 14
+_LONG = re.compile(r"(\S{25,})")
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of level 2 or 3; the title of the page is level 1."""
+
+    text: str
+    level: int = 2
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph of text."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list."""
+
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line to copy."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What a reader has to know: a title and sentences, of the kind `ALARM`, `NOTE` or `SOUND`."""
+
+    kind: str
+    title: str
+    items: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; numbers stand at the right."""
+
+    name: str
+    number: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with a caption; the first column names the rows."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def __post_init__(self) -> None:
+        """Refuse rows of another length."""
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise ValueError(f"rows: expected {len(self.columns)} entries in each, got others")
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing as an SVG or PDF file, what it is called, what it shows for those who do not see it, and a caption."""
+
+    title: str
+    description: str
+    data: bytes
+    kind: str = "svg"
+
+
+Block: TypeAlias = Heading | Paragraph | Bullets | Command | Notice | Table | Picture
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report: its title, what it is in a sentence, and its blocks."""
+
+    title: str
+    about: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """All pictures, in order."""
+        return tuple(block for block in self.blocks if isinstance(block, Picture))
+
+
+def plain(text: str) -> str:
+    """Return text in which every character is seen: others, as controls and marks that turn the direction, are named.
+
+    Names and causes in a store are anybody's text.
+    """
+    return "".join(letter if letter.isprintable() else f"[U+{ord(letter):04X}]" for letter in text)
+
+
+def broken(text: str) -> list[str]:
+    """Return text in pieces between which a line may break: none within a word, unless it is long."""
+    return [piece for word in _LONG.split(text) for piece in _pieces(word)] or [""]
+
+
+def _pieces(word: str) -> list[str]:
+    if not _LONG.fullmatch(word):
+        return [word] if word else []
+    return [word[start : start + _PIECE] for start in range(0, len(word), _PIECE)]
+
+
+def named(text: str) -> str:
+    """Return a name from a store as `plain` text; of a long one the ends, its length, and what tells it from others."""
+    if len(text) <= _LONGEST:
+        return plain(text) if text.strip() else "(no name)"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return f"{plain(text[:60])}…{plain(text[-20:])} ({len(text):,} characters, SHA-256 {digest}…)"

@@ -1,0 +1,130 @@
+"""Write the files of a report: each as a whole or not at all, and never over somebody else's."""
+
+from pathlib import Path
+from uuid import uuid4
+
+from pbdist.errors import InvalidInputError
+from pbdist.report.pages import html, latex, markdown, pdf
+from pbdist.report.pages.document import Document
+
+__all__ = ["FORMATS", "check_place", "format_of", "report_files", "write_report"]
+
+#: The formats, and the ends of the names of their files.
+FORMATS = {"html": (".html", ".htm"), "md": (".md",), "pdf": (".pdf",), "latex": (".tex",)}
+#: Bytes of a file in which the mark of a report is looked for.
+_HEAD = 1 << 16
+_MARKS = tuple(mark.encode() for mark in (html.MARK, markdown.MARK, latex.MARK))
+
+
+def format_of(path: Path, given: str | None) -> str:
+    """Return the format that is asked for, or that the name of the file says.
+
+    Raises
+    ------
+    InvalidInputError
+        Neither says one.
+    """
+    found = given or next((name for name, ends in FORMATS.items() if path.suffix.lower() in ends), None)
+    if found is None:
+        ends = ", ".join(ends[0] for ends in FORMATS.values())
+        raise InvalidInputError(
+            f"--format: expected one of {', '.join(FORMATS)}, or a file that ends in {ends}, got {path.name}"
+        )
+    return found
+
+
+def check_place(path: Path, kind: str, store: str | None) -> None:
+    """Refuse, before any work, a file inside the store, one in no folder, and one over a file of somebody else.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names what is in the way.
+    """
+    if store is not None and "://" not in store and path.resolve().is_relative_to(Path(store).resolve()):
+        raise InvalidInputError(f"--output: expected a path outside the store, got {path}")
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"--output: expected a file in a folder that exists, got {path}")
+    for one in [path, *(picture_path(path, kind, number) for number in range(1, 20) if kind in ("md", "latex"))]:
+        _check_ours(one)
+
+
+def report_files(document: Document, path: Path, kind: str) -> list[tuple[Path, bytes]]:
+    """Return the files of a report and their bytes, the page last."""
+    if kind == "html":
+        return [(path, html.written_html(document).encode())]
+    if kind == "pdf":
+        return [(path, pdf.written_pdf(document))]
+    places = [picture_path(path, kind, number) for number in range(1, 1 + len(document.pictures))]
+    drawings = [_marked(one.data) for one in document.pictures]
+    writer = markdown.written_markdown if kind == "md" else latex.written_latex
+    page = writer(document, [place.name for place in places])
+    return [*zip(places, drawings, strict=True), (path, page.encode())]
+
+
+def write_report(document: Document, path: Path, kind: str) -> list[Path]:
+    """Write the files of a report; return their paths, the page first.
+
+    Raises
+    ------
+    InvalidInputError
+        A file is in the way.
+    OSError
+        A file cannot be written.
+    """
+    files = report_files(document, path, kind)
+    for place, _ in files:
+        _check_ours(place)
+    for place, content in files:
+        _write(place, content)
+    return [place for place, _ in reversed(files)]
+
+
+def picture_path(path: Path, kind: str, number: int) -> Path:
+    """Return the path of a picture beside a page; in its name only letters that every format takes as they are."""
+    stem = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_") else "-" for letter in path.stem)
+    return path.with_name(f"{stem}-picture-{number}.{'svg' if kind == 'md' else 'pdf'}")
+
+
+def _marked(drawing: bytes) -> bytes:
+    """Return a drawing that is known as ours, by a comment: after an SVG file, in the last lines of a PDF file.
+
+    LuaTeX reads no PDF file that ends with anything but its own last line.
+    """
+    if not drawing.startswith(b"%PDF"):
+        return drawing.rstrip() + f"\n{markdown.MARK}\n".encode()
+    content, last, offset = drawing.rpartition(b"startxref")
+    return content + f"{latex.MARK}\n".encode() + last + offset
+
+
+def _check_ours(path: Path) -> None:
+    if not path.exists() and not path.is_symlink():
+        return
+    if path.is_file() and not path.is_symlink() and _is_ours(*_ends_of(path)):
+        return
+    raise InvalidInputError(
+        f"--output: expected a new file, or one that pbdist report has written, got {path}: remove it, or choose"
+        " another"
+    )
+
+
+def _ends_of(path: Path) -> tuple[bytes, bytes]:
+    """Return the first and the last bytes of a file, of any size."""
+    with path.open("rb") as file:
+        first = file.read(_HEAD)
+        file.seek(max(0, path.stat().st_size - _HEAD))
+        return first, file.read(_HEAD)
+
+
+def _is_ours(*ends: bytes) -> bool:
+    marks = (pdf.MARK.encode(), *_MARKS) if ends[0].startswith(b"%PDF") else _MARKS
+    return any(mark in end for mark in marks for end in ends)
+
+
+def _write(path: Path, content: bytes) -> None:
+    unfinished = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,242 @@
+"""The privacy loss distribution of a kept state, with its masses at both infinities."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pbdist.buckets.state import BucketState
+from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.pld import PairState
+from pbdist.query import Study
+from pbdist.query.printing import rounded_down, rounded_up
+from pbdist.report.plots.frame import LOWEST, axes_for, decimal_axis, finish, lowest_place
+from pbdist.report.plots.labels import labelled
+from pbdist.report.plots.selection import StoredSetting, chosen
+from pbdist.report.sheet import COLOURS
+from pbdist.store import open_parts, read_state
+from pbdist.types import COMPOSITIONS, Direction, FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Corner", "LossMasses", "losses", "masses_of"]
+
+#: Bars of a distribution.
+_BARS = 160
+#: How far beyond the losses the infinite ones stand, as a part of their range.
+_BESIDE = 0.09
+
+
+@dataclass(frozen=True)
+class Corner:
+    """The mass of one input at an infinite loss: an upper bound, and a lower one that may be 0."""
+
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class LossMasses:
+    """Masses of A and B along the losses, from above.
+
+    Attributes
+    ----------
+    losses, a, b : ndarray, shape (n,)
+        Losses, nats, increasing or not, and the masses there.
+    spacing : float
+        Bars are whole multiples of it, nats.
+    above : Corner
+        Of A, at +∞: outcomes that B lacks.
+    below : Corner
+        Of B, at -∞: outcomes that A lacks.
+    """
+
+    losses: FloatArray
+    a: FloatArray
+    b: FloatArray
+    spacing: float
+    above: Corner
+    below: Corner
+
+
+def losses(
+    study: Study,
+    *,
+    mechanism: str | None = None,
+    compositions: int | None = None,
+    lowest: float = LOWEST,
+    axes: "Axes | None" = None,
+    **noise: Any,
+) -> "Axes":
+    """Draw the privacy loss distribution of a kept state, under A and under B, with the masses at +∞ and -∞.
+
+    Masses are those of the pair in the state, which dominates the mechanism: they are rounded up, and add up to a
+    little more than 1. Outcomes that only A has are at +∞, those that only B has at -∞.
+
+    Parameters
+    ----------
+    study
+        ``pbdist.open_study(..)`` of a study with ``keep_states: true``.
+    mechanism, **noise
+        One setting: a label, and as many parameters as tell it from the others.
+    compositions
+        A stored r; by default the largest one.
+    lowest
+        A mass below which the axis does not reach.
+    axes
+        Where to draw; by default axes of a new figure, ``.figure`` of what is returned.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The vertical axis holds log10 of masses.
+
+    Raises
+    ------
+    OffGridError
+        No such state is kept.
+    InvalidInputError, StoreDamagedError, MissingDependencyError
+        As `epsilon_delta`.
+    """
+    if not isinstance(study, Study):
+        raise InvalidInputError(f"study: expected an opened study, got {shown(study)}")
+    setting = chosen(study, mechanism=mechanism, noise=noise, most=1)[0]
+    r = max(study.spec.compositions) if compositions is None else compositions
+    there, opposite = (_state(study, setting, r, direction) for direction in Direction)
+    if there is None:
+        raise OffGridError(
+            f"{study.where}: expected a kept state of {study.spec.cells[setting.cell].describe()}, r = {r}, got none:"
+            " a study keeps states with keep_states: true"
+        )
+    title, _ = labelled([{**setting.columns, COMPOSITIONS: r}])
+    return _draw(axes_for(axes), masses_of(there, opposite), title, lowest)
+
+
+def masses_of(state: PairState | BucketState, opposite: PairState | BucketState | None = None) -> LossMasses:
+    """Return the masses of a state; `opposite` is that of B||A, where it is another one."""
+    return _of_pair(state) if isinstance(state, PairState) else _of_buckets(state, opposite)
+
+
+def _state(study: Study, setting: StoredSetting, r: int, direction: Direction) -> PairState | BucketState | None:
+    cell = study.spec.cells[setting.cell]
+    for stored in open_parts(study.where):
+        if r not in stored.study.compositions or cell not in stored.study.cells:
+            continue
+        try:
+            return read_state(stored, list(stored.study.cells).index(cell), direction, r)
+        except FileNotFoundError:
+            continue
+    return None
+
+
+def _of_pair(state: PairState) -> LossMasses:
+    rows = state.dominating.rows
+    places = np.concatenate([row.losses for row in rows])
+    u = np.concatenate([row.u for row in rows])
+    corners = []
+    for direction, upper in zip(Direction, state.dominating.infinite, strict=True):
+        own, other = state.exact[direction].infinite
+        # Only an event that the other input lacks is one of infinite loss.
+        corners.append(Corner(own if other == 0.0 else 0.0, upper))
+    with np.errstate(under="ignore"):
+        a, b = u * np.exp(0.5 * places), u * np.exp(-0.5 * places)
+    return LossMasses(places, a, b, rows[-1].spacing if np.any(rows[-1].u > 0.0) else rows[0].spacing, *corners)
+
+
+def _of_buckets(state: BucketState, opposite: PairState | BucketState | None) -> LossMasses:
+    n, width = state.grid.half_width, state.grid.loss_width
+    places = width * np.arange(-n, n + 1, dtype=np.float64)
+    other = opposite if isinstance(opposite, BucketState) else state
+    return LossMasses(
+        places,
+        state.a_upper,
+        state.b_upper,
+        width,
+        Corner(state.infinity_a_lower, state.infinity_a_upper),
+        Corner(other.infinity_a_lower, other.infinity_a_upper),
+    )
+
+
+def binned(masses: LossMasses, lowest: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return edges of bars, and the masses of A and of B in each, whose sums are those of all that is drawn."""
+    drawn = (masses.a > lowest) | (masses.b > lowest)
+    if not drawn.any():
+        return np.array([-0.5, 0.5]) * masses.spacing, np.zeros(1), np.zeros(1)
+    places, a, b = masses.losses[drawn], masses.a[drawn], masses.b[drawn]
+    width = masses.spacing * max(1, math.ceil(float(np.ptp(places)) / masses.spacing / _BARS))
+    index = np.floor(places / width + 0.5).astype(np.int64)
+    first = int(index.min())
+    edges: FloatArray = width * (np.arange(first, int(index.max()) + 2, dtype=np.float64) - 0.5)
+    size = edges.size - 1
+    sums = [np.bincount(index - first, weights=one, minlength=size).astype(np.float64) for one in (a, b)]
+    return edges, sums[0], sums[1]
+
+
+def _draw(axes: "Axes", masses: LossMasses, title: str, lowest: float) -> "Axes":
+    limit = lowest_place(lowest)
+    edges, a, b = binned(masses, lowest)
+    with np.errstate(divide="ignore"):
+        heights = [np.log10(one) for one in (a, b)]
+    finite = np.concatenate([one[np.isfinite(one)] for one in heights])
+    corners = [math.log10(one.upper) for one in (masses.above, masses.below) if one.upper > 0.0]
+    seen = [value for value in corners if value > limit]
+    bottom = float(np.floor(min([*finite.tolist(), *seen], default=-1.0)))
+    for one, name, colour, line in zip(heights, "AB", COLOURS, ("-", "--"), strict=False):
+        fill = name == "A"
+        axes.stairs(
+            np.where(np.isfinite(one), one, bottom),
+            edges,
+            baseline=bottom,
+            fill=fill,
+            color=colour,
+            alpha=0.45 if fill else 1.0,
+            linestyle=line,
+            linewidth=1.3,
+            label=f"losses under {name}",
+        )
+    beside = _BESIDE * float(edges[-1] - edges[0])
+    left, right = float(edges[0]) - beside, float(edges[-1]) + beside
+    for corner, place, marker, name, colour in (
+        (masses.above, right, "^", "A at +∞: impossible under B", COLOURS[0]),
+        (masses.below, left, "v", "B at -∞: impossible under A", COLOURS[1]),
+    ):
+        high = max(math.log10(corner.upper), bottom) if corner.upper > 0.0 else bottom
+        axes.vlines(place, bottom, high, color=colour, linewidth=5.0, linestyle="-")
+        axes.plot([place], [high], linestyle="none", marker=marker, color=colour, markersize=7.0, label=name)
+    for edge in (float(edges[0]) - 0.4 * beside, float(edges[-1]) + 0.4 * beside):
+        axes.axvline(edge, color="0.5", linewidth=0.8, linestyle=":")
+    _ticks(axes, float(edges[0]), float(edges[-1]), left, right)
+    decimal_axis(axes)
+    top = max([*finite.tolist(), *seen, bottom + 1.0])
+    axes.set_ylim(bottom, top + 0.05 * (top - bottom))
+    width = float(edges[1] - edges[0])
+    finish(
+        axes,
+        title=title,
+        x="privacy loss, in nats",
+        y=f"probability per {width:.3g} nats of loss",
+        notes=[_said("+∞", "A", masses.above), _said("-∞", "B", masses.below), *_left_out(masses, lowest)],
+        legend=True,
+    )
+    return axes
+
+
+def _left_out(masses: LossMasses, lowest: float) -> list[str]:
+    some = bool(np.any((masses.a > 0.0) & (masses.a <= lowest)))
+    return [f"losses of a mass below {lowest:g} are not drawn"] if some else []
+
+
+def _said(place: str, name: str, corner: Corner) -> str:
+    if corner.upper == 0.0:
+        return f"at {place}: {name} has no mass"
+    low = f"at least {rounded_down(corner.lower, 3)} and " if corner.lower > 0.0 else ""
+    return f"at {place}: {name} has {low}at most {rounded_up(corner.upper, 3)}"
+
+
+def _ticks(axes: "Axes", low: float, high: float, left: float, right: float) -> None:
+    """Write the losses, and the infinite ones beside them."""
+    places = [float(place) for place in axes.xaxis.get_major_locator().tick_values(low, high) if low <= place <= high]
+    axes.set_xticks([left, *places, right], ["-∞", *(f"{place:.4g}" for place in places), "+∞"])
+    axes.set_xlim(left - 0.5 * (low - left), right + 0.5 * (right - high))

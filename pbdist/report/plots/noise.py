@@ -1,0 +1,266 @@
+"""Noise against δ at one target: what is proved to meet it, what is refuted, and what is undecided."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.query import Study, Verdict
+from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
+from pbdist.query.rounding import exact
+from pbdist.query.stored import NOT_COMPUTED
+from pbdist.report.plots.frame import LOWEST, amounts_axis, axes_for, decimal_axis, finish, height_limits, lowest_place
+from pbdist.report.plots.labels import labelled
+from pbdist.report.plots.notes import NO_LOWER, gap_notes, refuse_nothing
+from pbdist.report.sheet import LINES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["draw_choices", "noise"]
+
+#: Marker, colour and words of each verdict; the words stand in the legend, so that neither of the others is needed.
+_VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
+    Verdict.YES: ("o", "#009E73", "#009E73", "meets the target (upper bound)"),
+    Verdict.NO: ("x", "#D55E00", "#D55E00", "refuted (lower bound)"),
+    Verdict.UNDECIDED: ("D", "#0072B2", "white", "undecided (upper bound)"),
+}
+#: More groups of settings in one plot cannot be told apart.
+MOST_GROUPS = 4
+#: Parameters of a group that say little.
+_IMPLIED = ("kind", "noise")
+
+
+def noise(
+    study: Study,
+    *,
+    compositions: int | None = None,
+    epsilon: float | None = None,
+    exp_epsilon: float | None = None,
+    delta: float | None = None,
+    mechanism: str | None = None,
+    lowest: float = LOWEST,
+    most: int = MOST_GROUPS,
+    axes: "Axes | None" = None,
+    **noise: Any,
+) -> "Axes":
+    """Draw δ over the amount of noise at a target, with what is proved of each tabulated setting.
+
+    A setting that meets the target is drawn at its upper bound, a refuted one at its lower bound, an undecided one at
+    its upper bound; a bar joins the two. The least noise that meets the target is ringed. Between settings nothing is
+    said.
+
+    Parameters
+    ----------
+    study
+        ``pbdist.open_study(..)``.
+    compositions, epsilon, exp_epsilon, delta
+        The target: r, one of ε in nats and e^ε, and δ. By default the largest stored r, the middle stored ε, and the
+        power of ten that divides the settings best; the title tells them.
+    mechanism, **noise
+        Which settings: a label, and parameters that are not the amount of noise; by default all.
+    lowest
+        A δ below which the axis does not reach; 0 for all there is.
+    most
+        The most groups of settings, alike but for their amount of noise, that are drawn.
+    axes
+        Where to draw; by default axes of a new figure, ``.figure`` of what is returned.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The vertical axis holds log10 of δ.
+
+    Raises
+    ------
+    InvalidInputError, OffGridError, StoreDamagedError, MissingDependencyError
+        As `epsilon_delta`.
+    """
+    if not isinstance(study, Study):
+        raise InvalidInputError(f"study: expected an opened study, got {shown(study)}")
+    if delta is not None and not 0.0 < delta < 1.0:
+        raise InvalidInputError(f"delta: expected a number between 0 and 1, got {shown(delta)}")
+    told = _target(study, compositions, epsilon, exp_epsilon)
+    found = noise_choices(study, **told, delta=0.5 if delta is None else delta, mechanism=mechanism)
+    if delta is None:
+        delta = _dividing(found)
+        found = noise_choices(study, **told, delta=delta, mechanism=mechanism)
+    picked = _picked(found, noise)
+    if len(picked) > most:
+        raise InvalidInputError(
+            f"mechanism: expected at most {most} groups of settings in one plot, got {len(picked)}: choose by"
+            f" {', '.join(_telling(picked))}"
+        )
+    loss = f"ε = {exact(told['epsilon'])}" if told["epsilon"] is not None else f"e^ε = {exact(told['exp_epsilon'])}"
+    at = f"r = {told['compositions']:,}, {loss}"
+    missing = [one.cell for choice in picked for one in choice.tried if one.verdict is Verdict.MISSING]
+    gaps = study.gaps(missing)
+    return draw_choices(picked, axes_for(axes), delta=delta, at=at, lowest=lowest, gaps=gaps)
+
+
+def _target(study: Study, compositions: int | None, epsilon: float | None, exp_epsilon: float | None) -> dict[str, Any]:
+    if epsilon is None and exp_epsilon is None:
+        epsilon = study.spec.epsilon[len(study.spec.epsilon) // 2]
+    if compositions is None:
+        compositions = max(study.spec.compositions)
+    return {"compositions": compositions, "epsilon": epsilon, "exp_epsilon": exp_epsilon}
+
+
+def _dividing(found: Sequence[NoiseChoice]) -> float:
+    """Return the power of ten next to the middle of the upper bounds."""
+    uppers = [one.upper for choice in found for one in choice.tried if 0.0 < one.upper < 1.0]
+    return 1e-5 if not uppers else min(0.1, 10.0 ** round(math.log10(float(np.median(uppers)))))
+
+
+def _picked(found: Sequence[NoiseChoice], noise: Mapping[str, Any]) -> list[NoiseChoice]:
+    """Return the groups that have an amount, and the parameters given."""
+    comparable = [choice for choice in found if choice.what]
+    if not comparable:
+        labels = ", ".join(dict.fromkeys(choice.label for choice in found))
+        raise InvalidInputError(f"mechanism: expected one with an amount of noise, got {labels}")
+    for name, wanted in noise.items():
+        values = list(wanted) if isinstance(wanted, list | tuple) else [wanted]
+        left = [choice for choice in comparable if choice.fixed.get(name) in values]
+        if not left:
+            there = ", ".join(dict.fromkeys(str(choice.fixed.get(name, "none")) for choice in comparable))
+            raise InvalidInputError(f"{name}: expected one of {there}, got {shown(wanted)}")
+        comparable = left
+    return comparable
+
+
+def _telling(choices: Sequence[NoiseChoice]) -> list[str]:
+    names = dict.fromkeys(["mechanism", *(name for choice in choices for name in choice.fixed)])
+    values = [{"mechanism": choice.label, **choice.fixed} for choice in choices]
+    return [name for name in names if len({str(value.get(name)) for value in values}) > 1 and name not in _IMPLIED]
+
+
+def draw_choices(
+    choices: Sequence[NoiseChoice],
+    axes: "Axes",
+    *,
+    delta: float,
+    at: str,
+    lowest: float = LOWEST,
+    gaps: Mapping[int, str] | None = None,
+) -> "Axes":
+    """Draw what a study proves of the noise settings of some groups at a target δ into axes.
+
+    `at` is the rest of the title, and `gaps` says why cells are missing.
+
+    Raises
+    ------
+    InvalidInputError
+        Their amounts are not of one kind.
+    OffGridError
+        Nothing is computed.
+    """
+    whats = list(dict.fromkeys(choice.what for choice in choices))
+    if len(whats) != 1:
+        raise InvalidInputError(
+            f"mechanism: expected settings with one kind of amount, got {'; '.join(whats)}: choose one"
+        )
+    tried = [one for choice in choices for one in choice.tried]
+    missing = [(np.array([one.verdict is Verdict.MISSING]), (gaps or {}).get(one.cell, NOT_COMPUTED)) for one in tried]
+    refuse_nothing(missing, "bounds")
+    title, labels = labelled([{"mechanism": choice.label, **choice.fixed} for choice in choices])
+    for position, (choice, label) in enumerate(zip(choices, labels, strict=True)):
+        _draw_group(axes, choice, position, label if len(choices) > 1 else "")
+    _draw_verdicts(axes, tried)
+    axes.axhline(math.log10(delta), color="black", linewidth=1.0, linestyle="--", label=f"target: δ = {exact(delta)}")
+    notes = [
+        _sentence(choice, label if len(choices) > 1 else "") for choice, label in zip(choices, labels, strict=True)
+    ]
+    notes += gap_notes(missing)
+    nothing = sum(_place(one) == 0.0 for one in tried)
+    if nothing:
+        notes.append(f"δ is 0 at {nothing:,} of {len(tried):,} settings, which are drawn on the lower edge")
+    if any(math.isnan(one.lower) and not math.isnan(one.upper) for one in tried):
+        notes.append(NO_LOWER)
+    amounts_axis(axes, np.array([one.amount for one in tried]))
+    decimal_axis(axes)
+    limits = height_limits(
+        [np.array([_log10(one.upper) for one in tried]), np.array([math.log10(delta)])],
+        [np.array([_log10(one.lower) for one in tried])],
+        lowest_place(lowest),
+    )
+    if limits is not None:
+        axes.set_ylim(*limits)
+    finish(
+        axes,
+        title=", ".join(part for part in (title, at) if part),
+        x=choices[0].what,
+        y="δ, a probability",
+        notes=notes,
+        legend=True,
+    )
+    return axes
+
+
+def _log10(value: float) -> float:
+    return math.log10(value) if value > 0.0 else math.nan
+
+
+def _draw_group(axes: "Axes", choice: NoiseChoice, position: int, label: str) -> None:
+    """Draw the bars of a group, and the line that shows what belongs together; ring the least noise that will do."""
+    amounts = [one.amount for one in choice.tried]
+    places = [_log10(_place(one)) for one in choice.tried]
+    line = {"color": "0.45", "linestyle": LINES[position % len(LINES)], "linewidth": 0.8}
+    axes.plot(amounts, places, label=label or "_settings", zorder=1.0, **line)
+    for one in choice.tried:
+        low, high = _log10(one.lower), _log10(one.upper)
+        if math.isfinite(high):
+            axes.vlines(one.amount, high - 1e3 if one.lower == 0.0 else low, high, color="0.35", linewidth=1.2)
+    if choice.smallest is not None:
+        one = choice.smallest
+        edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if one.upper == 0.0 else {}
+        axes.plot(
+            [one.amount],
+            [0.0 if one.upper == 0.0 else _log10(one.upper)],
+            linestyle="none",
+            marker="o",
+            markersize=13.0,
+            markerfacecolor="none",
+            markeredgecolor="black",
+            label="least noise that meets it" if position == 0 else "_least",
+            **edge,
+        )
+
+
+def _draw_verdicts(axes: "Axes", tried: Sequence[TabulatedNoise]) -> None:
+    for verdict, (marker, colour, face, words) in _VERDICTS.items():
+        mine = [one for one in tried if one.verdict is verdict]
+        for at_zero in (False, True):
+            drawn = [one for one in mine if (_place(one) == 0.0) is at_zero]
+            if not drawn:
+                continue
+            edge: dict[str, Any] = {"transform": axes.get_xaxis_transform(), "clip_on": False} if at_zero else {}
+            axes.plot(
+                [one.amount for one in drawn],
+                [0.0 if at_zero else _log10(_place(one)) for one in drawn],
+                linestyle="none",
+                marker=marker,
+                markersize=6.0,
+                markeredgewidth=1.6,
+                color=colour,
+                markerfacecolor=face,
+                label=words if drawn[0] is mine[0] else "_more",
+                zorder=3.0,
+                **edge,
+            )
+
+
+def _place(one: TabulatedNoise) -> float:
+    """Return the bound that the verdict rests on."""
+    return one.lower if one.verdict is Verdict.NO else one.upper
+
+
+def _sentence(choice: NoiseChoice, label: str) -> str:
+    start = f"{label}: " if label else ""
+    if choice.smallest is None:
+        return f"{start}no tabulated setting is proved to meet the target"
+    told = f"{start}{exact(choice.smallest.amount)} is the least tabulated noise proved to meet the target"
+    if choice.refuted is None:
+        return f"{told}; less is not refuted"
+    return f"{told}; {exact(choice.refuted.amount)} is refuted, and nothing is said between"

@@ -1,0 +1,66 @@
+"""The studies that come with pbdist: found by name, in the installed package or in the checkout."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from pbdist.errors import FileProblem, InvalidInputError, StudyFileError, shown
+from pbdist.suggestions import did_you_mean, likely
+
+__all__ = ["find_study", "shipped_names", "shipped_study"]
+
+#: Where a wheel has the studies, beside its modules; a checkout has them in ``pipelines/``.
+_FOLDER = "studies"
+_SUFFIXES = (".yaml", ".yml")
+
+
+def shipped_names() -> tuple[str, ...]:
+    """Return the names of the studies that come with pbdist, sorted."""
+    return tuple(sorted(path.stem for path in _folder().glob("*.yaml")))
+
+
+def shipped_study(name: str) -> Path:
+    """Return the file of a study that comes with pbdist.
+
+    Raises
+    ------
+    InvalidInputError
+        There is none of that name.
+    """
+    names = shipped_names()
+    if name not in names:
+        expected = f"the name of a study that comes with pbdist ({', '.join(names)})"
+        raise InvalidInputError(f"study: expected {expected}, got {shown(name)}{did_you_mean(name, names)}")
+    return _folder() / f"{name}.yaml"
+
+
+def find_study(given: str) -> Path:
+    """Return the study file that is meant: a file, or by its name one that comes with pbdist. A file wins.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such file, and no such name.
+    StudyFileError
+        There is no such file; a study that comes with pbdist has almost its name.
+    """
+    path, names = Path(given), shipped_names()
+    if given in names and not path.is_file():
+        return shipped_study(given)
+    if path.exists() or not given:
+        return path
+    if path.suffix not in _SUFFIXES and path.name == given:
+        near = did_you_mean(given, names) or ": pbdist studies lists the names"
+        raise InvalidInputError(
+            f"study: expected a study file, or the name of a study that comes with pbdist, got {shown(given)}{near}"
+        )
+    name = likely(path.stem, names)
+    if name is not None:
+        problem = f"expected a readable study file, got: No such file or directory: did you mean {name}?"
+        raise StudyFileError.of([FileProblem(given, 1, "study", problem)])
+    return path
+
+
+def _folder() -> Path:
+    package = Path(str(files("pbdist")))
+    installed = package / _FOLDER
+    return installed if installed.is_dir() else package.parent / "pipelines"

@@ -1,0 +1,478 @@
+"""The command line: in this process where nothing but its answer counts, else as a user meets it."""
+
+import json
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from pbdist.cli import main
+from pbdist.mechanisms import Laplace
+from pbdist.mechanisms.pair import Pair
+from pbdist.query import open_study
+from pbdist.run import batch
+from pbdist.table import BoundsTable
+from tests.batches import chunk_of, exchange_chunk
+from tests.run.held import held
+from tests.studies import TIGHT, TINY, files_of, results_of, write_study
+
+Called: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def pbdist(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", "pbdist", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, cwd=cwd)
+
+
+@pytest.fixture
+def called(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Called:
+    """Calls the command line in this process, in a folder."""
+
+    def call(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        with monkeypatch.context() as patched:
+            patched.chdir(cwd)
+            code = main([str(argument) for argument in arguments])
+        return subprocess.CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study and its finished store."""
+    folder = tmp_path_factory.mktemp("cli")
+    shutil.copytree(tiny_store, folder / "data/tiny.zarr")
+    write_study(folder)
+    return folder
+
+
+def test_help_answers_at_once_and_imports_nothing_heavy() -> None:
+    program = (
+        "import sys; from pbdist.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as stop: assert not stop.code\n"
+        "heavy = {'numpy', 'scipy', 'xarray', 'zarr', 'dask', 'distributed', 'pydantic', 'yaml', 'rich'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "COMMAND" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "status", "query", "verify"])
+def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert command in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"pbdist {metadata.version('pbdist')}\n"
+
+
+def test_plan_tells_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(write_study(tmp_path))]) == 0
+    out = capsys.readouterr().out
+    for words in ("tiny", "cells (noise settings)", "batches", "peak memory of a worker", "size of the store", "time"):
+        assert words in out
+    assert files_of(tmp_path).keys() == {"study.yaml"}
+
+
+@pytest.mark.slow
+def test_a_run_as_a_process(tiny_store: Path, tmp_path: Path) -> None:
+    write_study(tmp_path)
+    done = pbdist("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "store: data/tiny.zarr" in done.stdout
+    assert results_of(tmp_path / "data/tiny.zarr") == results_of(tiny_store)
+
+
+def test_run_ends_with_the_targets(folder: Path, called: Called) -> None:
+    done = called("run", "study.yaml", "--serial", cwd=folder)
+    assert done.returncode == 0
+    assert "6 of 6 cells are in the store" in done.stderr
+    assert "e^ε = 2, δ <= 0.2 after 4 compositions" in done.stdout
+    assert "RandomizedResponse" in done.stdout
+    assert " yes " in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_query_prints_both_directions_and_their_maximum(folder: Path, called: Called) -> None:
+    point = ["data/tiny.zarr", "--mechanism", "Laplace", "--scale", "3", "--compositions", "4", "--exp-epsilon", "2"]
+    done = called("query", *point, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for words in ("A||B", "B||A", "maximum", "r = 4", "e^ε = 2.0"):
+        assert words in done.stdout
+    as_json = called("query", *point, "--json", cwd=folder)
+    answer = json.loads(as_json.stdout)
+    assert answer["compositions"] == 4
+    assert 0 < answer["bounds"]["A||B"]["delta_lower"] <= answer["bounds"]["maximum"]["delta_upper"] < 1
+    assert answer["bounds"]["maximum"]["delta_upper"] == max(
+        answer["bounds"][direction]["delta_upper"] for direction in ("A||B", "B||A")
+    )
+
+
+def test_a_single_query_answers_the_epsilon_asked_for(folder: Path, called: Called) -> None:
+    study = open_study(folder / "data/tiny.zarr")
+    point = ["data/tiny.zarr", "--mechanism", "Laplace", "--scale", "3", "--compositions", "4", "--json"]
+    stored = json.loads(called("query", *point, "--exp-epsilon", "2", cwd=folder).stdout)
+    assert stored["epsilon"] == math.log(2.0)
+    assert stored["exp_epsilon"] == 2.0
+    # One ulp off a stored ε, between points, at another setting: the same keys, and what `Study.delta` says there.
+    near = math.nextafter(math.log(2.0), 0.0)
+    cases: list[tuple[float, list[str], dict[str, Any]]] = [
+        (3.0, ["--epsilon", repr(near)], {"epsilon": near}),
+        (3.0, ["--epsilon", "0.3", "--each"], {"epsilon": 0.3}),
+        (4.0, ["--exp-epsilon", "1.7"], {"exp_epsilon": 1.7}),
+        (3.0, ["--exp-epsilon", repr(2.0 + 2**-51)], {"exp_epsilon": 2.0 + 2**-51}),
+    ]
+    for scale, options, given in cases:
+        answer = json.loads(called("query", *point, "--scale", str(scale), *options, cwd=folder).stdout)
+        assert answer.keys() == stored.keys()
+        assert answer["bounds"].keys() == stored["bounds"].keys()
+        (name, value), bounds = next(iter(given.items())), answer["bounds"]["maximum"]
+        assert answer[name] == value
+        found = study.delta("Laplace", scale=scale, compositions=4, **given)
+        assert (bounds["delta_lower"], bounds["delta_upper"]) == (found.lower, found.upper)
+        assert answer["setting"] == f"Laplace(scale={scale:g}, sensitivity=1)"
+    assert "ε = 0.3" in called("query", *point[:-1], "--epsilon", "0.3", cwd=folder).stdout
+
+
+def test_a_query_imports_only_what_it_needs(folder: Path) -> None:
+    arguments = ["query", *CLIPPED, "4", "--epsilon", "0"]
+    program = (
+        f"import sys; from pbdist.cli import main; assert main({arguments!r}) == 0\n"
+        "heavy = {'xarray', 'pandas', 'dask', 'distributed', 'pydantic', 'flint'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_query_answers_between_the_points_and_the_other_way_round(folder: Path, called: Called) -> None:
+    point = ["data/tiny.zarr", "--mechanism", "Laplace", "--json"]
+    asked = [*point, "--scale", "3", "4", "--compositions", "3", "7", "--epsilon", "0.1", "0.5"]
+    answers = json.loads(called("query", *asked, cwd=folder).stdout)["answers"]
+    assert len(answers) == 8
+    assert (answers[0]["scale"], answers[0]["compositions"], answers[0]["epsilon"]) == (3.0, 3, 0.1)
+    assert all(0 <= answer["delta_lower"] < answer["delta_upper"] <= 1 for answer in answers)
+    both = json.loads(called("query", *asked, "--each", cwd=folder).stdout)["answers"][0]
+    assert both["A||B"]["delta_upper"] == answers[0]["delta_upper"]
+    one = [*point, "--scale", "3", "--delta", "0.1"]
+    (epsilon,) = json.loads(called("query", *one, "--compositions", "4", cwd=folder).stdout)["answers"]
+    assert 0 < epsilon["epsilon_lower"] < epsilon["epsilon_upper"]
+    (rounds,) = json.loads(called("query", *one, "--exp-epsilon", "1.5", cwd=folder).stdout)["answers"]
+    assert 1 <= rounds["compositions_lower"] <= (rounds["compositions_upper"] or 7)
+    table = called("query", *point[:3], "--scale", "3", "--compositions", "3", "--delta", "0.1", "0.3", cwd=folder)
+    assert table.returncode == 0, table.stderr
+    assert "ε upper" in table.stdout
+    assert max(map(len, table.stdout.splitlines())) <= 100
+
+
+def test_a_tight_run_ends_with_the_precision_that_was_reached(tmp_path: Path, called: Called) -> None:
+    write_study(tmp_path, TIGHT)
+    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    # Where δ is 0, as at the largest loss, no better is to be had.
+    told, where = done.stdout.splitlines()[-2:]
+    assert re.fullmatch(r"upper / lower - 1 <= 0\.01 at all [67][0-9] points \(noise setting, r, ε\) asked for", told)
+    assert where == "store: data/tight.zarr"
+    assert "tight, tolerance 0.01" in called("plan", "study.yaml", cwd=tmp_path).stdout
+    write_study(tmp_path, TIGHT.replace("p: [0.6, 0.7]", "p: 0.7"))
+    again = called("run", "study.yaml", "--serial", "--strict", "--store", "other.zarr", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    verified = called("verify", "other.zarr", "--sample", "5", cwd=tmp_path)
+    assert verified.returncode == 0, verified.stderr
+    assert "5 of 120 stored points recomputed (seed 0), on grids of at most 100,000 bins:" in verified.stdout
+
+
+#: At an ε of 1e-13 float64 does not tell δ of so much noise; at 1 δ is below the floor.
+MISSED = """\
+format: 1
+name: missed
+mechanisms:
+  - {kind: Laplace, scale: 1.0e+12}
+  - {kind: Gaussian, scale: 10}
+compositions: [1]
+epsilon: [1e-13, 0.1, 2]
+"""
+
+
+def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called) -> None:
+    write_study(tmp_path, MISSED)
+    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    line = done.stdout.splitlines()[-2]
+    assert line.startswith("upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) asked for, at worst 0."), (
+        line
+    )
+    assert "Laplace(scale=1e+12, sensitivity=1), r = 1, ε = 1e-13, δ from 4." in line
+    # The bounds are stored all the same, and the same is said of them again.
+    strict = called("run", "study.yaml", "--serial", "--strict", "--store", "strict.zarr", cwd=tmp_path)
+    assert (strict.returncode, strict.stdout.splitlines()[-2]) == (3, line)
+    assert called("run", "study.yaml", "--serial", "--strict", "--store", "strict.zarr", cwd=tmp_path).returncode == 3
+    status = called("status", "strict.zarr", "--check", cwd=tmp_path)
+    assert status.returncode == 0, status.stderr
+    assert f"tolerance: {line}" in status.stdout.splitlines()
+    found = json.loads(called("status", "strict.zarr", "--json", cwd=tmp_path).stdout)["precision"]
+    assert (found["tolerance"], found["asked"], found["missed"], found["unreadable_cells"]) == (0.001, 3, 1, 0)
+    worst = found["widest"]
+    assert (worst["setting"], worst["epsilon"]) == ("Laplace(scale=1e+12, sensitivity=1)", 1e-13)
+    assert worst["ratio"] == pytest.approx(worst["delta_upper"] / worst["delta_lower"] - 1.0, rel=1e-9)
+    # Bounds that cannot be read are no reason to tell nothing.
+    exchange_chunk(tmp_path / "strict.zarr", "within_tolerance", 0, chunk_of(tmp_path / "strict.zarr", "loss_width", 0))
+    status = called("status", "strict.zarr", cwd=tmp_path)
+    assert status.returncode == 0, status.stderr
+    assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
+
+
+def test_strict_is_refused_where_no_tolerance_is_aimed_at(tmp_path: Path, folder: Path, called: Called) -> None:
+    write_study(tmp_path, TINY)
+    done = called("run", "study.yaml", "--serial", "--strict", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "pbdist: error: --strict: expected a study with a tolerance, got one without\n",
+    )
+    assert not (tmp_path / "data").exists()
+    done = called("run", "study.yaml", "--serial", cwd=folder)
+    assert "store: data/tiny.zarr" in done.stdout
+    assert "upper / lower" not in done.stdout
+    assert json.loads(called("status", "data/tiny.zarr", "--json", cwd=folder).stdout)["precision"] is None
+    assert "tolerance" not in called("status", "data/tiny.zarr", cwd=folder).stdout
+
+
+CLIPPED = ("data/tiny.zarr", "--mechanism", "clipped", "--compositions")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("query", *CLIPPED, "8", "--epsilon", "0"), "compositions: expected at most 7, the largest stored number"),
+        (("query", *CLIPPED, "4", "--epsilon", "-0.1"), "epsilon: expected finite numbers of at least 0, got -0.1"),
+        (("query", *CLIPPED, "4", "--exp-epsilon", "0.5"), "exp_epsilon: expected finite numbers of at least 1, got"),
+        (("query", *CLIPPED, "4", "--delta", "1"), "delta: expected numbers above 0 and below 1, got 1.0"),
+        (("query", *CLIPPED, "4"), "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta"),
+        (
+            ("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "7"),
+            "no order is known between noise settings of its kind: add it to the study's mechanisms",
+        ),
+        (("query", *CLIPPED, "4", "--epsilon", "0", "--factor", "2"), "factor: expected auto, got 2"),
+        (
+            ("query", "data/tiny.zarr", "--mechanism", "Laplace", "--compositions", "4", "--epsilon", "0"),
+            "got 3: also give scale (2, 3, 5)",
+        ),
+        (("query", "absent", "--mechanism", "x", "--compositions", "4", "--epsilon", "0"), "expected a pbdist store"),
+        (
+            ("query", "study.yaml", "--mechanism", "x", "--compositions", "4", "--epsilon", "0"),
+            "expected a pbdist store",
+        ),
+        (("query", *CLIPPED, "4", "--epsilon", "inf"), "epsilon: expected finite numbers of at least 0, got inf"),
+        (("query", *CLIPPED, "4", "--epsilon", "0", "--scale", "inf"), "scale: expected a finite number, got inf"),
+        (("query", *CLIPPED, "1" + 400 * "0", "--epsilon", "0"), "compositions: expected whole numbers of at least 1"),
+        (
+            ("query", "data/tiny.zarr", "--mechanism", "a\nb", "--compositions", "4", "--epsilon", "0"),
+            "mechanism: expected one of",
+        ),
+        (("verify", "absent"), "expected a pbdist store"),
+        (("verify", "data/tiny.zarr", "--sample", "-1"), "sample: expected a whole number from 0 to 2^40, got -1"),
+        (("plan", "absent.yaml"), "absent.yaml:1: study: expected a readable study file"),
+        (("plan", "."), "expected a readable study file"),
+        (("plan", "no\x1b[31m\nsuch.yaml"), "no [31m such.yaml:1: study: expected a readable study file"),
+        (("run", "study.yaml", "--cluster", "absent.yaml"), "absent.yaml:1: cluster: expected a readable cluster file"),
+        (("run", "absent.yaml"), "expected a readable study file"),
+        (("run", "study.yaml", "--store", "study.yaml", "--serial"), "study.yaml: expected a pbdist store"),
+        (("run", "study.yaml", "--store", "study.yaml/x", "--serial"), "expected a path to create a store at"),
+        (("run", "study.yaml", "--workers", "0"), "--workers: expected an integer from 1 to 4096, got 0"),
+        (("run", "study.yaml", "--serial", "--report", "r.html"), "--report: expected a run on Dask workers, got"),
+        (("run", "study.yaml", "--serial", "--log", "data/tiny.zarr/x"), "--log: expected a path outside the store"),
+        (("run", "study.yaml", "--report", "data/../data/tiny.zarr"), "--report: expected a path outside the store"),
+        (("run", "study.yaml", "--serial", "--log", "absent/x"), "--log: expected the path of a file to append to"),
+        (("run", "study.yaml", "--store", "x.zarr", "--scheduler-file", "absent"), "--scheduler-file: expected"),
+        (("run", "study.yaml", "--scheduler-file", "f", "--cluster", "f"), "--cluster: expected a run that starts w"),
+        (("run", "study.yaml", "--serial", "--cluster", "study.yaml"), "--cluster: expected"),
+        (("run", "study.yaml", "--scheduler", "tls://h:1", "--tls-ca", "f"), "--tls-certificate: expected --tls-ca, "),
+        (("run", "study.yaml", "--tls-ca", "f", "--tls-certificate", "f", "--tls-key", "f"), "--tls-ca: expected it"),
+        (
+            ("run", "study.yaml", "--scheduler", "h", "--tls-ca", "f", "--tls-certificate", "f", "--tls-key", "f"),
+            "--tls-ca: expected a file that can be read",
+        ),
+        (("run", "study.yaml", "--cluster", "study.yaml"), "study.yaml:1: kind: expected one of local, ssh, slurm"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    folder: Path,
+    arguments: tuple[str, ...],
+    words: str,
+    called: Called,
+) -> None:
+    before = files_of(folder)
+    done = called(*arguments, cwd=folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("pbdist: error: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr
+    assert files_of(folder) == before
+
+
+def test_the_exit_code_of_the_process_is_that_of_the_command(folder: Path) -> None:
+    done = pbdist("query", *CLIPPED, "8", "--epsilon", "0", cwd=folder)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("pbdist: error: ")
+    assert "compositions: expected at most 7" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_log_has_the_run_and_the_store_nothing_of_it(folder: Path, tmp_path: Path, called: Called) -> None:
+    log, store = tmp_path / "run.jsonl", tmp_path / "logged.zarr"
+    for _ in range(2):
+        done = called("run", folder / "study.yaml", "--serial", "--store", store, "--log", log, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    batches = [line for line in lines if line["event"] == "batch_finished"]
+    # The second run finds nothing left to compute.
+    assert [line["event"] for line in lines if line not in batches] == ["run_started", "run_finished", "run_finished"]
+    assert lines[0]["store"] == str(store)
+    assert "Laplace(scale=2, sensitivity=1)" in {setting for line in batches for setting in line["settings"]}
+    assert sum(line["stop"] - line["first"] for line in batches) == 6
+    assert results_of(store) == results_of(folder / "data/tiny.zarr")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_run_that_is_ended_stops_in_good_order_and_goes_on_later(
+    folder: Path, tmp_path: Path, called: Called, number: signal.Signals
+) -> None:
+    log, store = tmp_path / "run.jsonl", tmp_path / "s.zarr"
+    # It waits after two commits, so that the signal comes in the middle of the run.
+    options = (folder / "study.yaml", "--serial", "--store", store, "--log", log)
+    arguments, environment = held(tmp_path / "gate", 2, *options)
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, env=environment) as driver:
+        deadline = time.monotonic() + 240
+        while not log.exists() or log.read_text().count("batch_finished") < 2:
+            assert driver.poll() is None, driver.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        driver.send_signal(number)
+        _, told = driver.communicate(timeout=240)
+    assert driver.returncode == 130, told
+    assert told.endswith("pbdist: interrupted: the same command goes on where this one stopped\n")
+    last = json.loads(log.read_text().splitlines()[-1])
+    assert (last["event"], last["cause"]) == ("run_stopped", "KeyboardInterrupt")
+    assert called("run", *options, cwd=tmp_path).returncode == 0
+    started = [json.loads(line) for line in log.read_text().splitlines() if "run_started" in line]
+    assert [line["cells_before"] for line in started] == [0, 2]
+    assert results_of(store) == results_of(folder / "data/tiny.zarr")
+
+
+def test_exit_codes_are_documented(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (["--help"], ["run", "--help"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        told = capsys.readouterr().out
+        for code in ("  0  ", "  1  ", "  2  ", "130  "):
+            assert f"\n  {code}" in told
+
+
+def test_output_that_cannot_be_written(folder: Path) -> None:
+    command = [sys.executable, "-m", "pbdist", "plan", "study.yaml"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith("pbdist: error: ")
+    assert "Traceback" not in done.stderr
+    query = [sys.executable, "-m", "pbdist", "query", *CLIPPED, "4", "--epsilon", "0"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(query, capture_output=True, text=True, check=False, cwd=folder, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "maximum" in done.stdout
+
+
+def test_another_study_is_refused_and_the_store_stays(folder: Path, tmp_path: Path, called: Called) -> None:
+    other = write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 402"))
+    before = files_of(folder)
+    done = called("run", other, "--serial", "--store", folder / "data/tiny.zarr", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "buckets: expected 400 as in the store, got 402" in done.stderr
+    assert files_of(folder) == before
+
+
+def test_failed_batches_are_exit_code_1(tiny_store: Path, tmp_path: Path, called: Called) -> None:
+    write_study(tmp_path)
+    shutil.copytree(tiny_store, tmp_path / "data/tiny.zarr")
+    chunk = tmp_path / "data/tiny.zarr/delta_lower/c/0/0/0/0"
+    chunk.unlink()
+    # An empty folder would be replaced.
+    (chunk / "in the way").mkdir(parents=True)
+    done = called("run", "study.yaml", "--serial", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=2, sensitivity=1):" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cell_that_fails_is_told_by_exit_code_log_and_status(
+    tmp_path: Path, called: Called, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_study(tmp_path)
+    run = ("run", "study.yaml", "--serial", "--log", "run.jsonl")
+    computed = batch.bounds_table
+
+    def fails(pairs: Sequence[tuple[Pair, int]], **options: Any) -> BoundsTable:
+        if pairs[0][0] == Laplace(scale=3.0):
+            raise ArithmeticError("not this one")
+        return computed(pairs, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batch, "bounds_table", fails)
+        done = called(*run, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "failed: Laplace(scale=3, sensitivity=1): ArithmeticError: not this one\n" in done.stderr
+    assert "5 of 6 cells are in the store, 1 failed" in done.stderr
+    assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=3, sensitivity=1):" in done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "run.jsonl").read_text().splitlines()]
+    (failed,) = (line for line in lines if line["event"] == "cell_failed")
+    assert failed["setting"] == "Laplace(scale=3, sensitivity=1)"
+    assert 'raise ArithmeticError("not this one")' in failed["traceback"]
+    assert lines[-1]["event"] == "run_finished"
+    status = called("status", "data/tiny.zarr", "--check", cwd=tmp_path)
+    assert status.returncode == 1
+    assert "failed: Laplace(scale=3, sensitivity=1): ArithmeticError: not this one\n" in status.stdout
+    assert called(*run, cwd=tmp_path).returncode == 0
+    assert called("status", "data/tiny.zarr", "--check", cwd=tmp_path).returncode == 0
+
+
+def test_a_reader_that_leaves_is_no_trouble(folder: Path) -> None:
+    query = " ".join(["query", *CLIPPED, "4", "--epsilon", "0", "--json"])
+    command = f"{sys.executable} -m pbdist {query} | true"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False, cwd=folder
+    )
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.slow
+def test_the_quickstart_on_dask(tmp_path: Path) -> None:
+    study = Path(__file__).parents[2] / "pipelines" / "quickstart.yaml"
+    done = pbdist("run", study, "--workers", "2", "--report", "report.html", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "dashboard at http://" in done.stderr
+    assert "Performance Report" in (tmp_path / "report.html").read_text()
+    point = ("--mechanism", "Laplace", "--scale", "200", "--compositions", "512", "--epsilon", "0.1")
+    answer = json.loads(pbdist("query", "data/quickstart.zarr", *point, "--json", cwd=tmp_path).stdout)
+    low, high = (answer["bounds"]["maximum"][name] for name in ("delta_lower", "delta_upper"))
+    assert 0.012 < low <= high < 0.0125

@@ -1,0 +1,205 @@
+"""``pbdist size`` as a user meets it."""
+
+import csv
+import io
+import json
+import math
+import re
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import pbdist
+from pbdist.cli import main
+from pbdist.query.rounding import rounded_down, rounded_up
+
+_GOAL = ("--compositions", "64", "--exp-epsilon", "2", "--delta", "1e-5")
+
+
+def _called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["size", *arguments])
+    found = capsys.readouterr()
+    return code, found.out, found.err
+
+
+def test_json_is_what_the_function_returns() -> None:
+    command = [sys.executable, "-W", "error", "-m", "pbdist", "size", "--family", "Gaussian", *_GOAL, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    sized = pbdist.size(pbdist.Gaussian, compositions=64, exp_epsilon=2.0, delta=1e-5)
+    assert found["scale"] == sized.scale
+    assert found["mechanism"] == sized.mechanism.canonical()
+    assert found["epsilon"] == math.log(2.0)
+    assert found["delta_upper"] == sized.delta_upper <= found["delta"]
+    assert found["refuted"]["scale"] == found["scale"] * (1.0 - found["tolerance"])
+    assert found["refuted"]["delta_lower"] > found["delta"]
+    assert found["ordered"] is True
+
+
+def test_table_tells_the_certificate(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _called(capsys, "--family", "Laplace", "--sensitivity", "2", *_GOAL)
+    assert code == 0
+    sized = pbdist.size(pbdist.Laplace, sensitivity=2.0, compositions=64, exp_epsilon=2.0, delta=1e-5)
+    assert f" {rounded_up(sized.scale)} " in out
+    assert f" {rounded_down(sized.refuted_scale)} " in out
+    assert repr(sized.scale) not in out
+    assert "No smaller scale than the refuted one will do" in out
+
+
+def test_table_of_a_scanned_family(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--family", "NoisyCount", "--noise", "Laplace", "--shift", "2", "--reading", "redraw-and-floor")
+    code, out, _ = _called(capsys, *arguments, "--compositions", "4", "--epsilon", "1", "--delta", "1e-2")
+    assert code == 0
+    assert "mean" in out
+    assert "messages" in out
+    assert "nothing is claimed" in out.lower()
+
+
+SEVERAL = ("--compositions", "16", "64", "--epsilon", "0.5", "1", "--delta", "1e-5")
+ASKED = [(16, 0.5), (16, 1.0), (64, 0.5), (64, 1.0)]
+
+
+def test_several_goals_are_a_row_each(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _called(capsys, "--family", "Gaussian", *SEVERAL, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert [(one["compositions"], one["epsilon"]) for one in found] == ASKED
+    alone = _called(
+        capsys, "--family", "Gaussian", *("--compositions", "64", "--epsilon", "0.5", "--delta", "1e-5"), "--json"
+    )
+    assert {**found[2], "evaluations": 0} == {**json.loads(alone[1]), "evaluations": 0}
+    rows = list(csv.DictReader(io.StringIO(_called(capsys, "--family", "Gaussian", *SEVERAL, "--format", "csv")[1])))
+    assert len(rows) == len(found)
+    for row, one in zip(rows, found, strict=True):
+        for name in ("compositions", "epsilon", "delta", "scale", "delta_lower", "delta_upper"):
+            assert float(row[name]) == one[name]
+        assert float(row["refuted_scale"]) == one["refuted"]["scale"]
+        assert float(row["refuted_delta_lower"]) == one["refuted"]["delta_lower"]
+        assert (row["mean"], row["within_tolerance"], row["ordered"], row["problem"]) == ("", "true", "true", "")
+    for form in ("table", "markdown", "latex"):
+        code, out, err = _called(capsys, "--family", "Gaussian", *SEVERAL, "--format", form)
+        assert (code, err) == (0, "")
+        lines = [line for line in out.splitlines() if re.match(r"[│|$] ?(16|64)\b", line)]
+        assert len(lines) == len(found)
+        for line, one in zip(lines, found, strict=True):
+            plain = re.sub(r"\\times 10\^\{(-?\d+)\}", r"e\1", line)
+            numbers = [Decimal(number) for number in re.findall(r"[-+.\de]*\d[-+.\de]*", plain)]
+            *_, scale, upper, refuted, lower = numbers
+            # Each on its safe side: noise that will do up, its δ up; refuted noise down, its δ down.
+            assert scale >= Decimal(one["scale"])
+            assert upper >= Decimal(one["delta_upper"])
+            assert refuted <= Decimal(one["refuted"]["scale"])
+            assert lower <= Decimal(one["refuted"]["delta_lower"])
+            assert scale <= Decimal(one["scale"]) * Decimal("1.00001")
+
+
+def test_exp_epsilon_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    several = ("--compositions", "16", "--exp-epsilon", "2", "3", "--delta", "1e-5")
+    rows = list(csv.DictReader(io.StringIO(_called(capsys, "--family", "Gaussian", *several, "--format", "csv")[1])))
+    assert [(float(row["exp_epsilon"]), float(row["epsilon"])) for row in rows] == [(2, math.log(2)), (3, math.log(3))]
+    lines = _called(capsys, "--family", "Gaussian", *several, "--format", "markdown")[1].splitlines()
+    assert lines[2].startswith("| r | e^ε | δ \\<= | scale that will do |")
+    assert lines[4].startswith("| 16 | 2 | 1e-05 | ")
+
+
+def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    goals = ("--family", "Laplace", "--compositions", "1", "--epsilon", "1", "--delta", "1e-5", "0.9")
+    code, out, err = _called(capsys, *goals, "--scale-limits", "0.9", "5", "--format", "csv")
+    assert code == 1
+    first, second = csv.DictReader(io.StringIO(out))
+    assert (float(first["scale"]) > 1.0, first["problem"]) == (True, "")
+    assert second["scale"] == second["delta_upper"] == ""
+    assert second["problem"]
+    assert err.startswith("pbdist: error: size: expected an answer to each goal, got none to one goal: ")
+    assert second["problem"] in err
+    _, out, _ = _called(capsys, *goals, "--scale-limits", "0.9", "5", "--json")
+    assert json.loads(out)[1] == {"compositions": 1, "epsilon": 1.0, "delta": 0.9, "problem": second["problem"]}
+    _, out, _ = _called(capsys, *goals, "--scale-limits", "0.9", "5")
+    assert "none: " in out
+    # With no answer at all it is wrong input.
+    code, out, err = _called(capsys, *goals[:-2], "0.8", "0.9", "--scale-limits", "0.9", "5")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+
+
+def test_a_count_is_one_row_of_numbers_that_are_certified(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--family", "NoisyCount", "--noise", "Gaussian", "--shift", "1", "--reading", "redraw-and-floor")
+    goals = ("--compositions", "1", "2", "--epsilon", "1", "--delta", "1e-3")
+    code, out, _ = _called(capsys, *arguments, *goals, "--format", "markdown")
+    assert code == 0
+    assert "nothing is claimed of that between" in out
+    head, _, *rows = [line for line in out.splitlines() if line.startswith("|")]
+    assert head.count("its mean") == 2
+    for line, rounds in zip(rows, (1, 2), strict=True):
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        scale, mean, _, upper, less, its_mean, lower = cells[3:10]
+        for noise, bound, meets in (((scale, mean), upper, True), ((less, its_mean), lower, False)):
+            pair = pbdist.NoisyCount(pbdist.Gaussian(float(noise[0])), float(noise[1]), 1, "redraw-and-floor")
+            found = pbdist.privacy_bounds(pair, compositions=rounds, epsilon=1.0)
+            if meets:
+                assert found.delta_lower.item() <= float(bound) <= 1e-3
+            else:
+                assert found.delta_upper.item() >= float(bound) > 1e-3
+
+
+def test_system_has_goals_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _called(capsys, "--system", "randomized-response", "--json")
+    assert code == 0
+    assert all(item["delta_upper"] <= item["delta"] < item["refuted"]["delta_lower"] for item in json.loads(out))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--family", "Gaussian", "--compositions", "4", "--delta", "1e-5"), "--epsilon: expected a value, got none"),
+        (("--family", "Gaussian", "--epsilon", "1", "--delta", "1e-5"), "--compositions: expected a value"),
+        (("--family", "Gaussian"), "--compositions: expected a value"),
+        (("--family", "Gaussian", *_GOAL, "--delta", "2"), "delta: expected numbers above 0 and below 1"),
+        (
+            ("--family", "Gaussian", *_GOAL, "--rate", "0.1"),
+            "Gaussian: expected one of scale, sensitivity, truncate; got rate",
+        ),
+        (("--family", "SubsampledGaussian", *_GOAL), "rate: expected a value for SubsampledGaussian"),
+        (("--family", "NoisyCount", "--shift", "2", *_GOAL), "noise: expected the class Laplace or Gaussian"),
+        (("--family", "Laplace", *_GOAL, "--scale-limits", "1", "2"), "none of the"),
+        (("--family", "Laplace", *_GOAL, "--store", "nowhere.zarr"), "nowhere.zarr"),
+        (("--system", "nobody", *_GOAL), "system: expected one of"),
+        (
+            ("--family", "Gaussian", *_GOAL, "--json", "--format", "latex"),
+            "--json: expected none beside --format latex",
+        ),
+        (("--family", "Gaussian", *_GOAL[:-1], "1e-5", "2"), "delta: expected numbers above 0 and below 1, got 2.0"),
+        (("--table", "--format", "csv"), "--format: expected markdown with --table, got csv"),
+        (("--table", "--epsilon", "1"), "--epsilon: expected none with --table"),
+        (("--table", "--mean", "0"), "--mean: expected none with --table"),
+        (("--table", "--scale-limits", "1", "2"), "--scale-limits: expected none with --table"),
+        (("--family", "Gaussian", *_GOAL, "--systems", "mine.yaml"), "--systems: expected none with --family"),
+        (("--system", "vuvuzela-dialing", "--mean", "3", *_GOAL), "--mean: expected none with --system"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    arguments: tuple[str, ...],
+    problem: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, out, err = _called(capsys, *arguments)
+    assert code == 2
+    assert not out
+    assert err.startswith("pbdist: error: ")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_help_names_every_family(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["size", "--help"])
+    assert stop.value.code == 0
+    out = capsys.readouterr().out
+    assert "SubsampledGaussian" in out
+    assert "--scale-limits" in out

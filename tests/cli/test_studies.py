@@ -1,0 +1,117 @@
+"""``pbdist studies``, ``plan`` and ``run`` of shipped studies, and the plan as JSON."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from pbdist.cli import main
+from pbdist.study import load_study, plan_study
+from pbdist.study.shipped import shipped_names, shipped_study
+from tests.studies import TINY, write_study
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, where the command is given."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_all_studies_are_listed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["studies"]) == 0
+    out = capsys.readouterr().out
+    rows = [re.split(r"\s*│\s*", line) for line in out.splitlines() if line.startswith("│ ")]
+    found = {name: (about, cells, time) for _, name, about, cells, time, _ in rows if name}
+    assert tuple(found) == ("quickstart", *(name for name in shipped_names() if name != "quickstart"))
+    about, cells, time = found["quickstart"]
+    study = load_study(shipped_study("quickstart"))
+    assert study.description is not None
+    assert study.description.startswith(about)
+    assert cells == str(len(study.cells))
+    assert time.endswith(" s")
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.usefixtures("folder")
+def test_one_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["studies", "--show", "quickstart"]) == 0
+    assert capsys.readouterr().out == shipped_study("quickstart").read_text(encoding="utf-8")
+    assert main(["studies", "--show", "quickstrt"]) == 2
+    assert capsys.readouterr().err.endswith("got 'quickstrt': did you mean quickstart?\n")
+
+
+def test_a_name_is_planned_and_a_file_in_the_way_wins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "quickstart"]) == 0
+    out, err = capsys.readouterr()
+    assert "quickstart: Laplace and Gaussian noise" in out
+    assert err == ""
+    write_study(folder, TINY, "quickstart")
+    assert main(["plan", "quickstart"]) == 0
+    out, err = capsys.readouterr()
+    assert "tiny" in out
+    assert err == "pbdist: the file quickstart in this folder is taken, not the study that comes with pbdist\n"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("folder")
+def test_a_name_is_run_and_its_store_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """As its first lines say."""
+    assert main(["run", "quickstart", "--serial"]) == 0
+    assert "store: data/quickstart.zarr" in capsys.readouterr().out
+    lines = shipped_study("quickstart").read_text(encoding="utf-8").splitlines()
+    (question,) = [line.split()[2:] for line in lines if line.startswith("#   pbdist query")]
+    assert main(question) == 0
+    assert "maximum" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_unknown_studies(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert main([command, "quikstart"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == (
+        "pbdist: error: study: expected a study file, or the name of a study that comes with pbdist, got 'quikstart':"
+        " did you mean quickstart?\n"
+    )
+
+
+def test_the_plan_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_study(folder)
+    assert main(["plan", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    plan = plan_study(load_study(path))
+    study = plan.study
+    assert found == {
+        "name": "tiny",
+        "description": None,
+        "digest": study.digest,
+        "cells": 6,
+        "cells_by_label": {"Laplace": 3, "RandomizedResponse": 2, "clipped": 1},
+        "compositions": [1, 2, 4, 7],
+        "epsilon": list(study.epsilon),
+        "points": 2 * 6 * 4 * 3,
+        "method": "buckets",
+        "tolerance": None,
+        "buckets": 400,
+        "floor": study.floor,
+        "direction": study.direction,
+        "keep_states": False,
+        "targets": [{"epsilon": study.epsilon[2], "delta": 0.2, "compositions": 4}],
+        "added_by_targets": {"compositions": [], "epsilon": [], "points": 0},
+        "batches": len(plan.batches),
+        "cells_per_batch": plan.cells_per_batch,
+        "batch_seconds": {
+            "min": min(batch.seconds for batch in plan.batches),
+            "max": max(batch.seconds for batch in plan.batches),
+        },
+        "seconds": plan.seconds,
+        "worker_bytes": plan.worker_bytes,
+        "store_bytes": plan.store_bytes,
+    }

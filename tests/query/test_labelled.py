@@ -1,0 +1,230 @@
+"""Points by labels: rows of a DataFrame, and a Dataset over plain dimensions that xarray plots."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from pbdist.errors import InvalidInputError, OffGridError
+from pbdist.query import Study, open_study
+from pbdist.store import BatchWriter, create_or_open
+from pbdist.study import Batch, load_study, plan_study
+from pbdist.types import Direction
+from tests.export.stores import RELEASES
+from tests.query.test_extended import AFTER, BEFORE
+from tests.studies import TIGHT, Finished, write_study
+
+mpl.use("Agg")
+
+GRID = """\
+format: 1
+name: counts
+mechanisms:
+  - {label: messages, kind: NoisyCount, noise: {kind: Laplace, scale: [2, 4]}, mean: [20, 40], shift: 1}
+  - {label: telemetry, kind: NoisyCount, noise: {kind: Laplace, scale: 2}, mean: 20, shift: 1}
+  - {label: telemetry, kind: NoisyCount, noise: {kind: Laplace, scale: 4}, mean: 40, shift: 1}
+  - {label: telemetry, kind: NoisyCount, noise: {kind: Laplace, scale: 8}, mean: 80, shift: 2}
+method: buckets
+buckets: 40
+factors: 1.5
+compositions: [1, 2, 4]
+exp_epsilon: [1, 1.5, 2]
+"""
+
+
+@pytest.fixture
+def study(finished_store: Finished) -> Study:
+    return open_study(finished_store(TIGHT))
+
+
+@pytest.fixture
+def counts(finished_store: Finished) -> Study:
+    return open_study(finished_store(GRID))
+
+
+def test_every_row_is_what_a_look_up_says(study: Study) -> None:
+    frame = study.frame()
+    assert tuple(frame.columns) == study.row_columns
+    assert len(frame) == len(study.spec.cells) * 4 * 3
+    assert (frame.status == "computed").all()
+    for row in frame[frame.mechanism == "Laplace"].iloc[::5].itertuples():
+        found = study.lookup("Laplace", scale=row.scale, compositions=row.compositions, epsilon=row.epsilon)
+        assert (row.delta_lower, row.delta_upper) == found.maximum
+        assert (row.log_delta_lower, row.log_delta_upper) == found.log_maximum
+        assert row.within_tolerance == found.within_tolerance
+        assert (row.setting, row.exp_epsilon, row.direction) == (found.setting, found.exp_epsilon, "both")
+    assert frame[frame.mechanism == "clipped"].iloc[0][["noise", "mean", "shift"]].tolist() == ["Laplace", 20.0, 1.0]
+    assert frame[frame.mechanism == "Laplace"]["mean"].isna().all()
+
+
+def test_labels_columns_and_directions_of_a_frame(study: Study) -> None:
+    names = ["scale", "compositions", "delta_upper"]
+    frame = study.frame(columns=names, mechanism="Laplace", scale=[3, 5], compositions=(2, 7), exp_epsilon=2)
+    assert list(frame.columns) == names
+    assert frame.scale.tolist() == [3, 3, 5, 5]
+    assert frame.compositions.tolist() == [2, 7, 2, 7]
+    each = study.frame(direction="each", mechanism="clipped", compositions=4, epsilon=study.spec.epsilon[1])
+    assert each.direction.tolist() == ["A||B", "B||A"]
+    both = study.frame(mechanism="clipped", compositions=4, exp_epsilon=1.5)
+    for name in ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"):
+        assert both[name].item() == each[name].max()
+    # A value that differs by rounding only, and numpy's.
+    assert len(study.frame(mechanism="Laplace", scale=np.float64(3 * (1 + 4e-16)), compositions=np.array([1, 2]))) == 6
+
+
+@pytest.mark.parametrize(
+    ("labels", "error", "expected"),
+    [
+        ({"mechanism": "Laplac"}, OffGridError, "mechanism: expected one of Laplace, RandomizedResponse, clipped"),
+        ({"scale": 4.0}, OffGridError, "scale: expected a stored value, the neighbours being 3 and 5, got 4.0"),
+        ({"compositions": 3}, OffGridError, "compositions: expected a stored number"),
+        ({"epsilon": 0.1}, OffGridError, "epsilon: expected a stored value"),
+        ({"exp_epsilon": 2, "epsilon": 0.0}, InvalidInputError, "epsilon: expected"),
+        ({"colour": 1}, InvalidInputError, "colour: expected one of mechanism, .*, got an unknown parameter"),
+        ({"mechanism": 3}, InvalidInputError, "mechanism: expected text, or a list of texts, got 3"),
+        ({"scale": []}, InvalidInputError, r"scale: expected one value or a list of values, got \[\]"),
+        ({"scale": [[2], [3, 5]]}, InvalidInputError, "scale: expected one value or a list of values"),
+        ({"scale": [True]}, InvalidInputError, "scale: expected numbers, got the truth value"),
+        ({"direction": "A||B"}, InvalidInputError, "direction: expected 'both' or 'each'"),
+    ],
+)
+def test_labels_that_are_refused(
+    study: Study, labels: dict[str, object], error: type[Exception], expected: str
+) -> None:
+    for ask in (study.frame, study.select):
+        with pytest.raises(error, match=expected):
+            ask(**labels)
+
+
+def test_columns_that_are_refused(study: Study) -> None:
+    with pytest.raises(InvalidInputError, match=r"columns: expected some of cell, setting, .*, got 'delta'"):
+        study.frame(columns=["delta"])
+
+
+def test_a_selection_has_plain_dimensions(study: Study) -> None:
+    found = study.select(mechanism="Laplace")
+    assert dict(found.delta_upper.sizes) == {"scale": 3, "compositions": 4, "epsilon": 3}
+    assert set(found.indexes) == {"scale", "compositions", "epsilon"}
+    assert found.mechanism == "Laplace"
+    assert found.direction == "both"
+    for scale in (2.0, 3.0, 5.0):
+        point = study.lookup("Laplace", scale=scale, compositions=4, exp_epsilon=1.5)
+        at = found.sel(scale=scale, compositions=4).isel(epsilon=1)
+        assert (at.delta_lower.item(), at.delta_upper.item()) == point.maximum
+    one = study.select(mechanism="Laplace", scale=3, compositions=4, exp_epsilon=2)
+    assert one.delta_upper.dims == ()
+    assert one.scale == 3.0
+    kept = study.select(mechanism=["Laplace"], scale=[3], compositions=[4], exp_epsilon=[2], direction="each")
+    assert kept.delta_upper.dims == ("mechanism", "scale", "direction", "compositions", "epsilon")
+    assert kept.direction.values.tolist() == [one.value for one in Direction]
+    assert found.delta_upper.attrs == {
+        "long_name": "upper bound on delta(epsilon) after r-fold composition",
+        "units": "1",
+    }
+    assert found.attrs["study_digest"] == study.spec.digest
+
+
+def test_parameters_that_go_together_are_one_dimension(counts: Study) -> None:
+    both = counts.select(mechanism="messages")
+    assert both.delta_upper.dims == ("scale", "mean", "compositions", "epsilon")
+    for scale in (2.0, 4.0):
+        for mean in (20.0, 40.0):
+            at = both.sel(scale=scale, mean=mean, compositions=2).isel(epsilon=2)
+            expected = counts.lookup("messages", scale=scale, mean=mean, compositions=2, exp_epsilon=2)
+            assert at.delta_upper == expected.maximum[1]
+    one = counts.select(mechanism="telemetry", compositions=2)
+    assert one.delta_upper.dims == ("scale", "epsilon")
+    assert one["mean"].dims == one["shift"].dims == ("scale",)
+    assert one["mean"].values.tolist() == [20.0, 40.0, 80.0]
+
+
+def test_an_ambiguous_selection_says_what_to_give_too(counts: Study) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        counts.select()
+    text = str(caught.value)
+    assert text.startswith("selection: expected a grid of noise settings, got 7 noise settings of 'messages', ")
+    assert "that do not have all combinations of mechanism, scale, mean: also give mechanism (messages, " in text
+    assert "scale (2, 4, 8)" in text
+    assert counts.select(scale=2, mean=20).delta_upper.dims == ("mechanism", "compositions", "epsilon")
+
+
+def test_cells_that_no_parameter_tells_apart_are_said(finished_store: Finished) -> None:
+    text = GRID.partition("  - {label: messages")[0] + (
+        "  - {label: two, kind: Product, pairs: [{kind: Laplace, scale: 2}, {kind: Laplace, scale: 3}]}\n"
+        "  - {label: two, kind: Product, pairs: [{kind: Laplace, scale: 4}, {kind: Laplace, scale: 3}]}\n"
+        "method: buckets\nbuckets: 40\nfactors: 1.5\ncompositions: [1]\nepsilon: [0.5]\n"
+    )
+    study = open_study(finished_store(text))
+    with pytest.raises(InvalidInputError, match="got 2 noise settings of 'two' that differ in none"):
+        study.select(mechanism="two")
+    assert study.frame(mechanism="two").setting.nunique() == 2
+
+
+@pytest.mark.parametrize("extended", [False, True])
+def test_what_is_not_known_is_nan_and_told(tmp_path: Path, extended: bool) -> None:
+    before = load_study(write_study(tmp_path, BEFORE))
+    stored = create_or_open(tmp_path / "s.zarr", plan_study(before, 1))
+    writer = BatchWriter(stored, Batch(0, 0, 1, 0.0), stored.study.cells[:1])
+    writer.fail("ValueError: no luck")
+    writer.commit()
+    if extended:
+        from pbdist.store import extend
+        from pbdist.study.extension import missing_parts
+
+        after = load_study(write_study(tmp_path, AFTER))
+        extend([stored], [plan_study(part, 1) for part in missing_parts([before], after)])
+    study = open_study(tmp_path / "s.zarr")
+    frame = study.frame(direction="each")
+    assert frame[["delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"]].isna().all(axis=None)
+    of_failed = frame[(frame.scale == 2) & frame.compositions.isin([1, 4]) & frame.epsilon.isin([0, 0.5])]
+    assert (of_failed.status == "failed").all()
+    assert (frame.drop(of_failed.index).status == "missing").all()
+    found = study.select(mechanism="Laplace", compositions=1, epsilon=0.5)
+    assert found.status.sel(scale=2) == "failed"
+    assert found.status.sel(scale=3) == "missing"
+    assert found.delta_upper.isnull().all()
+
+
+def test_lower_bounds_of_plans_that_nothing_attains_are_not_known(finished_store: Finished) -> None:
+    study = open_study(finished_store(RELEASES))
+    frame = study.frame(mechanism="unattained")
+    assert (frame.status == "upper only").all()
+    assert frame[["delta_lower", "log_delta_lower"]].isna().all(axis=None)
+    assert frame.delta_upper.notna().all()
+    found = study.select(mechanism="unattained")
+    assert found.delta_lower.isnull().all()
+    assert found.delta_lower.attrs["comment"].startswith("not known of release plans")
+    assert "comment" not in study.select(mechanism="counts").delta_lower.attrs
+
+
+def test_xarray_plots_a_selection(study: Study) -> None:
+    from matplotlib import pyplot
+
+    found = study.select(mechanism="Laplace", compositions=4)
+    lines = found.delta_upper.plot(x="epsilon", hue="scale", yscale="log")
+    axes = pyplot.gca()
+    try:
+        assert len(lines) == 3
+        assert axes.get_xlabel() == "epsilon, in nats [1]"
+        assert axes.get_ylabel().replace("\n", " ") == "upper bound on delta(epsilon) after r-fold composition [1]"
+        np.testing.assert_array_equal(lines[1].get_ydata(), found.delta_upper.sel(scale=3.0))
+        assert axes.get_yscale() == "log"
+    finally:
+        pyplot.close("all")
+
+
+def test_only_what_is_asked_for_is_read(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = []
+
+    def told(stored: object, name: str, selection: slice) -> object:
+        read.append((name, selection.start, selection.stop))
+        return values(stored, name, selection)
+
+    from pbdist.query import blocks
+
+    values = blocks.read_values
+    monkeypatch.setattr(blocks, "read_values", told)
+    length = study.parts[0].cells_per_batch
+    study.select(mechanism="Laplace", scale=2)
+    assert {(start, stop) for _, start, stop in read} == {(0, length)}

@@ -1,0 +1,140 @@
+"""Which tabulated noise meets a target: the verdicts against Gaussian noise in closed form, groups, what is missing."""
+
+import math
+
+import mpmath
+import pytest
+
+import pbdist
+from pbdist.errors import InvalidInputError
+from pbdist.query.noise_choice import noise_choices, noise_groups
+from pbdist.results import Verdict
+from pbdist.store.layout import cell_columns
+from pbdist.study import Cell
+from tests.studies import compute_store
+
+_SCALES = (20.0, 5.0, 10.0, 40.0)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    text = (
+        "format: 1\nname: choice\nmechanisms:\n"
+        f"  - {{label: noise, kind: Gaussian, scale: {list(_SCALES)}}}\n"
+        "  - {label: response, kind: RandomizedResponse, p: [0.9, 0.4, 0.75]}\n"
+        "  - {label: table, kind: Histogram, p: [0.5, 0.5], q: [0.25, 0.75]}\n"
+        "compositions: [1, 16]\nepsilon: [0.5, 1.0, 2.0]\n"
+    )
+    return pbdist.open_study(compute_store(tmp_path_factory.mktemp("choice"), text))
+
+
+def _gaussian_delta(scale, rounds, epsilon):
+    with mpmath.workdps(50):
+        mu = mpmath.sqrt(rounds) / mpmath.mpf(scale)
+        first, second = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        return mpmath.ncdf(first) - mpmath.exp(epsilon) * mpmath.ncdf(second)
+
+
+@pytest.mark.parametrize(("rounds", "epsilon"), [(16, 1.0), (16, 0.5), (1, 2.0)])
+@pytest.mark.parametrize("delta", [1e-3, 1e-9, 0.2])
+def test_verdicts_are_those_of_the_exact_delta(study, rounds, epsilon, delta):
+    (choice,) = noise_choices(study, compositions=rounds, epsilon=epsilon, delta=delta, mechanism="noise")
+    assert [one.amount for one in choice.tried] == sorted(_SCALES)
+    for one in choice.tried:
+        truth = _gaussian_delta(one.amount, rounds, epsilon)
+        assert one.lower <= truth <= one.upper
+        assert one.verdict is (Verdict.YES if truth <= delta else Verdict.NO)
+    meeting = [scale for scale in _SCALES if _gaussian_delta(scale, rounds, epsilon) <= delta]
+    assert (choice.smallest.amount if choice.smallest else None) == min(meeting, default=None)
+    failing = [scale for scale in _SCALES if scale not in meeting]
+    assert (choice.refuted.amount if choice.refuted else None) == max(failing, default=None)
+
+
+@pytest.mark.parametrize(("rounds", "epsilon"), [(7, 0.8), (16, 0.7), (3, 1.0)])
+def test_between_stored_points_what_is_told_is_proved(study, rounds, epsilon):
+    seen = set()
+    for delta in (1e-2, 1e-4, 1e-8):
+        (choice,) = noise_choices(study, compositions=rounds, epsilon=epsilon, delta=delta, mechanism="noise")
+        for one in choice.tried:
+            truth = _gaussian_delta(one.amount, rounds, epsilon)
+            assert one.lower <= truth <= one.upper
+            seen.add(one.verdict)
+            if one.verdict is not Verdict.UNDECIDED:
+                assert (one.verdict is Verdict.YES) == (truth <= delta)
+    assert Verdict.YES in seen
+
+
+def test_e_to_epsilon_is_the_stored_one(study):
+    by_epsilon = noise_choices(study, compositions=16, epsilon=1.0, delta=1e-3)
+    assert noise_choices(study, compositions=16, exp_epsilon=math.e, delta=1e-3) == by_epsilon
+
+
+def test_beyond_the_largest_r_nothing_is_computed(study):
+    (choice,) = noise_choices(study, compositions=17, epsilon=1.0, delta=1e-3, mechanism="noise")
+    assert {one.verdict for one in choice.tried} == {Verdict.MISSING}
+    assert choice.smallest is None
+    assert choice.refuted is None
+    assert all(math.isnan(one.upper) for one in choice.tried)
+
+
+def test_lies_are_ordered_by_their_probability_and_tables_stand_alone(study):
+    response, table = noise_choices(study, compositions=1, epsilon=0.5, delta=0.1)[1:]
+    assert response.what == "probability of a lie"
+    assert [one.amount for one in response.tried] == pytest.approx([0.1, 0.25, 0.4])
+    assert table.what == ""
+    assert len(table.tried) == 1
+    assert math.isnan(table.tried[0].amount)
+
+
+def _grouped(*pairs, label="one"):
+    return noise_groups(cell_columns([Cell(label, pair, None) for pair in pairs]))
+
+
+def test_cells_of_other_parameters_are_other_groups():
+    pairs = [pbdist.SubsampledGaussian(s, q) for s in (2.0, 1.0) for q in (0.1, 0.2)]
+    groups = _grouped(*pairs)
+    assert [(group.cells, group.amounts, group.fixed["rate"]) for group in groups] == [
+        ((2, 0), (1.0, 2.0), 0.1),
+        ((3, 1), (1.0, 2.0), 0.2),
+    ]
+
+
+def test_a_product_of_equal_scales_has_an_amount():
+    moved = [pbdist.Product(pbdist.Gaussian(s), pbdist.Reversed(pbdist.Gaussian(s))) for s in (3.0, 1.0, 2.0)]
+    mixed = pbdist.Product(pbdist.Gaussian(1.0), pbdist.Gaussian(2.0))
+    first, second = _grouped(*moved, mixed)
+    assert (first.cells, first.amounts) == ((1, 2, 0), (1.0, 2.0, 3.0))
+    assert (second.cells, second.what) == ((3,), "")
+
+
+def test_a_count_is_ordered_by_its_mean_and_then_its_scale():
+    counts = [
+        pbdist.NoisyCount(noise=pbdist.Laplace(scale), mean=mean, shift=2.0)
+        for mean, scale in ((200.0, 10.0), (100.0, 20.0), (100.0, 10.0))
+    ]
+    (group,) = _grouped(*counts)
+    assert group.cells == (2, 1, 0)
+    assert group.what == "mean of the noise, in counts"
+
+
+def test_less_epsilon_is_more_noise():
+    (group,) = _grouped(*(pbdist.ApproximateDP(epsilon, 0.0) for epsilon in (0.1, 0.3, 0.2)))
+    assert group.cells == (1, 2, 0)
+    assert group.amounts == (0.3, 0.2, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"mechanism": "other"}, "mechanism: expected one of noise, response, table, got 'other'"),
+        ({"delta": 0.0}, "delta: expected numbers above 0"),
+        ({"delta": [0.1, 0.2]}, "delta: expected one number"),
+        ({"compositions": 0}, "compositions: expected whole numbers"),
+        ({"epsilon": math.nan}, "epsilon: expected finite numbers"),
+        ({"epsilon": None, "exp_epsilon": 0.5}, "exp_epsilon: expected a finite number of at least 1, got 0.5"),
+        ({"exp_epsilon": 2.0}, "epsilon: expected exactly one"),
+    ],
+)
+def test_wrong_targets_are_named(study, wrong, text):
+    with pytest.raises(InvalidInputError, match=text.replace("[", r"\[")):
+        noise_choices(study, **{"compositions": 1, "epsilon": 0.5, "delta": 0.1, **wrong})

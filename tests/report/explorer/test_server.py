@@ -1,0 +1,167 @@
+"""The routes of the explorer, over real sockets: what they answer, and what they refuse."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from pbdist import open_study
+from pbdist.report.explorer.snapshot import listing_of
+from tests.report.explorer.reading import unpacked
+from tests.report.explorer.studies import STUDY, answer, asked, serving
+from tests.studies import files_of
+
+BOUNDS = ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper")
+
+
+@pytest.fixture(scope="module")
+def store(finished_store):
+    return finished_store(STUDY)
+
+
+@pytest.fixture(scope="module")
+def port(store):
+    with serving(store) as port:
+        yield port
+
+
+def test_bounds_are_those_of_the_store(store, port):
+    contents = asked(port, "/contents.json")
+    token = contents["token"]
+    bounds = open_study(store).bounds
+    assert sorted(unpacked(contents["cells"])) == list(range(bounds.sizes["cell"]))
+    assert unpacked(contents["epsilon"]).tolist() == bounds["epsilon"].values.tolist()
+    assert unpacked(contents["exp_epsilon"]).tolist() == bounds["exp_epsilon"].values.tolist()
+    plan = contents["labels"].index("unattained")
+    unattained = unpacked(contents["cells"])[unpacked(contents["offsets"])[plan]]
+    for cell in range(bounds.sizes["cell"]):
+        for axis, other, at in (("compositions", "epsilon", 1), ("epsilon", "compositions", 3)):
+            found = asked(port, f"/bounds.json?token={token}&cell={cell}&{axis}={at}")
+            truth = bounds.isel(cell=cell, **{axis: at}).max("direction")
+            for name in BOUNDS:
+                expected = np.asarray(truth[name].transpose(other))
+                if name.endswith("lower") and cell == unattained:
+                    expected = np.full_like(expected, np.nan)
+                np.testing.assert_array_equal(unpacked(found[name]), expected)
+            within = bounds["within_tolerance"].isel(cell=cell, **{axis: at}).all("direction")
+            assert unpacked(found["within"]).tolist() == within.values.tolist()
+            assert found["gaps"] == ""
+
+
+def test_headers_allow_nothing_that_the_page_does_not_need(port):
+    for path in ("/", "/explorer.js", "/explorer.css", "/bokeh.js", "/contents.json", "/nothing"):
+        status, headers, body = answer(port, path)
+        assert status == (404 if path == "/nothing" else 200)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert not {"Set-Cookie", "Access-Control-Allow-Origin"} & set(headers)
+        assert int(headers["Content-Length"]) == len(body)
+        same, of_head, nothing = answer(port, path, "HEAD")
+        assert (same, nothing) == (status, b"")
+        assert of_head["Content-Type"] == headers["Content-Type"]
+
+
+def test_each_page_has_a_number_of_its_own(port):
+    policies = {answer(port, "/")[1]["Content-Security-Policy"] for _ in range(3)}
+    assert len(policies) == 3
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_only_reading_is_answered(port, method):
+    for path in ("/", "/contents.json", "/nothing"):
+        status, headers, body = answer(port, path, method)
+        assert status == 405
+        assert headers["Content-Type"].startswith("application/json")
+        assert "\n" not in body.decode()
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "a b", "[::2]"]
+)
+def test_another_name_is_refused(port, host):
+    status, _, body = answer(port, "/contents.json", Host=host)
+    assert status in (400, 403)
+    assert b"Gaussian" not in body
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:9999", "LOCALHOST", "[::1]:1", "127.1.2.3:5"])
+def test_names_of_this_machine_are_answered(port, host):
+    assert answer(port, "/contents.json", Host=host)[0] == 200
+
+
+def test_requests_of_other_sites_are_refused(port):
+    assert answer(port, "/contents.json", Sec_Fetch_Site="cross-site")[0] == 403
+    assert answer(port, "/contents.json", Sec_Fetch_Site="same-origin")[0] == 200
+
+
+WRONG = {
+    "cell=0&compositions=0": "token",
+    "token=TOKEN&compositions=0": "cell",
+    "token=TOKEN&cell=19&compositions=0": "cell",
+    "token=TOKEN&cell=-1&compositions=0": "cell",
+    "token=TOKEN&cell=%201&compositions=0": "cell",
+    "token=TOKEN&cell=1&cell=2&compositions=0": "cell",
+    "token=TOKEN&cell=1": "compositions",
+    "token=TOKEN&cell=1&compositions=0&epsilon=0": "compositions",
+    "token=TOKEN&cell=1&compositions=3": "compositions",
+    "token=TOKEN&cell=1&epsilon=6": "epsilon",
+    "token=TOKEN&cell=%D9%A1&epsilon=1": "cell",
+    "token=TOKEN&cell=1&epsilon=1&path=../x": "argument",
+    "token=TOKEN&cell=1&epsilon=" + "0" * 100: "epsilon",
+}
+
+
+@pytest.mark.parametrize(("query", "field"), WRONG.items())
+def test_wrong_arguments_are_refused_in_one_line(port, query, field):
+    token = asked(port, "/contents.json")["token"]
+    status, _, body = answer(port, "/bounds.json?" + query.replace("TOKEN", token))
+    assert status == 400
+    assert json.loads(body)["error"].startswith(f"{field}: expected ")
+
+
+@pytest.mark.parametrize("delta", ["-1", "0", "1", "1.5", "1e-999", "nan", "inf", "1e999", "0x1", "", "1_0", "1e-5 "])
+def test_a_delta_is_a_number_above_0_and_below_1(port, delta):
+    token = asked(port, "/contents.json")["token"]
+    path = f"/verdicts.json?token={token}&group=0&compositions=0&epsilon=0&delta={delta.replace(' ', '%20')}"
+    status, _, body = answer(port, path)
+    assert status == 400
+    assert json.loads(body)["error"].startswith("delta: expected a number above 0 and below 1")
+
+
+def test_a_store_that_changes_is_shown_anew(store, tmp_path):
+    copy = tmp_path / "s.zarr"
+    shutil.copytree(store, copy)
+    record = copy / "commits/shard-000000/zarr.json"
+    kept = record.read_bytes()
+    record.unlink()
+    with serving(copy) as port:
+        first = asked(port, "/contents.json")
+        assert any("not complete" in notice["text"] or "empty" in notice["text"] for notice in first["notices"])
+        record.write_bytes(kept)
+        path = f"/bounds.json?token={first['token']}&cell=0&compositions=0"
+        assert np.isnan(unpacked(asked(port, path)["delta_upper"])).all(), "a page shows the state that it tells of"
+        second = asked(port, "/contents.json")
+        assert second["token"] != first["token"]
+        assert not any("complete" in notice["text"] for notice in second["notices"])
+        status, _, body = answer(port, path)
+        assert status == 409
+        assert "load it again" in json.loads(body)["error"]
+        assert asked(port, "/contents.json")["token"] == second["token"]
+
+
+def test_serving_writes_nothing(store, tmp_path):
+    copy = tmp_path / "s.zarr"
+    shutil.copytree(store, copy)
+    before, listing = files_of(tmp_path), listing_of(str(copy))
+    with serving(copy) as port:
+        token = asked(port, "/contents.json")["token"]
+        for cell in range(3):
+            asked(port, f"/bounds.json?token={token}&cell={cell}&epsilon=0")
+        asked(port, f"/progress.json?token={token}&compositions=0&epsilon=0")
+    assert files_of(tmp_path) == before
+    assert listing_of(str(copy)) == listing

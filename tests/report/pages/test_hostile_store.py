@@ -1,0 +1,56 @@
+"""A store whose labels are hostile: pages in every format, with pictures."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pbdist.report.pages.files import report_files
+from pbdist.report.pages.store_report import store_report
+from pbdist.run import SerialExecutor, run_study
+from pbdist.sizing.goal import Goal
+from pbdist.study import load_study
+from tests.report.pages.reading import OWN, read_page
+from tests.report.pages.test_writers import HOSTILE
+from tests.studies import TINY, write_study
+
+GOAL = Goal(4, 0.0, 0.5)
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A store as somebody else's program might have written it: a study file takes no such labels."""
+    folder = tmp_path_factory.mktemp("hostile")
+    spec = load_study(write_study(folder, TINY.partition("targets")[0]))
+    labels = [text for text in HOSTILE[:-1:2] if "\ud800" not in text and "\x00" not in text]
+    cells = [replace(spec.cells[0], label=label) for label in labels]
+    cells += [replace(spec.cells[1], label=labels[0]), replace(spec.cells[2], label=labels[0])]
+    run_study(replace(spec, cells=tuple(cells)), folder / "s.zarr", SerialExecutor(), lambda _: None)
+    return folder / "s.zarr", labels
+
+
+@pytest.mark.parametrize("kind", ["html", "md", "pdf", "latex"])
+def test_every_format_takes_any_label(hostile, tmp_path, kind):
+    store, labels = hostile
+    made = store_report(store, goals=(GOAL,), drawn="pdf" if kind == "latex" else "svg")
+    assert made.whole
+    files = report_files(made.document, tmp_path / f"page.{kind}", kind)
+    page = files[-1][1]
+    assert len(files) == (1 + len(made.document.pictures) if kind in ("md", "latex") else 1)
+    if kind == "pdf":
+        assert page.startswith(b"%PDF")
+        return
+    text = page.decode()
+    assert all(label not in text for label in labels if "script" in label or "\\write18" in label)
+    if kind == "html":
+        assert read_page(text).elements <= OWN
+        assert "</script>" not in text
+
+
+def test_commands_quote_what_they_take(hostile):
+    store, _ = hostile
+    made = store_report(store, goals=(GOAL,), drawn=None)
+    commands = [block.text for block in made.document.blocks if type(block).__name__ == "Command"]
+    assert commands
+    assert all(command.isprintable() for command in commands)
+    assert json.dumps(commands)

@@ -1,0 +1,180 @@
+"""The writers: text of a store is text in every format, whatever it looks like."""
+
+import re
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+from markdown_it import MarkdownIt
+
+from pbdist.report.pages.document import (
+    ALARM,
+    NOTE,
+    SOUND,
+    Bullets,
+    Column,
+    Command,
+    Document,
+    Heading,
+    Notice,
+    Paragraph,
+    Picture,
+    Table,
+    named,
+    plain,
+)
+from pbdist.report.pages.html import written_html
+from pbdist.report.pages.latex import written_latex
+from pbdist.report.pages.markdown import MARK, written_markdown
+from pbdist.report.pages.pdf import written_pdf, written_typst
+from pbdist.report.pages.svg import inline_svg
+from tests.report.pages.reading import OWN, read_page
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</title></style><svg/onload=alert(1)>",
+    "javascript:alert(1)//[x](http://evil.example)",
+    "![x](http://evil.example/x.png) <http://evil.example> www.evil.example",
+    "| a | b |\n|---|---|\n# head\n- item\n```\nrm -rf\n```",
+    "\\input{/etc/passwd} \\write18{id} $x_1$ & % # ~ ^ { } \\\\",
+    ']); #read("/etc/passwd") #panic() *bold* _it_ `raw` $x$ @ref <label> // comment /* c */',
+    '\\") + read("/etc/passwd") + ("',
+    "\\u{22}) #panic(",
+    "nul \x00 bell \x07 escape \x1b[31m tab \t newline \n return \r",
+    "turned \u202e txet \u2066 x \u2069 \u200b \u2028 \ufeff",
+    "lone \ud800 surrogate",
+    "1. one 2) two - three + four = five > six ~~seven~~ ^^8 &amp; &#60; :smile: <!-- -->",
+    "ä ß ø ł δ ε ∞ 漢字 العربية 🙂 ﷺ",
+    "---- ,, '' `` \"quotes\"",
+    "x" * 10_000,
+    "word " * 2_000,
+    "",
+)
+SVG = (
+    b'<svg xmlns="http://www.w3.org/2000/svg" width="9pt" height="9pt"><defs><path id="a" d="M0 0"/></defs>'
+    b'<style>*{fill:red}</style><script>alert(1)</script><use href="#a" onclick="x"/>'
+    b'<use href="http://evil.example#a"/><g clip-path="url(#a)"/></svg>'
+)
+
+
+def document_of(text, svg=SVG):
+    one = named(text)
+    return Document(
+        one,
+        one,
+        (
+            Notice(ALARM, one, (one, one)),
+            Notice(NOTE, one),
+            Notice(SOUND, one, (one,)),
+            Heading(one),
+            Heading(one, 3),
+            Paragraph(one),
+            Bullets((one, one)),
+            Command(one),
+            Table(one, (Column(one), Column(one, number=True)), ((one, one), (one, "1"))),
+            Picture(one, one, svg),
+        ),
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_html_has_the_text_and_no_other_element(text):
+    told = named(text)
+    page = read_page(written_html(document_of(text)))
+    assert page.elements <= OWN
+    assert not any(name.startswith("on") for _, name, _ in page.attributes)
+    assert all(value.startswith("#") for _, name, value in page.attributes if name in ("href", "src"))
+    assert page.tables[told][1] == [told, told]
+    assert page.notices[0] == ("alarm", f"\n{told}\n\n{told}\n{told}\n\n")
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_markdown_has_the_text_and_no_other_markup(text):
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    told = " ".join(named(text).split())
+    tokens = parser.parse(written_markdown(document_of(text), ["picture.svg"]))
+    inner = [one for token in tokens for one in token.children or ()]
+    assert [token.content for token in tokens if token.type == "html_block"] == [f"{MARK}\n"]
+    allowed = {"text", "softbreak", "strong_open", "strong_close", "em_open", "em_close", "image", "text_special"}
+    assert {token.type for token in inner} <= allowed
+    assert [token.attrs["src"] for token in inner if token.type == "image"] == ["picture.svg"]
+    shape = [token.type for token in tokens]
+    assert shape == [token.type for token in parser.parse(written_markdown(document_of("plain"), ["picture.svg"]))]
+    cells = [after.children for token, after in pairwise(tokens) if token.type == "td_open"]
+    assert ["".join(one.content for one in cell) for cell in cells] == [told, told, told, "1"]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_latex_has_only_the_commands_that_were_meant(text):
+    written = written_latex(document_of(text), ["picture.pdf"])
+    written.encode()
+    commands = set(re.findall(r"\\([a-zA-Z]+|.)", written.replace(r"\\", "")))
+    meant = set(re.findall(r"\\([a-zA-Z]+|.)", written_latex(document_of("plain"), ["p.pdf"]).replace(r"\\", "")))
+    letters = set("{}$&#%_\"'`^~=.")
+    names = {
+        *("textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "char"),
+        *("allowbreak", "ldots", "ensuremath", "delta", "varepsilon", "infty", "ss", "o", "l", "r", "u", "v"),
+        *("footnotesize", "scriptsize", "tiny", "addlinespace", "mbox"),
+    }
+    assert commands <= meant | letters | names
+    bare = re.sub(r"\\[{}$&#%_]", "", written)
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert written.isascii()
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+def test_typst_has_the_text_in_string_literals_alone(text):
+    written = written_typst(document_of(text))
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', written)
+    ours = re.sub(r'"(?:[^"\\]|\\.)*"', '""', written_typst(document_of("plain")))
+    widths = r"columns: \([^)]*\)"
+    assert re.sub(widths, "", bare) == re.sub(widths, "", ours)
+    assert all(letter.isprintable() or letter in "\n\u200b" for letter in written)
+
+
+def test_typst_compiles_all_of_it_at_once_and_again_to_the_same_bytes():
+    clean = SVG.replace(b'<use href="http://evil.example#a"/>', b"")
+    blocks = [block for text in HOSTILE for block in document_of(text, clean).blocks]
+    document = Document(named(HOSTILE[0]), named(HOSTILE[8]), tuple(blocks))
+    made = written_pdf(document)
+    assert made.startswith(b"%PDF")
+    assert b"pbdist report" in made
+    assert written_pdf(document) == made
+
+
+def test_the_same_bytes_in_another_process():
+    code = (
+        "import hashlib; from tests.report.pages.test_writers import *;"
+        "d = document_of('a <b>'); print(hashlib.sha256(written_pdf(d) + written_html(d).encode()).hexdigest())"
+    )
+    found = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in "ab"
+    }
+    assert len(found) == 1
+
+
+def test_a_drawing_cannot_run_fetch_or_style_the_page():
+    text = inline_svg(SVG, "a <b>", "c & d", "p1-")
+    assert text.startswith('<svg viewBox="0 0 9 9" role="img" aria-labelledby="p1-title p1-desc"')
+    assert '<title id="p1-title">a &lt;b&gt;</title>' in text
+    assert "script" not in text
+    assert "<style" not in text
+    assert "onclick" not in text
+    assert "evil" not in text
+    assert 'href="#p1-a"' in text
+    assert "url(#p1-a)" in text
+
+
+def test_unseen_characters_are_named():
+    assert plain("a\u202eb\x00\nc") == "a[U+202E]b[U+0000][U+000A]c"
+    assert plain("δ ≤ 漢") == "δ ≤ 漢"
+
+
+def test_long_names_that_differ_in_the_middle_stay_different():
+    one, other = (f"{'a' * 200}{letter}{'b' * 200}" for letter in "xy")
+    assert named(one) != named(other)
+    assert "401 characters" in named(one)
+    assert len(named(one)) < 200

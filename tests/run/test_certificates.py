@@ -1,0 +1,163 @@
+"""Certificates of profiles and of the command line: what is wrong with them is told before any work."""
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pbdist.errors import StudyFileError
+from pbdist.run.certificates import CertificateError, CertificateFiles, TemporaryCertificates, check_certificates
+from pbdist.run.cluster_profile import JobQueueProfile, LocalProfile, load_profile
+from tests.run.certificates import Authority
+from tests.studies import write_study
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> CertificateFiles:
+    return Authority(tmp_path).certificate("mine")
+
+
+def test_files_that_fit_together(good: CertificateFiles) -> None:
+    check_certificates(good)
+
+
+def expired(folder: Path) -> CertificateFiles:
+    return Authority(folder).certificate("late", days=-1)
+
+
+def stranger(folder: Path) -> CertificateFiles:
+    return Authority(folder, "other").trusted_by(Authority(folder).certificate("mine"))
+
+
+def of_another_key(folder: Path) -> CertificateFiles:
+    authority = Authority(folder)
+    return replace(authority.certificate("mine"), key=authority.certificate("yours").key)
+
+
+def encrypted(folder: Path) -> CertificateFiles:
+    return Authority(folder).certificate("mine", password=b"secret")
+
+
+def readable(folder: Path) -> CertificateFiles:
+    files = Authority(folder).certificate("mine")
+    Path(files.key).chmod(0o644)
+    return files
+
+
+def without(field: str) -> Callable[[Path], CertificateFiles]:
+    def made(folder: Path) -> CertificateFiles:
+        files = Authority(folder).certificate("mine")
+        os.remove(getattr(files, field))
+        return files
+
+    return made
+
+
+def no_certificate(field: str) -> Callable[[Path], CertificateFiles]:
+    def made(folder: Path) -> CertificateFiles:
+        files = Authority(folder).certificate("mine")
+        Path(getattr(files, field)).write_text("no certificate")
+        return files
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "field", "words"),
+    [
+        (
+            expired,
+            "certificate",
+            "a certificate that ca has signed and that holds today, got .*late-cert.pem: certificate has expired",
+        ),
+        (
+            stranger,
+            "certificate",
+            "a certificate that ca has signed and that holds today, got .*unable to get local issuer",
+        ),
+        (of_another_key, "key", "the unencrypted private key of the certificate, got .*yours-key.pem"),
+        (encrypted, "key", "the unencrypted private key of the certificate"),
+        (readable, "key", "a file that others may not read, got .*: chmod 600 .*mine-key.pem"),
+        (without("ca"), "ca", "a file that can be read, got .*ca.pem: No such file"),
+        (without("certificate"), "certificate", "a file that can be read"),
+        (without("key"), "key", "a file that can be read"),
+        (no_certificate("ca"), "ca", "certificates in PEM format"),
+        (no_certificate("certificate"), "certificate", "a certificate in PEM format"),
+        (no_certificate("key"), "key", "the unencrypted private key"),
+    ],
+)
+def test_what_is_wrong_with_files(
+    make: Callable[[Path], CertificateFiles], field: str, words: str, tmp_path: Path
+) -> None:
+    files = make(tmp_path)
+    with pytest.raises(CertificateError, match=f"^{field}: expected {words}"):
+        check_certificates(files)
+    text = yaml.safe_dump({"kind": "local", "security": asdict(files)})
+    with pytest.raises(StudyFileError, match=rf"cluster.yaml:\d: security.{field}: expected {words}"):
+        load_profile(write_study(tmp_path, text, "cluster.yaml"))
+
+
+def test_what_a_profile_may_say(good: CertificateFiles, tmp_path: Path) -> None:
+    def loaded(content: dict[str, object]) -> object:
+        return load_profile(write_study(tmp_path, yaml.safe_dump(content), "cluster.yaml"))
+
+    local = loaded({"kind": "local", "security": asdict(good)})
+    assert isinstance(local, LocalProfile)
+    assert local.security == good
+    assert (local.dashboard, local.dashboard_host, local.dashboard_port) == (True, "127.0.0.1", 8787)
+    slurm: dict[str, object] = {"kind": "slurm", "workers": 1, "memory": "1GiB"}
+    jobs = loaded(slurm | {"security": {"temporary": True, "folder": str(tmp_path)}})
+    assert isinstance(jobs, JobQueueProfile)
+    assert jobs.security == TemporaryCertificates(str(tmp_path))
+    assert LocalProfile().security is None
+
+
+SLURM = "kind: slurm\nworkers: 2\nmemory: 2GiB\n"
+KUBERNETES = "kind: kubernetes\nimage: pbdist:1\nworkers: 2\nmemory: 2GiB\n"
+WANTED = "expected temporary: true, or the files ca, certificate and key, got"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("kind: local\nsecurity: true\n", 2, f"security: {WANTED} True"),
+        ("kind: local\nsecurity: {}\n", 2, f"security: {WANTED} {{}}"),
+        ("kind: local\nsecurity: {ca: a, key: b}\n", 2, f"security.certificate: {WANTED} no certificate"),
+        ("kind: local\nsecurity: {temporary: false}\n", 2, "security.temporary: expected true, got False"),
+        (
+            "kind: local\nsecurity: {temporary: true, ca: a}\n",
+            2,
+            "security.ca: expected temporary certificates or files",
+        ),
+        (
+            "kind: local\nsecurity: {temporary: true, folder: /}\n",
+            2,
+            "security.folder: expected one of ca, certificate",
+        ),
+        ("kind: local\nsecurity: {temporay: true}\n", 2, "got 'temporay': did you mean temporary?"),
+        (
+            "kind: local\nsecurity: {ca: 1, certificate: b, key: c}\n",
+            2,
+            "security.ca: expected the path of a file, got 1",
+        ),
+        (SLURM + "security:\n  temporary: true\n  folder: /none\n", 6, "security.folder: expected a folder that can"),
+        ("kind: local\ndashboard: 8787\n", 2, "dashboard: expected true or false, got 8787"),
+        ("kind: local\ndashboard_host: a:1\n", 2, "dashboard_host: expected the name or the address of a machine"),
+        (
+            SLURM + "scheduler_host: 10.0.0.5\nscheduler_interface: lo\n",
+            5,
+            "expected scheduler_host or scheduler_interface",
+        ),
+        (KUBERNETES + "security: {temporary: true}\n", 5, "security: expected none: Dask's operator starts"),
+        (KUBERNETES + "dashboard_port: 1\n", 5, "dashboard_port: expected one of"),
+    ],
+)
+def test_what_is_wrong_with_a_profile(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = write_study(tmp_path, text, "cluster.yaml")
+    with pytest.raises(StudyFileError) as caught:
+        load_profile(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert words in str(caught.value)

@@ -1,0 +1,205 @@
+"""Limits of the machine in the middle of a run: a disk that fills up, and the memory of a worker's control group."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from pbdist.errors import BatchError
+from pbdist.run import SerialExecutor, run_study
+from pbdist.run.batch import Task
+from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.events import BatchFinished, CellFailed, Event
+from pbdist.run.executor import Done
+from pbdist.study import load_study
+from tests.run.held import held
+from tests.run.test_lost_scheduler import STUDY, commits, dask, names, wait_until
+from tests.studies import results_of, write_study
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    folder.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to mount a file system")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip(f"needs the right to mount a file system: {mounted.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Leave no room on the disk of a new file."""
+    with suppress(OSError), path.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"\0" * 4096)
+
+
+@contextmanager
+def started(folder: Path, disk: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """A run on two workers that is held after three commits, and killed in the end."""
+    arguments = (
+        write_study(folder, STUDY),
+        "--store",
+        disk / "s.zarr",
+        "--log",
+        folder / "log.jsonl",
+        "--workers",
+        "2",
+    )
+    command, environment = held(folder / "go on", 3, *arguments, *options)
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as driver:
+        try:
+            yield driver
+        finally:
+            driver.kill()
+
+
+def serial(folder: Path) -> dict[str, str]:
+    stored = run_study(load_study(write_study(folder, STUDY)), folder / "serial.zarr", SerialExecutor(), lambda _: None)
+    return results_of(stored.path)
+
+
+def test_the_run_waits_for_room_on_a_full_disk_and_goes_on(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk, started(tmp_path, disk, "--patience", "90") as driver:
+        wait_until(lambda: commits(disk / "s.zarr") >= 3, driver)
+        fill(disk / "filler")
+        (tmp_path / "go on").touch()
+        wait_until(lambda: "store_unreachable" in names(tmp_path / "log.jsonl"), driver)
+        before = commits(disk / "s.zarr")
+        assert before < 16
+        time.sleep(3)
+        assert driver.poll() is None
+        assert commits(disk / "s.zarr") == before
+        (disk / "filler").unlink()
+        _, errors = driver.communicate(timeout=200)
+        assert driver.returncode == 0, errors
+        assert results_of(disk / "s.zarr") == serial(tmp_path)
+    told = [line for line in errors.splitlines() if line.startswith("the store ")]
+    assert len(told) == 2, errors
+    assert told[0].startswith("the store has no room since ")
+    assert "No space left on device" in told[0]
+    assert told[0].endswith("trying again for 90 s")
+    assert told[1].startswith("the store has room again after ")
+    assert "16 of 16 cells are in the store" in errors
+    assert "failed" not in errors
+    waits = [one for one in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if "full" in one]
+    assert [(one["event"], one["full"]) for one in waits] == [("store_unreachable", True), ("store_reached", True)]
+
+
+def test_a_disk_that_stays_full_ends_the_run_with_one_line(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        with started(tmp_path, disk, "--patience", "3") as driver:
+            wait_until(lambda: commits(disk / "s.zarr") >= 3, driver)
+            fill(disk / "filler")
+            (tmp_path / "go on").touch()
+            _, errors = driver.communicate(timeout=100)
+        assert driver.returncode == 1, errors
+        last = errors.splitlines()[-1]
+        assert last.startswith("pbdist: error: the store had no room for ")
+        assert "No space left on device" in last
+        assert last.endswith("of 16 cells are in the store: the same command goes on where this one stopped")
+        assert "Traceback" not in errors
+        (disk / "filler").unlink()
+        with started(tmp_path, disk) as driver:
+            _, errors = driver.communicate(timeout=200)
+        assert driver.returncode == 0, errors
+        assert "in the store already" in errors
+        assert results_of(disk / "s.zarr") == serial(tmp_path)
+
+
+class ControlGroup:
+    """A control group with a limit of memory, version 1 or 2 of the kernel's interface."""
+
+    def __init__(self, folder: Path, version: int) -> None:
+        self.folder, self._version = folder, version
+
+    def enter(self) -> None:
+        """Move this process, before it runs another program."""
+        (self.folder / "cgroup.procs").write_text(str(os.getpid()))
+
+    def killed(self) -> int:
+        """How many of its processes the kernel has ended for want of memory."""
+        lines = (
+            (self.folder / ("memory.oom_control" if self._version == 1 else "memory.events")).read_text().split("\n")
+        )
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+
+
+@contextmanager
+def control_group(limit: int) -> Iterator[ControlGroup]:
+    root = Path("/sys/fs/cgroup")
+    version = 2 if (root / "cgroup.controllers").exists() else 1
+    folder = (root if version == 2 else root / "memory") / f"pbdist-test-{uuid4().hex[:8]}"
+    try:
+        folder.mkdir()
+        (folder / ("memory.max" if version == 2 else "memory.limit_in_bytes")).write_text(str(limit))
+    except OSError as error:
+        with suppress(OSError):
+            folder.rmdir()
+        pytest.skip(f"needs the right to make a control group: {error}")
+    try:
+        yield ControlGroup(folder, version)
+    finally:
+        deadline = time.monotonic() + 20
+        while (folder / "cgroup.procs").read_text().strip() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        folder.rmdir()
+
+
+class Greedy(DaskExecutor):
+    """Workers that take a gigabyte of memory for one cell."""
+
+    def run(self, task: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Done[Any, Any]]:
+        def taking(item: Any) -> Any:
+            if isinstance(item, Task):
+                for batch in item.batches:
+                    cells = {item.probed} if item.probed is not None else set(range(batch.start, batch.stop))
+                    if 5 in cells - set(item.refused):
+                        bytearray(b"\1") * 2**30
+            return task(item)
+
+        return super().run(taking, items)
+
+
+def test_a_worker_that_its_control_group_ends_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cell that takes too much is isolated, and the others are computed."""
+    study, file = load_study(write_study(tmp_path, STUDY)), tmp_path / "scheduler.json"
+    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
+    page = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+    events: list[Event] = []
+    with ExitStack() as stack:
+        group = stack.enter_context(control_group(600 * 2**20))
+        where = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
+        stack.enter_context(dask("scheduler", *where, *page))
+        options = ["--scheduler-file", str(file), "--nthreads", "1", "--memory-limit", "0", *page]
+        stack.enter_context(dask("worker", *options, enter=group.enter))
+        deadline = time.monotonic() + 60
+        while not file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        with pytest.raises(
+            BatchError, match=r"^1 of 16 cells could not be computed: .*the workers that computed it died"
+        ):
+            run_study(study, tmp_path / "s.zarr", Greedy(scheduler_file=file), events.append)
+        assert group.killed() >= 2
+    assert [event.cell for event in events if isinstance(event, CellFailed)] == [5]
+    assert sum(event.cells - event.failed_cells for event in events if isinstance(event, BatchFinished)) == 15
+    # Where there is more memory, the same study is completed.
+    run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    assert results_of(tmp_path / "s.zarr") == serial(tmp_path)

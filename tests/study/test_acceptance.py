@@ -1,0 +1,73 @@
+"""All combinations of grids are accepted exactly if every one of them is."""
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pbdist import mechanisms
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import Gaussian, Laplace, Pair
+from pbdist.study.acceptance import accepted_grid
+from tests.strategies import examples
+
+SIZES = st.sampled_from([1e-300, 1e-9, 0.5, 1.0, 3.0, 40.0, 1e4, 3e5, 1e7, 1e200, 0.0, -1.0])
+WHOLE = st.sampled_from([1.0, 2.0, 3.0, 1000.0, 1e6, 19_999_990.0, 2e7, 1e13, 0.0, 1.5])
+SHARES = st.sampled_from([0.0, 1e-300, 0.25, 0.5, 1.0, 1.5, -0.5])
+LIMITS = st.sampled_from([None, (-9.0, 9.0), (5.0, 6.0), (400.0, 500.0), (-1e5, 3.0), (3.0, 2.0)])
+NOISE = st.builds(
+    lambda kind, scale: kind(scale), st.sampled_from([Laplace, Gaussian]), st.sampled_from([0.5, 4.0, 2e5, 3e5, 1e13])
+)
+MEANS = st.sampled_from([0.0, 5.0, 1e6, 1e12, 1e13, -1.0, -30.0, -400.0])
+READINGS = st.sampled_from(mechanisms.READINGS)
+FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "Laplace": {"scale": SIZES, "sensitivity": SIZES, "truncate": LIMITS},
+    "Gaussian": {"scale": SIZES, "sensitivity": SIZES, "truncate": LIMITS},
+    "LaplaceSum": {"scales": st.tuples(SIZES, SIZES), "sensitivity": SIZES},
+    "RandomizedResponse": {"p": SHARES},
+    "SubsampledGaussian": {"scale": SIZES, "rate": SHARES, "sensitivity": SIZES},
+    "ApproximateDP": {"epsilon": SIZES, "delta": SHARES},
+    "NoisyCount": {"noise": NOISE, "mean": MEANS, "shift": WHOLE, "reading": READINGS},
+    "Poisson": {"mean": SIZES, "sensitivity": WHOLE},
+    "DiscreteLaplace": {"scale": SIZES, "sensitivity": WHOLE},
+    "DiscreteGaussian": {"scale": SIZES, "sensitivity": WHOLE},
+    "Staircase": {"epsilon": SIZES, "sensitivity": SIZES, "split": SHARES},
+}
+
+
+def refused(make: Any, grids: dict[str, list[Any]]) -> list[InvalidInputError]:
+    found = []
+    for values in product(*grids.values()):
+        try:
+            make(values)
+        except InvalidInputError as error:
+            found.append(error)
+    return found
+
+
+@pytest.mark.parametrize("kind", sorted(FIELDS))
+@examples(150)
+@given(data=st.data())
+def test_grids_are_accepted_exactly_if_all_combinations_are(kind: str, data: st.DataObject) -> None:
+    fields = FIELDS[kind]
+    if kind == "Staircase" and data.draw(st.booleans()):
+        fields = {name: values for name, values in fields.items() if name != "split"}
+    # Mostly values that are refused in few combinations: those of one field, or of none, are drawn freely.
+    grids = {name: data.draw(st.lists(values, min_size=1, max_size=3, unique=True)) for name, values in fields.items()}
+
+    def make(values: Sequence[Any]) -> Pair:
+        pair: Pair = getattr(mechanisms, kind)(**dict(zip(grids, values, strict=True)))
+        return pair
+
+    try:
+        grid = accepted_grid(kind, grids, make)
+    except InvalidInputError:
+        assert refused(make, grids)
+        return
+    assert refused(make, grids) == []
+    assert list(grid) == [make(values) for values in product(*grids.values())]
+    assert [grid[number] for number in range(len(grid))] == list(grid)
+    assert [pair.canonical() for pair in grid] == [make(values).canonical() for values in product(*grids.values())]

@@ -1,0 +1,126 @@
+"""The studies that come with pbdist are found by name."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pbdist.errors import InvalidInputError, StudyFileError
+from pbdist.study import load_study, plan_study
+from pbdist.study.shipped import find_study, shipped_names, shipped_study
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_all_studies_of_the_checkout_are_there_under_their_names() -> None:
+    files = list((ROOT / "pipelines").glob("*.yaml"))
+    assert shipped_names() == tuple(sorted(path.stem for path in files))
+    assert "quickstart" in shipped_names()
+    for path in files:
+        assert shipped_study(path.stem).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
+        # The default store of each is its own.
+        assert load_study(path).name == path.stem
+
+
+#: The digest of each study, and how many cells a batch has: what the files of its store depend on.
+PLANS = {
+    "bucket-convergence-1e3": ("6a5ee8c226470722", 1),
+    "bucket-convergence-1e4-r512": ("bfccf4ea29a04177", 1),
+    "bucket-convergence-1e4": ("e3bfb778ecf15f29", 1),
+    "bucket-convergence-1e5": ("c9d0456dffff7904", 1),
+    "bucket-convergence-1e6": ("7c03d2659a519ec0", 1),
+    "bucket-convergence-1e7": ("40cf2f1ebb971890", 1),
+    "bucket-convergence": ("504e90b2dff8deb9", 1),
+    "census-2020": ("b22ba99b29529d2a", 1),
+    "evaluation": ("3dd306d15b6ad270", 1),
+    "hospitals": ("d0f707793c88be31", 1),
+    "laplace-against-gauss": ("2ff31df846a4c82c", 1),
+    "mechanisms": ("c902a10fc4aa6514", 1),
+    "optimal-mechanisms": ("8a3b256d044fccc5", 1),
+    "quickstart": ("6daf0808c7df0ac0", 1),
+    "sizing-counting-gaussian": ("eb5b087b0222bfad", 64),
+    "sizing-counting-laplace": ("f4eed013b2d73224", 16),
+    "sizing-dp-sgd": ("275cd650bce1d8c6", 32),
+    "vuvuzela-conversation": ("f38c8d30bdb96d19", 1),
+    "vuvuzela-dialing": ("d263cce715ac2ef4", 1),
+}
+
+
+def test_digests_and_batches_never_change() -> None:
+    assert sorted(PLANS) == sorted(shipped_names())
+    for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+        plan = plan_study(load_study(path))
+        assert (plan.study.digest[:16], plan.cells_per_batch) == PLANS[path.stem], path.stem
+
+
+def test_studies_need_nothing_beside_them() -> None:
+    """A wheel has the study files alone."""
+    assert [
+        path.name for path in (ROOT / "pipelines").glob("*.yaml") if "file:" in path.read_text(encoding="utf-8")
+    ] == []
+
+
+@pytest.mark.slow
+def test_an_installed_package_has_them_beside_its_modules(tmp_path: Path) -> None:
+    """As the wheel's build hook puts them there."""
+    shutil.copytree(ROOT / "pbdist", tmp_path / "site/pbdist", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "site/pbdist/studies").mkdir()
+    shutil.copy(ROOT / "pipelines/quickstart.yaml", tmp_path / "site/pbdist/studies/quickstart.yaml")
+    code = "from pbdist.study.shipped import *; print(*shipped_names(), find_study('quickstart'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path / "site"), "PATH": ""},
+    )
+    assert done.stdout.split() == ["quickstart", str(tmp_path / "site/pbdist/studies/quickstart.yaml")]
+
+
+def test_a_file_wins_over_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = find_study("quickstart")
+    assert shipped.is_absolute()
+    (tmp_path / "quickstart").mkdir()
+    assert find_study("quickstart") == shipped
+    (tmp_path / "quickstart").rmdir()
+    (tmp_path / "quickstart").write_text("format: 1\n")
+    assert find_study("quickstart") == Path("quickstart")
+    (tmp_path / "x.yaml").write_text("format: 1\n")
+    assert find_study("x.yaml") == Path("x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("quikstart", "got 'quikstart': did you mean quickstart?"),
+        ("vuvuzela_dialing", "did you mean vuvuzela-dialing?"),
+        ("nothing", "got 'nothing': pbdist studies lists the names"),
+    ],
+)
+def test_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, words: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError) as caught:
+        find_study(given)
+    assert str(caught.value).startswith("study: expected a study file, or the name of a study that comes with pbdist")
+    assert str(caught.value).endswith(words)
+
+
+def test_paths_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for given in ("pipelines/quickstart.yaml", "quickstart.yml"):
+        with pytest.raises(StudyFileError, match=rf"^{given}:1: study: .*did you mean quickstart\?$"):
+            find_study(given)
+    # Nothing is like these: reading them says what is wrong.
+    for given in ("absent.yaml", "some/where/absent", "../absent"):
+        assert find_study(given) == Path(given)
+    assert find_study("") == Path()
+
+
+def test_only_names_are_shown() -> None:
+    for name in ("../quickstart", "quickstart.yaml", "", "evaluate"):
+        with pytest.raises(InvalidInputError, match=r"study: expected the name of a study that comes with pbdist"):
+            shipped_study(name)
