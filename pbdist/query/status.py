@@ -17,6 +17,7 @@ from pbdist.store import (
     place_at,
     read_refinements,
     sizes_of_part,
+    sizes_of_store,
     survey,
 )
 from pbdist.store.layout import STORE_FORMAT
@@ -252,7 +253,7 @@ def store_status(where: str | Path, *, check: bool = False) -> StoreStatus:
     """
     place = place_at(where)
     parts = open_parts(place)
-    sizes = dict(place.names())
+    sizes = sizes_of_store(place)
     refinements = read_refinements(parts[0])
     found = tuple(part_status(stored, sizes) for stored in parts)
     return StoreStatus(

@@ -25,6 +25,7 @@ from pbdist.store import (
     Place,
     open_parts,
     read_refinements,
+    sizes_of_store,
 )
 from pbdist.types import FloatArray
 
@@ -83,7 +84,7 @@ class Study(LabelledPoints):
         """
         # The words for it import rich.
         status, contents = import_module("pbdist.query.status"), import_module("pbdist.query.contents")
-        sizes = dict(self._parts[0].place.names())
+        sizes = sizes_of_store(self._parts[0].place)
         parts = [status.part_status(stored, sizes) for stored in self._parts]
         found: StudyContents = contents.contents_of(self._union, self.where, parts, read_refinements(self._parts[0]))
         return found

@@ -37,6 +37,7 @@ from pbdist.store import (
     restore_heads,
     restore_parts,
     sizes_of_part,
+    sizes_of_store,
     survey,
     with_patience,
 )
@@ -196,7 +197,7 @@ def _uncommitted(
 
     By one listing of the store and the commit records; if `check`, every file is compared with its checksum too.
     """
-    sizes = dict(place.names())
+    sizes = sizes_of_store(place)
     left, joins = [], []
     for part in parts:
         missing: set[int] = set()

@@ -2,11 +2,12 @@
 
 from pbdist.store.advice import BRINGS_BACK, repaired_together
 from pbdist.store.batch_results import BatchWriter, read_cell, read_values, read_within
-from pbdist.store.check import StoreCheck, check_store, refuse_links
+from pbdist.store.check import StoreCheck, check_store
 from pbdist.store.columns import StoredCells
 from pbdist.store.convert import Conversion, convert_store
 from pbdist.store.create import changed_skeleton, check_outside, check_skeleton, create_or_open, extend
 from pbdist.store.layout import STORE_FORMAT
+from pbdist.store.listing import refuse_links, sizes_of_store
 from pbdist.store.lock import Held, Holder, hold, holder
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
 from pbdist.store.outages import PATIENCE_SECONDS, Trouble, trouble_of
@@ -66,6 +67,7 @@ __all__ = [
     "restore_parts",
     "restore_skeleton",
     "sizes_of_part",
+    "sizes_of_store",
     "survey",
     "trouble_of",
     "with_patience",

@@ -1,6 +1,5 @@
-"""Check every file of a store against its checksum, and refuse links in a store; nothing is computed."""
+"""Check every file of a store against its checksum; nothing is computed."""
 
-import os
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,26 +7,17 @@ from pathlib import Path
 from pbdist.store.checksums import changed_file
 from pbdist.store.create import changed_skeleton
 from pbdist.store.documents import part_folder, parts_told_of, read_or_none, read_parts
-from pbdist.store.files import refusal
 from pbdist.store.layout import (
-    BOUNDS,
-    COLUMNS,
-    COMMITS,
-    COMPUTED,
     COPY_FILE,
-    EXTENSIONS,
-    GRIDS,
     PARTS_FILE,
-    REFINEMENTS,
     ROOT_FILE,
     STATES,
-    WITHIN,
     batch_file,
     cell_group,
     shard_file,
     shard_record,
 )
-from pbdist.store.lock import check_lock
+from pbdist.store.listing import entries_of_store, is_of_store, sizes_of_store
 from pbdist.store.open import StoredStudy, open_parts
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.records import ShardRecord
@@ -36,12 +26,7 @@ from pbdist.store.repair import unfinished_folders
 from pbdist.store.results import at_once, read_loose
 from pbdist.store.shards import shard_state, sizes_of_part
 
-__all__ = ["StoreCheck", "check_store", "refuse_links"]
-
-#: All names that a store has at its top.
-_OWN = frozenset(
-    {*BOUNDS, WITHIN, *COMPUTED, *COLUMNS, "pair", *GRIDS, COMMITS, EXTENSIONS, REFINEMENTS, STATES, ROOT_FILE}
-)
+__all__ = ["StoreCheck", "check_store"]
 
 
 @dataclass(frozen=True)
@@ -93,7 +78,7 @@ def check_store(where: str | Path | Place) -> StoreCheck:
         # What lies behind a link counts as missing, so that all links are found and not only the first one.
         place = replace(place, lenient=True)
     parts = open_parts(place)
-    sizes = dict(place.names())
+    sizes = sizes_of_store(place)
     checks = [_Part(stored, sizes_of_part(sizes, stored.part)) for stored in parts]
     known = set().union(*(check.known for check in checks))
     damaged = {name: what for check in checks for name, what in check.damaged.items()}
@@ -111,10 +96,10 @@ def check_store(where: str | Path | Place) -> StoreCheck:
     strays = []
     foreign = {}
     whole = {stored.part for stored in parts}
-    for name, kind, _ in place.walk():
+    for name, kind, _ in entries_of_store(place):
         if kind == "folder":
             continue
-        if kind != "file" and _is_of_store(name):
+        if kind != "file" and is_of_store(name):
             foreign[name] = f"a {kind} instead of a file or a folder"
         elif kind != "file":
             strays.append(f"{name}: a {kind}")
@@ -148,27 +133,6 @@ def _wrongly_told(place: Place, parts: Sequence[str]) -> dict[str, str]:
         return {}
     what = "tells of other parts than those that are there"
     return {name: what for name, others in told.items() if set(others) != set(parts)}
-
-
-def refuse_links(place: Place, under: str = "") -> None:
-    """Refuse a store with a link or other irregular file among its own files, or as its lock, before any work is done.
-
-    `under` is the only folder to look through, if given. A link at the top under a name that is not one of the store's
-    does no harm. Raises `IrregularError`.
-    """
-    if not isinstance(place, LocalPlace):
-        return
-    check_lock(place)
-    # A folder that this user may not list is not read or written through either.
-    for name, kind, _ in place.walk(under, open_only=True):
-        if kind not in {"file", "folder"} and _is_of_store(name):
-            path = f"{place.url}/{name}"
-            raise refusal(path, "file or folder", kind, os.readlink(path) if kind == "link" else None)
-
-
-def _is_of_store(name: str) -> bool:
-    """Whether a name in a store's folder is one of its own, or lies in one of its own folders."""
-    return name.split("/", maxsplit=1)[0] in _OWN
 
 
 def _lies_in(name: str, folders: Container[str]) -> bool:

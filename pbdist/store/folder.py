@@ -26,10 +26,15 @@ from pbdist.store.files import (
     written_exclusively,
 )
 
-__all__ = ["Folder"]
+__all__ = ["Folder", "never"]
 
 #: The answers of the system where something else is found instead of a folder, also a link.
 _NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
+
+
+def never(_: str) -> bool:
+    """Return False: no folder is passed over."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -200,10 +205,10 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def walk(self, under: str = "", *, open_only: bool = False) -> Iterator[Entry]:
+    def walk(self, under: str = "", *, passed: Callable[[str], bool] = never) -> Iterator[Entry]:
         """Yield all entries below a folder, after each folder the entries in it; errors as in `entries`.
 
-        A folder that this user may not list is an error; with `open_only` it is passed over.
+        A folder that this user may not list is an error, or passed over where `passed` is true of its name.
         """
         try:
             with self._naming(under):
@@ -211,11 +216,11 @@ class Folder:
         except (FileNotFoundError, NotADirectoryError):
             return
         try:
-            yield from self._walked(folder, f"{under}/" if under else "", open_only=open_only)
+            yield from self._walked(folder, f"{under}/" if under else "", passed=passed)
         finally:
             os.close(folder)
 
-    def _walked(self, folder: int, prefix: str, *, open_only: bool) -> Iterator[Entry]:
+    def _walked(self, folder: int, prefix: str, *, passed: Callable[[str], bool]) -> Iterator[Entry]:
         with self._naming(prefix):
             found = entries(folder, prefix)
         for entry in found:
@@ -228,11 +233,11 @@ class Folder:
             except (FileNotFoundError, NotADirectoryError):  # another thing meanwhile
                 continue
             except PermissionError:
-                if open_only:
+                if passed(entry.name):
                     continue
                 raise
             try:
-                yield from self._walked(inner, f"{entry.name}/", open_only=open_only)
+                yield from self._walked(inner, f"{entry.name}/", passed=passed)
             finally:
                 os.close(inner)
 

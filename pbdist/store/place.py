@@ -15,7 +15,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
 from pbdist.store.files import MOST_DOCUMENT, PARTIAL, Entry, IrregularError, check_document
-from pbdist.store.folder import Folder
+from pbdist.store.folder import Folder, never
 from pbdist.store.metadata import METADATA, check_metadata
 from pbdist.store.objects import SCHEME, ObjectPlace
 
@@ -143,11 +143,11 @@ class LocalPlace:
             if entry.kind == "file":
                 yield entry.name, entry.size
 
-    def walk(self, under: str = "", *, open_only: bool = False) -> Iterator[Entry]:
-        """Yield all entries, folder by folder, and follow no link; `open_only` as in `Folder.walk`."""
+    def walk(self, under: str = "", *, passed: Callable[[str], bool] = never) -> Iterator[Entry]:
+        """Yield all entries, folder by folder, and follow no link; `passed` as in `Folder.walk`."""
         start = len(self._below("x")) - 1
         try:
-            for entry in self._folder.walk(self._below(under), open_only=open_only):
+            for entry in self._folder.walk(self._below(under), passed=passed):
                 yield entry._replace(name=entry.name[start:]) if start else entry
         except IrregularError:
             if not self.lenient:

@@ -21,8 +21,9 @@ from pbdist.mechanisms import Laplace
 from pbdist.mechanisms.pair import Pair
 from pbdist.query import open_study
 from pbdist.run import batch
+from pbdist.store.layout import batch_file
 from pbdist.table import BoundsTable
-from tests.batches import chunk_of, exchange_chunk
+from tests.batches import chunk_of, exchange_chunk, remove_batch
 from tests.run.held import held
 from tests.studies import TIGHT, TINY, files_of, results_of, write_study
 
@@ -234,7 +235,8 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     assert (worst["setting"], worst["epsilon"]) == ("Laplace(scale=1e+12, sensitivity=1)", 1e-13)
     assert worst["ratio"] == pytest.approx(worst["delta_upper"] / worst["delta_lower"] - 1.0, rel=1e-9)
     # Bounds that cannot be read are no reason to tell nothing.
-    exchange_chunk(tmp_path / "strict.zarr", "within_tolerance", 0, chunk_of(tmp_path / "strict.zarr", "loss_width", 0))
+    chunk = chunk_of(tmp_path / "strict.zarr", "within_tolerance", 0)
+    exchange_chunk(tmp_path / "strict.zarr", "within_tolerance", 0, bytes([chunk[0] ^ 1]) + chunk[1:])
     status = called("status", "strict.zarr", cwd=tmp_path)
     assert status.returncode == 0, status.stderr
     assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
@@ -414,10 +416,10 @@ def test_another_study_is_refused_and_the_store_stays(folder: Path, tmp_path: Pa
 def test_failed_batches_are_exit_code_1(tiny_store: Path, tmp_path: Path, called: Called) -> None:
     write_study(tmp_path)
     shutil.copytree(tiny_store, tmp_path / "data/tiny.zarr")
-    chunk = tmp_path / "data/tiny.zarr/delta_lower/c/0/0/0/0"
-    chunk.unlink()
+    store = tmp_path / "data/tiny.zarr"
+    remove_batch(store, 0)
     # An empty folder would be replaced.
-    (chunk / "in the way").mkdir(parents=True)
+    (store / batch_file(0) / "in the way").mkdir(parents=True)
     done = called("run", "study.yaml", "--serial", cwd=tmp_path)
     assert done.returncode == 1
     assert "pbdist: error: 1 of 6 cells could not be computed: Laplace(scale=2, sensitivity=1):" in done.stderr

@@ -4,7 +4,7 @@ A moment is random, the phase that it lies in is not: the process is stopped fir
 done, and if that is what the phase is made of, it gets the signal and goes on. Nothing is asserted on time.
 """
 
-import errno
+import ctypes
 import json
 import os
 import random
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,9 +59,8 @@ class Run:
     """A run that goes on, as it is seen from outside."""
 
     process: "subprocess.Popen[str]"
-    study: Path
+    opened: int
     log: Path
-    text: str
     read: bool = False
 
     def catches(self, number: int) -> bool:
@@ -84,22 +83,10 @@ class Run:
             return ["State: X"]
 
     def reads_study(self) -> bool:
-        """Whether it has opened the study, which is handed to it there and then."""
-        if not self.read:
-            try:
-                pipe = os.open(self.study, os.O_WRONLY | os.O_NONBLOCK)
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    raise
-            else:
-                self.read = True
-                os.write(pipe, self.text.encode())
-                os.close(pipe)
+        """Whether it has opened the study."""
+        with suppress(BlockingIOError):
+            self.read = self.read or bool(os.read(self.opened, 4096))
         return self.read
-
-    def begun(self, phase: "Phase") -> bool:
-        """Whether a phase has begun, for which the run gets its study when it wants it."""
-        return phase.begun(self) or (self.reads_study() and phase.begun(self))
 
     def has_children(self) -> bool:
         return any(path.read_text() for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"))
@@ -153,14 +140,23 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
+def watch_of(path: Path) -> int:
+    """A descriptor from which something can be read once a file was opened (Linux, inotify)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    descriptor: int = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    opened = 0x20
+    if descriptor < 0 or libc.inotify_add_watch(descriptor, os.fsencode(path), opened) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(path))
+    return descriptor
+
+
 @contextmanager
 def started(folder: Path, text: str) -> Iterator[Run]:
-    """A run in a session of its own, as a terminal starts it, and its study a pipe."""
+    """A run in a session of its own, as a terminal starts it."""
     folder.mkdir(parents=True, exist_ok=True)
-    study, log = folder / "pipe.yaml", folder / "run.jsonl"
-    study.unlink(missing_ok=True)
+    study, log = write_study(folder, text), folder / "run.jsonl"
     log.unlink(missing_ok=True)
-    os.mkfifo(study)
+    opened = watch_of(study)
     command = [sys.executable, "-m", "pbdist", "run", str(study), "--store", str(folder / "s.zarr")]
     # The usual port of the dashboard may be taken by another run here, which Dask warns of.
     profile = write_study(folder, "kind: local\nworkers: 2\ndashboard_port: 0\n", "cluster.yaml")
@@ -172,8 +168,9 @@ def started(folder: Path, text: str) -> Iterator[Run]:
         start_new_session=True,
     )
     try:
-        yield Run(process, study, log, text)
+        yield Run(process, opened, log)
     finally:
+        os.close(opened)
         others = others_of(process.pid)
         process.kill()
         process.communicate()
@@ -191,7 +188,7 @@ def durations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
             for name, phase in PHASES.items():
                 if phase.text != text:
                     continue
-                until(lambda phase=phase: run.begun(phase), f"the beginning of: {name}")
+                until(lambda phase=phase: phase.begun(run), f"the beginning of: {name}")
                 began = time.monotonic()
                 until(lambda phase=phase: phase.over(run) or run.over(), f"the end of: {name}")
                 found[name] = time.monotonic() - began
@@ -208,11 +205,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 def hold_in(run: Run, phase: Phase, seconds: float, number: signal.Signals) -> bool:
     """Stop a run some time after a phase has begun; return whether it is in that phase then, with a handler."""
-    until(lambda: run.begun(phase), "the beginning of the phase")
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        run.reads_study()
-        time.sleep(0.005)
+    until(lambda: phase.begun(run), "the beginning of the phase")
+    time.sleep(seconds)
     run.process.send_signal(signal.SIGSTOP)
     until(lambda: run.stopped() or run.over(), "the run to be stopped")
     return run.catches(number) and not phase.over(run)

@@ -19,6 +19,7 @@ from pbdist.store import (
     open_parts,
     place_at,
     read_refinements,
+    sizes_of_store,
     survey,
 )
 from pbdist.store.columns import column_of
@@ -200,7 +201,7 @@ def _part_state(stored: StoredStudy) -> PartState:
     failed: dict[int, str] = {}
     records: dict[int, str] = {}
     damaged: set[int] = set()
-    for state in survey(stored.head, dict(stored.place.names())):
+    for state in survey(stored.head, sizes_of_store(stored.place)):
         damaged |= state.damaged
         records |= {index: record.digest for index, record in state.batches.items()}
         failed |= {cell: why for record in state.batches.values() for cell, why in record.failed.items()}
