@@ -265,6 +265,6 @@ def _print_precision(console: "Console", study: "StudySpec", store: "Place") -> 
     from pbdist.query import open_study, reached_precision
     from pbdist.query.printing import precision_line
 
-    found = reached_precision(open_study(store), study)
+    found = reached_precision(open_study(store), study, recorded=True)
     console.print(precision_line(study.sought, found), markup=False, highlight=False, soft_wrap=True)
     return found.missed

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,7 @@ from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
+from pbdist.store.records import BatchRecord
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, Direction, FloatArray
@@ -144,7 +145,7 @@ class Precision:
     unreadable: int = 0
 
 
-def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None) -> Precision:
+def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None, *, recorded: bool = False) -> Precision:
     """Compare the brackets of a stored study with its tolerance; without one, no point counts.
 
     Parameters
@@ -153,6 +154,9 @@ def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None) ->
         The study in a store.
     wanted
         A study that the store contains, to which the comparison is confined. By default all of it.
+    recorded
+        Whether to take the numbers of points from the commit records, without reading bounds that have not missed the
+        tolerance. Only where all of the study is wanted.
 
     Raises
     ------
@@ -161,7 +165,20 @@ def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None) ->
     """
     if wanted is not None and wanted.digest == study.spec.digest:
         wanted = None
+    if recorded and wanted is None:
+        return _recorded(study.recorded_batches())
     return precision_of(study.committed_batches(), wanted)
+
+
+def _recorded(batches: Iterable[tuple[StoredStudy, BatchRecord]]) -> Precision:
+    """Return the precision that commit records tell of; only batches in which the tolerance was missed are read."""
+    points = missed = 0
+    wide = []
+    for stored, record in batches:
+        points, missed = points + record.points, missed + record.missed
+        if record.missed:
+            wide.append((stored, stored.head.cells_of(record.index)))
+    return replace(precision_of(wide), points=points, missed=missed)
 
 
 def precision_of(

@@ -18,6 +18,7 @@ from pbdist.store import (
     read_within,
 )
 from pbdist.store.layout import BOUNDS
+from pbdist.store.records import BatchRecord
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
 from pbdist.types import Direction, FloatArray, IntArray
@@ -282,6 +283,14 @@ class StoredPoints:
                 cells = stored.head.cells_of(index)
                 if self._is_committed(stored, cells.start):
                     yield stored, cells
+
+    def recorded_batches(self) -> Iterator[tuple[StoredStudy, BatchRecord]]:
+        """Yield part and record of each batch that is committed; its files are not compared."""
+        for stored in self._parts:
+            for index in range(stored.batches):
+                record = stored.results.record(index)
+                if record is not None:
+                    yield stored, record
 
     @cached_property
     def _union(self) -> Union:

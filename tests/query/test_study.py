@@ -343,6 +343,7 @@ def test_only_what_was_asked_for_and_missed_is_counted(
     missed = (~bounds.within_tolerance & (bounds.delta_upper > 1e-40)).any("direction").values
     assert (found.points, found.missed) == (asked.sum(), missed.sum())
     assert found.missed == 4
+    assert reached_precision(study, recorded=True) == found
     assert found.widest is not None
     assert found.widest.direction == ("both" if direction == "both" else "A||B")
     assert (found.widest.cell.pair, found.widest.epsilon) in [
@@ -354,6 +355,7 @@ def test_only_what_was_asked_for_and_missed_is_counted(
     # A study that asks for less, answered from the same store, is judged by its own points.
     fewer = load_study(write_study(tmp_path, text.replace("[0, 1e-13, 0.1, 0.5]", "[0.1, 0.5]")))
     assert reached_precision(study, fewer).missed == 0
+    assert reached_precision(study, fewer, recorded=True) == reached_precision(study, fewer)
     assert reached_precision(study, fewer).points == asked[:, :, 2:].sum()
     fewer = load_study(write_study(tmp_path, text.replace("[2, 1.0e+12]", "2").replace("[1, 16]", "16")))
     assert reached_precision(study, fewer) == Precision(int(asked[[0, 2], 1].sum()), 0, None)

@@ -15,6 +15,8 @@ import psutil
 import pytest
 
 from pbdist.run.certificates import CertificateFiles
+from pbdist.store import place_at
+from tests.batches import committed
 from tests.run.certificates import Authority
 from tests.run.held import held
 from tests.studies import results_of, write_study
@@ -112,7 +114,7 @@ def wait_until(condition: Callable[[], bool], driver: "subprocess.Popen[str]", s
 
 
 def commits(store: Path) -> int:
-    return sum('"commit"' in path.read_text() for path in store.glob("commits/batch-*/zarr.json"))
+    return committed(place_at(store))
 
 
 def names(log: Path) -> list[str]:

@@ -5,7 +5,6 @@ import io
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -312,31 +311,6 @@ def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, precision
     assert int(done.stdout.split()[-1]) <= plan.worker_bytes
     size = sum(file.stat().st_size for file in (tmp_path / "s.zarr").rglob("*") if file.is_file())
     assert size <= plan.store_bytes
-
-
-@pytest.mark.cluster
-def test_a_lost_scheduler_ends_the_run_with_an_error(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    path, expected = longer
-    store = tmp_path / "s.zarr"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{probe.getsockname()[1]}"
-    dask = [sys.executable, "-m", "dask"]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    port = address.rpartition(":")[2]
-    with subprocess.Popen(
-        [*dask, "scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard"], **quiet
-    ) as hub:
-        worker = subprocess.Popen([*dask, "worker", address, "--nthreads", "1", "--no-dashboard"], **quiet)
-        with worker, started(path, store, 2, "--scheduler", address) as driver:
-            hub.kill()
-            _, errors = driver.communicate(timeout=240)
-            worker.terminate()
-    assert driver.returncode == 1
-    assert "the connection to the scheduler was lost" in errors
-    assert "Traceback" not in errors
-    assert run_again(path, store, 2).returncode == 0
-    assert results_of(store) == expected
 
 
 def test_progress_is_told_where_nobody_watches(tiny: StudySpec, tmp_path: Path) -> None:

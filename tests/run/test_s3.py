@@ -13,7 +13,8 @@ from pbdist.query import open_study
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import check_store, open_parts, place_at
 from pbdist.study import load_study
-from tests.run.held import commits_of, held
+from tests.batches import committed
+from tests.run.held import held
 from tests.store.s3_server import s3_server
 from tests.studies import write_study
 
@@ -43,7 +44,7 @@ def test_run_kill_run_again_and_verify(tmp_path: Path) -> None:
         command, environment = held(tmp_path / "go on", 3, path, "--store", url, "--workers", "2")
         with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as driver:
             deadline = time.monotonic() + 240
-            while commits_of(place_at(url)) < 3:
+            while committed(place_at(url)) < 3:
                 assert driver.poll() is None, driver.communicate()
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
