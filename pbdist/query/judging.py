@@ -13,7 +13,6 @@ from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
-from pbdist.store.records import BatchRecord
 from pbdist.study import Cell, StudySpec, Target
 from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, Direction, FloatArray
@@ -166,18 +165,18 @@ def reached_precision(study: "StoredPoints", wanted: StudySpec | None = None, *,
     if wanted is not None and wanted.digest == study.spec.digest:
         wanted = None
     if recorded and wanted is None:
-        return _recorded(study.recorded_batches())
+        return _recorded(study.recorded_points())
     return precision_of(study.committed_batches(), wanted)
 
 
-def _recorded(batches: Iterable[tuple[StoredStudy, BatchRecord]]) -> Precision:
+def _recorded(batches: Iterable[tuple[StoredStudy, range, int, int]]) -> Precision:
     """Return the precision that commit records tell of; only batches in which the tolerance was missed are read."""
     points = missed = 0
     wide = []
-    for stored, record in batches:
-        points, missed = points + record.points, missed + record.missed
-        if record.missed:
-            wide.append((stored, stored.head.cells_of(record.index)))
+    for stored, cells, sought, wider in batches:
+        points, missed = points + sought, missed + wider
+        if wider:
+            wide.append((stored, cells))
     return replace(precision_of(wide), points=points, missed=missed)
 
 

@@ -18,7 +18,6 @@ from pbdist.store import (
     read_within,
 )
 from pbdist.store.layout import BOUNDS
-from pbdist.store.records import BatchRecord
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
 from pbdist.types import Direction, FloatArray, IntArray
@@ -284,13 +283,16 @@ class StoredPoints:
                 if self._is_committed(stored, cells.start):
                     yield stored, cells
 
-    def recorded_batches(self) -> Iterator[tuple[StoredStudy, BatchRecord]]:
-        """Yield part and record of each batch that is committed; its files are not compared."""
+    def recorded_points(self) -> Iterator[tuple[StoredStudy, range, int, int]]:
+        """Yield part and cells of each batch that is committed, and what its record tells; its files are not compared.
+
+        That is, at how many points the tolerance was sought, and at how many it was missed.
+        """
         for stored in self._parts:
             for index in range(stored.batches):
                 record = stored.results.record(index)
                 if record is not None:
-                    yield stored, record
+                    yield stored, stored.head.cells_of(index), record.points, record.missed
 
     @cached_property
     def _union(self) -> Union:
