@@ -198,17 +198,16 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
 def precision_line(tolerance: float, precision: Precision) -> str:
     """Return in one sentence at how many of the points asked for the tolerance is missed, and where most."""
     worst, where = precision.widest, f"{precision.points:,} points (noise setting, r, ε) asked for"
+    missed = f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}"
     if worst is None:
-        return f"upper / lower - 1 <= {tolerance:g} at all {where}"
+        # Commit records may tell of points whose bounds cannot be read.
+        return missed if precision.missed else f"upper / lower - 1 <= {tolerance:g} at all {where}"
     ratio = "infinite" if math.isinf(worst.bracket.relative_width) else f"{worst.bracket.relative_width:.3g}"
     low, high = rounded_down(worst.bracket.lower, 3), rounded_up(worst.bracket.upper, 3)
     at = f"r = {worst.compositions}, ε = {worst.epsilon:.6g}"
     if worst.direction != "both":
         at += f", {worst.direction}"
-    return (
-        f"upper / lower - 1 > {tolerance:g} at {precision.missed:,} of {where}, at worst {ratio}:"
-        f" {worst.cell.describe()}, {at}, δ from {low} to {high}"
-    )
+    return f"{missed}, at worst {ratio}: {worst.cell.describe()}, {at}, δ from {low} to {high}"
 
 
 def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonValue]:

@@ -240,6 +240,16 @@ def test_a_run_that_misses_the_tolerance_says_so(tmp_path: Path, called: Called)
     status = called("status", "strict.zarr", cwd=tmp_path)
     assert status.returncode == 0, status.stderr
     assert "tolerance: not known of 1 cells, whose bounds cannot be read" in status.stdout.splitlines()
+    asked = "upper / lower - 1 > 0.001 at 1 of 3 points (noise setting, r, ε) asked for"
+    assert f"tolerance: {asked}" in status.stdout.splitlines()
+    # A run that has nothing to do says which files have changed, and what repairs them.
+    again = called("run", "study.yaml", "--serial", "--store", "strict.zarr", cwd=tmp_path)
+    assert again.returncode == 2
+    assert "expected readable bounds, got batch 0 whose files have changed" in again.stderr
+    assert "run the study again with --check" in again.stderr
+    repaired = called("run", "study.yaml", "--serial", "--store", "strict.zarr", "--check", cwd=tmp_path)
+    assert repaired.returncode == 0
+    assert repaired.stdout.splitlines()[-2] == line
 
 
 def test_strict_is_refused_where_no_tolerance_is_aimed_at(tmp_path: Path, folder: Path, called: Called) -> None:
