@@ -6,6 +6,7 @@ float that a user writes as 0.3, and a look-up of 0.3 finds it.
 
 import math
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal, localcontext
 from typing import TypeVar
 
 import numpy as np
@@ -35,6 +36,8 @@ _SPACES = ("linspace", "geomspace")
 #: What people also call them.
 _OTHER_SPACES = {"logspace": "geomspace", "range": "linspace", "arange": "linspace", "powers": "powers_of_two"}
 _LONGEST_SPACE = 1_000_000
+#: So many that a million products leave more than twice the 15 digits kept.
+_GEOMSPACE_DIGITS = 40
 _MATCH_ULP = 4
 
 
@@ -198,6 +201,22 @@ def _space(value: dict[str, JsonValue]) -> tuple[float, ...]:
         raise GridError(f"expected first < last, got {first!r} and {last!r}", at)
     if kind == "geomspace" and first <= 0:
         raise GridError(f"expected first > 0, got {first!r}", at)
-    values = np.linspace(first, last, count) if kind == "linspace" else np.geomspace(first, last, count)
-    result = tuple(float(f"{x:.15g}") for x in values)
-    return (first, *result[1:-1], last)
+    between = _linspace(first, last, count) if kind == "linspace" else _geomspace(first, last, count)
+    return (first, *between, last)
+
+
+def _linspace(first: float, last: float, count: int) -> list[float]:
+    """Return the values between the ends."""
+    return [float(f"{x:.15g}") for x in np.linspace(first, last, count)[1:-1]]
+
+
+def _geomspace(first: float, last: float, count: int) -> list[float]:
+    """Return the values between the ends.
+
+    By decimals, not by NumPy: its powers differ by processor, in the last of the 15 digits too, and the same study
+    file would be another study on another machine.
+    """
+    with localcontext(Context(prec=_GEOMSPACE_DIGITS)):
+        value = Decimal(repr(first))
+        ratio = ((Decimal(repr(last)) / value).ln() / (count - 1)).exp()
+        return [float(f"{(value := value * ratio):.15g}") for _ in range(count - 2)]

@@ -171,7 +171,7 @@ def test_what_is_ignored_stays_ignored(tmp_path: Path) -> None:
     command = ["bash", "-c", f"trap '' INT HUP; exec {run}"]
     with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
         # From here on they are ignored.
-        run_of = Run(process, study, study, "", read=True)
+        run_of = Run(process, 0, study, read=True)
         until(lambda: run_of.catches(signal.SIGTERM), "the handler of SIGTERM")
         while process.poll() is None:
             process.send_signal(signal.SIGINT)
@@ -216,7 +216,7 @@ def test_every_command_ends_the_same_way(folder: Path, name: str, number: signal
         process = subprocess.Popen(
             [sys.executable, "-m", "pbdist", *COMMANDS[name]], cwd=folder, stdout=-1, stderr=-1, text=True
         )
-        run = Run(process, folder / "study.yaml", folder / "none", "", read=True)
+        run = Run(process, 0, folder / "none", read=True)
         met = hold_in(run, WHOLE, after, number)
         if met:
             process.send_signal(number)

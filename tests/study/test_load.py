@@ -1,6 +1,7 @@
 import hashlib
 import json
 import math
+from decimal import Decimal, localcontext
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from pbdist.mechanisms import (
     Reversed,
 )
 from pbdist.study import StudySpec, load_study
+from pbdist.study.grids import numbers
 from tests.strategies import examples
 from tests.studies import TINY, write_study
 
@@ -432,3 +434,15 @@ def test_whatever_stands_in_a_field_it_loads_or_is_refused(
 def test_the_shipped_studies_load(name: str) -> None:
     path = Path(__file__).parents[2] / "pipelines" / f"{name}.yaml"
     assert load_study(path).name == name
+
+
+def test_geometric_grids_are_rounded_from_many_digits() -> None:
+    """NumPy's powers differ by processor, and a study's digest depends on each value."""
+    values = numbers({"geomspace": [1e-3, 1e6, 91]})
+    with localcontext(prec=60):
+        exact = [Decimal(10) ** (Decimal(k) / 10 - 3) for k in range(91)]
+        assert values == tuple(float(f"{value:.15g}") for value in exact)
+    assert values[10::10] == (0.01, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6)
+    # The smallest and the largest float, and a million values.
+    assert numbers({"geomspace": [5e-324, 1.7e308, 3]}) == (5e-324, 2.91547594742265e-08, 1.7e308)
+    assert numbers({"geomspace": [1e-300, 1e300, 1_000_000]})[333_333::333_333] == (1e-100, 1e100, 1e300)
