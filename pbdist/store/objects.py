@@ -204,18 +204,26 @@ class _Reader(zarr.storage.ObjectStore["S3Store"]):
         return _as_os_errors(f"{SCHEME}{self.store.config['bucket']}/{self.store.prefix or ''}", name)
 
 
-@cache
 def _objects(url: str, patience: float, *, retried: bool = False) -> "S3Store":
-    """Return the client of a prefix, one in each process; with `retried` it tries again by itself."""
+    """Return the client of a prefix, one in each process; with `retried` it tries again by itself.
+
+    A client keeps the endpoint and the keys of the environment that it was made in: another environment has another.
+    """
+    return _client(url, patience, retried, frozenset(item for item in os.environ.items() if item[0].startswith("AWS_")))
+
+
+@cache
+def _client(url: str, patience: float, retried: bool, environment: frozenset[tuple[str, str]]) -> "S3Store":
     from obstore.store import S3Store  # noqa: PLC0415 -- an optional package
 
+    settings = dict(environment)
     seconds = timedelta(seconds=_REQUEST_SECONDS if patience else _ONE_REQUEST_SECONDS)
     bucket, _, prefix = url.removeprefix(SCHEME).partition("/")
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    endpoint = settings.get("AWS_ENDPOINT_URL_S3") or settings.get("AWS_ENDPOINT_URL") or ""
     return S3Store(
         bucket,
         prefix=prefix or None,
-        region=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
+        region=settings.get("AWS_REGION") or settings.get("AWS_DEFAULT_REGION") or "us-east-1",
         # Without TLS only where the endpoint says so.
         client_options={
             "allow_http": endpoint.startswith("http://"),

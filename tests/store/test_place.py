@@ -180,3 +180,11 @@ def test_a_full_disk_leaves_the_store_as_it_was(small: StudySpec, tmp_path: Path
     assert check_store(stored.path).missing == (("", 1),)
     write_batch(stored, 1)
     assert check_store(stored.path).healthy
+
+
+def test_another_environment_has_another_client(server: str) -> None:
+    place_at("s3://bucket/moved").write("name", b"first")
+    with s3_server("bucket") as another:
+        assert another != server
+        place_at("s3://bucket/moved").write("name", b"second")
+    assert place_at("s3://bucket/moved").read("name") == b"first"
