@@ -5,6 +5,7 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
+from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
@@ -25,6 +26,7 @@ __all__ = [
     "SMALLEST_MASS",
     "UNIT_ROUNDOFF",
     "AdditiveNoise",
+    "Adjacency",
     "ApproximateDP",
     "DiscreteGaussian",
     "DiscreteLaplace",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.notebook import html_of_fields
 from pbdist.types import Direction, FloatArray, JsonValue
@@ -28,6 +29,11 @@ class Pair(ABC):
     def symmetric(self) -> bool:
         """Whether (A, B) and (B, A) have the same loss distribution, so that one direction serves both."""
         return False
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours that the pair is the worst case of; unless overridden, those its parameters are about."""
+        return Adjacency.AS_STATED
 
     @property
     def identical(self) -> bool:

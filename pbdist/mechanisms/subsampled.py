@@ -8,6 +8,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
@@ -56,6 +57,11 @@ class SubsampledGaussian(ElementaryPair):
         if rate == 0.0:
             raise InvalidInputError(f"{name}.rate: expected a probability in (0, 1], got {self.rate!r}")
         object.__setattr__(self, "rate", rate)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record is added or removed."""
+        return Adjacency.ADD_OR_REMOVE
 
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
         """Losses at equally spaced V, with the density of V times the likelihood ratio; none for the steepest tilts."""
