@@ -8,6 +8,7 @@ TYPE_CHECKING = False  # As in `typing`: the command line has nothing imported b
 if TYPE_CHECKING:
     from typing import Any
 
+    from pbdist.accounting.accountant import Accountant
     from pbdist.bounds.curves import renyi_bounds, total_variation_bounds, tradeoff_bounds
     from pbdist.bounds.delta import epsilon_bounds, privacy_bounds
     from pbdist.errors import (
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from pbdist.theorems import earlier_bounds
 
 __all__ = [
+    "Accountant",
     "ApproximateDP",
     "BatchError",
     "CountFamily",
@@ -98,6 +100,7 @@ __version__ = "0.1.0"
 # Names are looked up when first used, so that `pbdist --help` need not wait for numpy, xarray and zarr.
 _ROOMS = {name: "pbdist.errors" for name in __all__ if name.endswith(("Error", "Warning"))}
 _ROOMS |= {
+    "Accountant": "pbdist.accounting.accountant",
     "epsilon_bounds": "pbdist.bounds.delta",
     "privacy_bounds": "pbdist.bounds.delta",
     "open_study": "pbdist.query",

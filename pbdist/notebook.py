@@ -48,16 +48,16 @@ def html_of_fields(title: str, fields: Mapping[str, object]) -> str:
     return html_table(title, (row for row, value in zip(told, fields.values(), strict=True) if value is not None))
 
 
-def html_of_bounds(title: str, arrays: Mapping[str, Any]) -> str:
+def html_of_bounds(title: str, arrays: Mapping[str, Any], about: str = "") -> str:
     """Return a table with a line for each point of arrays of one shape; numbers are unrounded, NaN is not known.
 
-    `arrays` are those of numpy; one that is None is left out.
+    `arrays` are those of numpy; one that is None is left out. `about` ends the title.
     """
     known = {name: values for name, values in arrays.items() if values is not None}
     first = next(iter(known.values()))
     shape = f" of shape {first.shape}" if first.ndim else ""
     columns = [values.reshape(-1)[:_MOST_ROWS].tolist() for values in known.values()]
-    return html_table(f"{title}{shape}", zip(*columns, strict=True), tuple(known), count=first.size)
+    return html_table(f"{title}{shape}{about}", zip(*columns, strict=True), tuple(known), count=first.size)
 
 
 def _row(texts: Sequence[object], kind: str) -> str:

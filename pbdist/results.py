@@ -112,7 +112,10 @@ class _Shown:
 
     def _repr_html_(self) -> str:
         """Return the bounds as a small table, unrounded, for notebooks."""
-        return html_of_bounds(type(self).__name__, vars(self))
+        told = vars(self)
+        neighbours = "" if told.get("adjacency") is None else f", neighbours: {told['adjacency']}"
+        arrays = {name: value for name, value in told.items() if name != "adjacency"}
+        return html_of_bounds(type(self).__name__, arrays, neighbours)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +134,8 @@ class DeltaBounds(_Shown):
     why_wide
         Of the same shape: why the bounds are not within the tolerance, such as ``between stored points``, which
         ``refine=True`` mends; empty text where they are. None where the study has no tolerance.
+    adjacency
+        The neighbours that the bounds are about, a word of `pbdist.mechanisms.Adjacency`; None where that is not told.
     """
 
     lower: FloatArray
@@ -139,6 +144,7 @@ class DeltaBounds(_Shown):
     log_upper: FloatArray
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
+    adjacency: str | None = None
 
     def bracket(self, *index: int) -> Bracket:
         """Return the bounds of one point."""
@@ -178,12 +184,15 @@ class EpsilonBounds(_Shown):
         Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
     why_wide
         Why it is not, as in `DeltaBounds`.
+    adjacency
+        The neighbours that the bounds are about, as in `DeltaBounds`.
     """
 
     lower: FloatArray
     upper: FloatArray
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
+    adjacency: str | None = None
 
 
 @dataclass(frozen=True, eq=False)

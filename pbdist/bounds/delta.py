@@ -9,10 +9,9 @@ import xarray as xr
 
 from pbdist.arguments import DEFAULT_TOLERANCE, check_choice, check_direction, check_strict, components_of
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
+from pbdist.bounds.missed import delta_missed, epsilon_within
 from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Pair
-from pbdist.pld.inversion import LARGEST_EPSILON
-from pbdist.results import relative_width
 from pbdist.table import METHODS, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, EPSILON, BoolArray
 
@@ -228,40 +227,19 @@ def epsilon_bounds(
 
 def _warn_of_missed(found: xr.Dataset, tolerance: float) -> None:
     """Tell of the widest bracket of those that miss the tolerance, if there are any."""
-    within = found[WITHIN].values
-    if within.all():
-        return
-    lower, upper = found.log_delta_lower.values, found.log_delta_upper.values
-    with np.errstate(invalid="ignore"):
-        gap = np.where(within, -1.0, np.where(lower > -np.inf, upper - lower, np.inf))
-    worst = np.unravel_index(int(np.argmax(gap)), gap.shape)
-    r, epsilon = int(found[COMPOSITIONS].values[worst[-2]]), float(found[EPSILON].values[worst[-1]])
-    count = int(np.count_nonzero(~within))
-    warnings.warn(
-        f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at {count} of {within.size}"
-        f" points, most at r = {r}, ε = {epsilon:g}: δ is between {found.delta_lower.values[worst]:.6g} and"
-        f" {found.delta_upper.values[worst]:.6g}",
-        PrecisionWarning,
-        stacklevel=3,
-    )
+    points = found[COMPOSITIONS].values, found[EPSILON].values
+    bounds = [found[name].values for name in _LONG_NAMES]
+    missed = delta_missed(points, bounds, found[WITHIN].values, tolerance)
+    if missed is not None:
+        warnings.warn(missed, PrecisionWarning, stacklevel=3)
 
 
 def _judged(found: EpsilonTable, tolerance: float, *, strict: bool) -> BoolArray:
     """Where brackets of ε are within the tolerance; tell of the widest one, if one misses it."""
-    lower = found.lower if found.computed_lower is None else found.computed_lower
-    upper = found.upper
-    ratio = relative_width(lower, upper)
-    # No ε up to the largest one meets δ: nothing is left to be told.
-    ratio[lower >= LARGEST_EPSILON] = 0.0
-    worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
-    if ratio[worst] > tolerance:
-        text = (
-            f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
-            f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
-            f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}"
-        )
+    within, missed = epsilon_within(found, tolerance)
+    if missed is not None:
         if strict:
-            raise PrecisionError(text)
+            raise PrecisionError(missed)
         # Of who called `epsilon_bounds`.
-        warnings.warn(text, PrecisionWarning, stacklevel=3)
-    return np.asarray(ratio <= tolerance)
+        warnings.warn(missed, PrecisionWarning, stacklevel=3)
+    return within

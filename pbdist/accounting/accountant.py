@@ -1,0 +1,290 @@
+"""`Accountant`: what a run has spent so far, from both sides, and what it would have spent after more of the same."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pbdist.accounting.answers import asked, delta_of, epsilon_of
+from pbdist.accounting.document import document_of, phases_of, read_document, write_document
+from pbdist.accounting.history import Phase, extended, joint_adjacency, round_of
+from pbdist.arguments import MAX_COMPOSITIONS
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import Adjacency, Pair, SubsampledGaussian, validation
+from pbdist.notebook import html_table
+from pbdist.results import DeltaBounds, EpsilonBounds
+from pbdist.types import JsonValue
+
+__all__ = ["Accountant"]
+
+#: What the steps of DP-SGD are called here, by what their pair calls them.
+_STEP_FIELDS = {"scale": "noise_multiplier", "rate": "sample_rate"}
+
+
+class Accountant:
+    """Counts the steps of a run, and tells its ε and δ so far from both sides.
+
+    A history is a sequence of *phases*: a worst-case pair, and how often in a row it was run. What a step computes may
+    depend on what earlier ones have released. Its pair may not: the bounds hold for noise, sampling rates and numbers
+    of steps that are decided without the data. A run that stops early, for what it has seen, has spent at most what it
+    would have with all its steps.
+
+    Answers depend on the steps alone: not on their order, nor on how they were counted. Two accountants are equal if
+    their phases are, where equal phases in a row are one.
+
+    Examples
+    --------
+    >>> from pbdist import Accountant
+    >>> run = Accountant()
+    >>> for epoch in range(2):
+    ...     run = run.step(noise_multiplier=1.1, sample_rate=0.01, steps=100)
+    >>> run
+    Accountant(200 steps in 1 phase, neighbours: add-or-remove)
+    >>> spent = run.epsilon(1e-5)
+    >>> bool(0.9 < spent.lower <= spent.upper < 1.0), spent.adjacency
+    (True, 'add-or-remove')
+    """
+
+    def __init__(self) -> None:
+        self._phases: tuple[Phase, ...] = ()
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """What was run, in order: pairs, and how often in a row each was."""
+        return self._phases
+
+    @property
+    def steps(self) -> int:
+        """How many steps were counted."""
+        return sum(phase.count for phase in self._phases)
+
+    @property
+    def adjacency(self) -> Adjacency | None:
+        """The neighbours that all answers are about; None before the first step.
+
+        Pairs of which the parameters decide what neighbours are (`Adjacency.AS_STATED`) are taken to be stated for the
+        neighbours of the others.
+        """
+        if not self._phases:
+            return None
+        return joint_adjacency((phase.pair for phase in self._phases), "Accountant")
+
+    def step(self, *, noise_multiplier: float, sample_rate: float, steps: int = 1) -> Self:
+        """Count steps of DP-SGD: Gaussian noise on a Poisson sample, for one record added or removed.
+
+        Parameters
+        ----------
+        noise_multiplier : float
+            Standard deviation of the noise, divided by the norm to which each record's gradient is clipped; above 0.
+        sample_rate : float
+            The probability with which each record is in a batch, independently of the others; in (0, 1].
+        steps : int, optional
+            How many; 0 changes nothing.
+
+        Returns
+        -------
+        Accountant
+            This one.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter is out of its range, or the history is about other neighbours. Nothing is counted then.
+        """
+        try:
+            pair = SubsampledGaussian(scale=noise_multiplier, rate=sample_rate)
+        except InvalidInputError as error:
+            field, _, problem = str(error).removeprefix("SubsampledGaussian.").partition(": ")
+            raise InvalidInputError(f"Accountant.{_STEP_FIELDS[field]}: {problem}") from None
+        return self._added(pair, steps, "steps")
+
+    def add(self, pair: Pair, count: int = 1) -> Self:
+        """Count runs of any mechanism.
+
+        Parameters
+        ----------
+        pair : Pair
+            Its worst-case pair. Beside steps of DP-SGD its A must be what comes of the data with the record, and its B
+            that of the data without it; `Reversed` turns a pair round. A `WorstOf` of several can only be alone.
+        count : int, optional
+            How often it is run; 0 changes nothing.
+
+        Returns
+        -------
+        Accountant
+            This one.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no pair, the pair is about other neighbours than the history, or there are too many steps. Nothing is
+            counted then.
+        """
+        given: Any = pair
+        if not isinstance(given, Pair):
+            raise InvalidInputError(f"Accountant.pair: expected a mechanism, got {shown(pair)}")
+        return self._added(pair.alone or pair, count, "count")
+
+    def _added(self, pair: Pair, count: Any, field: str) -> Self:
+        times = validation.integer("Accountant", field, count, minimum=0, maximum=MAX_COMPOSITIONS)
+        if times:
+            self._phases = extended(self._phases, pair, times, "Accountant")
+        return self
+
+    def epsilon(
+        self,
+        delta: Any,
+        *,
+        repeats: Any = 1,
+        tolerance: float | None = None,
+        direction: str = "both",
+        strict: bool = False,
+    ) -> EpsilonBounds:
+        """Bound ε(δ) of the history from both sides: the smallest ε with which (ε, δ) is met.
+
+        Parameters
+        ----------
+        delta : float or array_like of float
+            δ, above 0 and below 1.
+        repeats : int or array_like of int, optional
+            How often the whole history is run, at least 1: of one epoch, ``repeats=[15, 60]`` tells ε after 15 and
+            after 60 epochs. It is broadcast with `delta`.
+        tolerance : float, optional
+            ``upper / lower - 1`` that is aimed at, 1e-3 by default.
+        direction : {"both", "each"}, optional
+            ``"both"``: ε with which both directions are met. ``"each"``: both, along a leading axis of A||B and B||A;
+            for the neighbours "add-or-remove" these are the removal and the addition.
+        strict : bool, optional
+            Whether a tolerance that is missed is an error.
+
+        Returns
+        -------
+        EpsilonBounds
+            ``lower <= ε <= upper``, nats, and the neighbours that they are about. Of a history without steps ε is 0.
+            The same question about the same steps has the same answer, bit for bit.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is out of its range.
+        PrecisionError
+            If `strict`, and the tolerance is missed.
+
+        Warns
+        -----
+        PrecisionWarning
+            If the tolerance is missed; the bounds hold. In its text r is how often a round is run that has each pair
+            as seldom as the history allows.
+        """
+        question = asked("delta", delta, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
+        return epsilon_of(round_of(self._phases), question, self.adjacency)
+
+    def delta(
+        self,
+        epsilon: Any,
+        *,
+        repeats: Any = 1,
+        tolerance: float | None = None,
+        direction: str = "both",
+        strict: bool = False,
+    ) -> DeltaBounds:
+        """Bound δ(ε) of the history from both sides.
+
+        Parameters
+        ----------
+        epsilon : float or array_like of float
+            ε >= 0, nats.
+        repeats, tolerance, direction, strict
+            As of `epsilon`; the tolerance is one of δ.
+
+        Returns
+        -------
+        DeltaBounds
+            ``lower <= δ <= upper``, their natural logarithms, and the neighbours that they are about. Of a history
+            without steps δ is 0.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is out of its range.
+        PrecisionError
+            If `strict`, and the tolerance is missed.
+
+        Warns
+        -----
+        PrecisionWarning
+            If the tolerance is missed; the bounds hold.
+        """
+        question = asked("epsilon", epsilon, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
+        return delta_of(round_of(self._phases), question, self.adjacency)
+
+    def to_document(self) -> dict[str, JsonValue]:
+        """Return the history as what JSON takes; `from_document` is the inverse."""
+        return document_of(self._phases, self.adjacency)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, JsonValue]) -> Self:
+        """Return the accountant of a document.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no document of an accountant, or one of another format; the text names the field.
+        """
+        found = cls()
+        for index, phase in enumerate(phases_of(document)):
+            found._phases = extended(found._phases, phase.pair, phase.count, f"phases[{index}]")
+        told, known = document["adjacency"], found.adjacency
+        if told != (None if known is None else known.value):
+            raise InvalidInputError(
+                f"adjacency: expected {'null' if known is None else known.value}, which the phases are about, got"
+                f" {shown(told)}"
+            )
+        return found
+
+    def save(self, path: str | Path) -> None:
+        """Write the history to a JSON file, in place of what is there.
+
+        The file is written beside its place and renamed once it is whole: a kill at any moment leaves the old or the
+        new one.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        write_document(Path(path), self.to_document())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the accountant that was saved in a file.
+
+        Raises
+        ------
+        InvalidInputError
+            The file cannot be read, is too large, or holds no accountant; the text names the file and the field.
+        """
+        try:
+            return cls.from_document(read_document(Path(path)))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{path}: {error}") from None
+
+    def __eq__(self, other: object) -> bool:
+        return self._phases == other._phases if isinstance(other, Accountant) else NotImplemented
+
+    # It changes: it is no key.
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._told()})"
+
+    def _told(self) -> str:
+        if not self._phases:
+            return "no steps"
+        phases = "1 phase" if len(self._phases) == 1 else f"{len(self._phases)} phases"
+        steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
+        return f"{steps} in {phases}, neighbours: {self.adjacency}"
+
+    def _repr_html_(self) -> str:
+        """Return the phases as a small table, for notebooks."""
+        rows = ((index, phase.pair, phase.count) for index, phase in enumerate(self._phases, 1))
+        return html_table(f"{type(self).__name__}: {self._told()}", rows, ("phase", "pair", "steps"))

@@ -1,0 +1,114 @@
+"""What was done to the data: phases of equal steps, what they say about neighbours, and the round that they repeat."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pbdist.arguments import MAX_COMPOSITIONS
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import Adjacency, Pair, factor_counts
+
+__all__ = ["Phase", "Round", "extended", "joint_adjacency", "round_of"]
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A pair, and how often in a row it was run."""
+
+    pair: Pair
+    count: int
+
+
+@dataclass(frozen=True)
+class Round:
+    """A sequence of pairs that is run some times: the whole history, whatever the order of its steps was.
+
+    Attributes
+    ----------
+    components : tuple of (Pair, int)
+        The pairs, each once, in the order of their canonical forms; and how often each occurs in a round.
+    repeats : int
+        How often the round is run: the greatest common divisor of how often each pair was.
+    """
+
+    components: tuple[tuple[Pair, int], ...]
+    repeats: int
+
+
+def round_of(phases: Sequence[Phase]) -> Round | None:
+    """Return the round that a history repeats; None for a history without steps.
+
+    The losses of independent steps add up, so that their order does not matter: δ is that of the product distributions
+    (Meiser & Mohammadi 2018, Corollary 1). Histories with the same steps have the same round.
+    """
+    if not phases:
+        return None
+    if len(phases) == 1 and phases[0].pair.alternatives != (phases[0].pair,):
+        return Round(((phases[0].pair, 1),), phases[0].count)
+    counts = factor_counts([(phase.pair, phase.count) for phase in phases])
+    repeats = math.gcd(*counts.values())
+    parts: list[tuple[Pair, int]] = [(pair, count // repeats) for pair, count in counts.items()]
+    if len(parts) > 1:
+        parts.sort(key=lambda part: json.dumps(part[0].canonical(), sort_keys=True))
+    return Round(tuple(parts), repeats)
+
+
+def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> tuple[Phase, ...]:
+    """Return a history with a phase more, merged with the last one where their pairs are equal.
+
+    Raises
+    ------
+    InvalidInputError
+        Under the name `field`: there are too many steps, the pair is about other neighbours than the history, or it is
+        the worst of several in a sequence with others.
+    """
+    total = count + sum(phase.count for phase in phases)
+    if total > MAX_COMPOSITIONS:
+        raise InvalidInputError(f"{field}: expected at most 2^62 steps in all, got {total}")
+    joint_adjacency([*(phase.pair for phase in phases), pair], field)
+    if phases and phases[-1].pair == pair:
+        return (*phases[:-1], Phase(pair, phases[-1].count + count))
+    for one in (*(phase.pair for phase in phases), pair) if phases else ():
+        if one.alternatives != (one,):
+            raise InvalidInputError(
+                f"{field}: expected the worst of several pairs alone, got {_named(pair)} after"
+                f" {_named(phases[-1].pair)}: which pair is followed in the one says nothing of the other"
+            )
+    return (*phases, Phase(pair, count))
+
+
+def joint_adjacency(pairs: Iterable[Pair], field: str) -> Adjacency:
+    """Return the neighbours that all pairs are about.
+
+    A pair whose parameters decide what neighbours are, such as a `Gaussian` by its sensitivity, goes with any other:
+    its parameters are taken to be stated for the neighbours of the others.
+
+    Raises
+    ------
+    InvalidInputError
+        Under the name `field`: two pairs are about different neighbours.
+    """
+    found: tuple[Adjacency, Pair] | None = None
+    for pair in pairs:
+        told = _adjacency_of(pair, field)
+        if told is Adjacency.AS_STATED:
+            continue
+        if found is not None and found[0] is not told:
+            raise InvalidInputError(
+                f"{field}: expected pairs about the same neighbours, got {_named(found[1])} for {found[0].value} and"
+                f" {_named(pair)} for {told.value}"
+            )
+        found = found or (told, pair)
+    return Adjacency.AS_STATED if found is None else found[0]
+
+
+def _adjacency_of(pair: Pair, field: str) -> Adjacency:
+    """Return the neighbours that a pair is about; where it does not say, those of its factors."""
+    if pair.adjacency is not Adjacency.AS_STATED or len(pair.factors) == 1:
+        return pair.adjacency
+    return joint_adjacency(pair.factors, field)
+
+
+def _named(pair: Pair) -> str:
+    return type(pair).__name__
