@@ -11,7 +11,7 @@ from pbdist.accounting.history import Phase
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
 from pbdist.input_files import read_input
-from pbdist.mechanisms import Adjacency, pair_from_canonical
+from pbdist.mechanisms import pair_from_canonical
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
@@ -26,12 +26,12 @@ _PHASE_KEYS = ("pair", "count")
 _MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 64 << 20, 50, 4_000_000
 
 
-def document_of(phases: Sequence[Phase], adjacency: Adjacency | None) -> dict[str, JsonValue]:
+def document_of(phases: Sequence[Phase], adjacency: str | None) -> dict[str, JsonValue]:
     """Return a history as a document."""
     return {
         "pbdist": KIND,
         "format": FORMAT,
-        "adjacency": None if adjacency is None else adjacency.value,
+        "adjacency": adjacency,
         "phases": [{"pair": phase.pair.canonical(), "count": phase.count} for phase in phases],
     }
 
