@@ -7,6 +7,7 @@ from typing import Any
 from pbdist.accounting.training import Training, checked_training, step_of
 from pbdist.arguments import checked_epsilon
 from pbdist.mechanisms import SubsampledGaussian
+from pbdist.notebook import html_table
 from pbdist.sizing.api import SizedNoise, size
 
 __all__ = ["DEFAULT_STEP", "DpsgdNoise", "dpsgd_noise"]
@@ -35,9 +36,21 @@ class DpsgdNoise:
     sized: tuple[SizedNoise, ...]
 
     @property
+    def columns(self) -> dict[str, list[float]]:
+        """What was asked for each of `sized`."""
+        return self.training.columns(epsilon=self.epsilon, delta=self.training.delta)
+
+    @property
     def noise_multipliers(self) -> tuple[float, ...]:
         """Those that will do, in the order of `sized`."""
         return tuple(one.scale for one in self.sized)
+
+    def _repr_html_(self) -> str:
+        """Return the answers as a small table, for notebooks."""
+        heads = [*self.columns, "noise multiplier", "refuted"]
+        refuted = [one.refuted_scale for one in self.sized]
+        rows = zip(*self.columns.values(), self.noise_multipliers, refuted, strict=True)
+        return html_table(f"DP-SGD, neighbours: {self.training.adjacency}", rows, heads)
 
 
 def dpsgd_noise(

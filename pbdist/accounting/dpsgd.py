@@ -31,22 +31,13 @@ class DpsgdEpsilon:
 
     def _repr_html_(self) -> str:
         """Return the answers as a small table, for notebooks."""
-        run = self.training
-        heads = ("epochs", "steps", "delta", "epsilon lower", "epsilon upper")
-        title = f"DP-SGD, noise multiplier {self.noise_multiplier!r}, neighbours: {run.adjacency}"
-        epochs = [None] * len(run.steps) if run.epochs is None else run.epochs
-        asked = [
-            ("" if epoch is None else f"{epoch:g}", steps, delta)
-            for epoch, steps in zip(epochs, run.steps, strict=True)
-            for delta in run.delta
-        ]
-        sides = (side.reshape(-1, len(asked)).tolist() for side in (self.epsilon.lower, self.epsilon.upper))
-        rows = [
-            (*point, lower, upper)
-            for lowers, uppers in zip(*sides, strict=True)
-            for point, lower, upper in zip(asked, lowers, uppers, strict=True)
-        ]
-        return html_table(title, rows, heads)
+        title = f"DP-SGD, noise multiplier {self.noise_multiplier!r}, neighbours: {self.training.adjacency}"
+        asked = self.training.columns(delta=self.training.delta)
+        lower, upper = (side.reshape(-1, len(asked["steps"])) for side in (self.epsilon.lower, self.epsilon.upper))
+        each = [("A||B ", "B||A ")[axis] if len(lower) > 1 else "" for axis in range(len(lower))]
+        heads = [*asked, *(f"{name}epsilon {side}" for name in each for side in ("lower", "upper"))]
+        sides = [side[axis].tolist() for axis in range(len(lower)) for side in (lower, upper)]
+        return html_table(title, zip(*asked.values(), *sides, strict=True), heads)
 
 
 def dpsgd(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from pbdist.arguments import MAX_COMPOSITIONS, check_either, checked_delta, checked_numbers
@@ -77,6 +78,17 @@ class Training:
     def adjacency(self) -> Adjacency:
         """One record is added or removed."""
         return Adjacency.ADD_OR_REMOVE
+
+    def columns(self, **axes: Sequence[float]) -> dict[str, list[float]]:
+        """Return all combinations of the numbers of steps and of other values as columns, the last varying fastest.
+
+        Where epochs were given they are the first column.
+        """
+        lengths = [("steps", self.steps)] if self.epochs is None else [("epochs", self.epochs), ("steps", self.steps)]
+        names = [*(name for name, _ in lengths), *axes]
+        runs = zip(*(values for _, values in lengths), strict=True)
+        rows = [(*run, *point) for run, point in product(runs, product(*axes.values()))]
+        return {name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
 
     @property
     def notes(self) -> tuple[str, ...]:
