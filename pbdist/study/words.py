@@ -154,7 +154,7 @@ def _pair(entry: dict[str, JsonValue], inner: Mapping[str, JsonValue]) -> Pair:
         problem = error.problems[0]
         name, _, rest = problem.field.partition(".")
         first = rest.partition("[")[0].partition(".")[0]
-        named = first if name in inner and first in inner[name] else name
+        named = first if name in inner and first not in ("", "kind") else problem.field
         # There are no keys here.
         _refuse(named, problem.problem.removesuffix(": the key is missing"))
     if len(found) != 1:
