@@ -289,7 +289,7 @@ def test_what_is_shown() -> None:
     html = run._repr_html_()
     assert "SubsampledGaussian(scale=1.1" in html
     assert "3 steps in 2 phases" in html
-    assert "neighbours: add-or-remove" in run.epsilon(0.1)._repr_html_()
+    assert "add-or-remove" in run.epsilon(0.1)._repr_html_()
     with pytest.raises(TypeError):
         hash(run)
     assert run != "run"

@@ -35,7 +35,7 @@ def test_mnist_as_a_process() -> None:
     for words in ("examples=60000 batch=256 rate=0.004266666666666667", "noise_multiplier=1.1", "Poisson sampling"):
         assert words in told
     for words in (
-        "adjacency=add-or-remove",
+        "neighbours are add-or-remove",
         "Not bounded: shuffled records",
         "rounded up",
         "no analysis can prove an ε",
