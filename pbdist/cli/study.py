@@ -103,7 +103,7 @@ def _plan(options: argparse.Namespace) -> int:
 def _plan_additions(options: argparse.Namespace, asked: "StudySpec | Addition") -> int:
     from pbdist.cli.planned_additions import additions, additions_as_json, print_additions
 
-    store = options.store or f"data/{asked.name}.zarr"
+    store = f"data/{asked.name}.zarr" if options.store is None else options.store
     plans = additions(asked, store)
     if options.json:
         print(json.dumps(additions_as_json(store, plans), indent=2, allow_nan=False))
@@ -129,7 +129,7 @@ def _run(options: argparse.Namespace) -> int:
     from pbdist.study.load import load_asked
 
     asked = load_asked(study_file(options.study))
-    store = options.store or f"data/{asked.name}.zarr"
+    store = f"data/{asked.name}.zarr" if options.store is None else options.store
     study = asked_of(asked, store).study
     if options.strict and not study.seeks_some:
         raise InvalidInputError("--strict: expected a study with a tolerance, got one without")

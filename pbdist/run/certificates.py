@@ -7,10 +7,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError
+from pbdist.input_files import opened_input
 
 __all__ = ["CertificateError", "CertificateFiles", "TemporaryCertificates", "check_certificates"]
 
 _LONGEST_TEXT = 200
+#: The most bytes of a file: all authorities of a system take a quarter of one million.
+_MOST_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def check_certificates(files: CertificateFiles) -> None:
 
 def _check_readable(field: str, path: str) -> None:
     try:
-        with Path(path).open("rb") as file:
+        with opened_input(Path(path), _MOST_BYTES) as file:
             found = os.fstat(file.fileno())
     except OSError as error:
         raise CertificateError(field, f"expected a file that can be read, got {path}: {error.strerror}") from error

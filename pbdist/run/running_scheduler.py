@@ -1,6 +1,5 @@
 """Connect to a Dask scheduler that somebody else has started."""
 
-import json
 import logging
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,12 +9,16 @@ from typing import Any
 from distributed import Client
 
 from pbdist.errors import InvalidInputError
+from pbdist.input_files import read_input
 from pbdist.run.certificates import CertificateFiles
 from pbdist.run.clusters.security import security_of
 from pbdist.run.executor import one_line
+from pbdist.store.json_text import json_of
 
 __all__ = ["RunningScheduler"]
 
+#: The most bytes of the file with the address of a scheduler: a scheduler writes some hundreds, and a few for a worker.
+_MOST_BYTES = 1 << 26
 _NOISY_LOGGERS = tuple(
     f"distributed.{part}" for part in ("client", "comm", "comm.tcp", "core", "batched", "utils_comm")
 )
@@ -54,17 +57,27 @@ class RunningScheduler:
         option = "--scheduler" if self.address else "--scheduler-file"
         where = {"address": self.address} if self.address else {"scheduler_file": str(self.file)}
         try:
+            if self.file is not None:
+                # Before distributed reads it: that would read a file of any size, of any depth, and without an address.
+                self._address()
             return Client(**where, security=security_of(self.certificates), timeout=seconds)
         except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
             cause = f"expected the address of a running scheduler, got {str(self)!r}: {one_line(error)}{self._hint()}"
             raise InvalidInputError(f"{option}: {cause}") from error
 
+    def _address(self) -> str:
+        """Return the address in the file; an error says why there is none that can be read."""
+        content: Any = json_of(read_input(self.file or Path(), _MOST_BYTES))
+        if not isinstance(content, dict) or not isinstance(content.get("address"), str):
+            raise ValueError("no address in it")
+        return str(content["address"])
+
     def _hint(self) -> str:
         """Return what the address says about certificates that do not go with it."""
         address = self.address or ""
         if self.file is not None:
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                address = str(json.loads(self.file.read_text(encoding="utf-8"))["address"])
+            with suppress(OSError, ValueError):
+                address = self._address()
         if address.startswith("tls://") and self.certificates is None:
             return ": a scheduler with TLS takes --tls-ca, --tls-certificate and --tls-key"
         if not address.startswith("tls://") and self.certificates is not None:

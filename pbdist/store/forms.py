@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from pbdist.arguments import MAX_BUCKETS, MAX_COMPOSITIONS, MAX_EPSILON, SMALLEST_TOLERANCE
+from pbdist.store.layout import COLUMN_CHUNK
 from pbdist.types import JsonValue
 
 __all__ = ["is_parts_form", "is_record_form", "is_refinement_form", "is_root_form"]
@@ -30,6 +31,7 @@ def is_root_form(content: Mapping[str, Any]) -> bool:
         and _is_count(content.get("batches_per_shard", 1), 1)
         and isinstance(content.get("provenance"), dict)
         and _are_files(content.get("files"))
+        and _are_columns(content["files"], content["study"]["cells"])
         and isinstance(told, list)
         and all(isinstance(part, str) for part in told)
     )
@@ -116,6 +118,12 @@ def _are_files(files: JsonValue) -> bool:
         isinstance(entry, dict) and _is_count(entry.get("bytes")) and _is_digest(entry.get("sha256"))
         for entry in files.values()
     )
+
+
+def _are_columns(files: Mapping[str, JsonValue], cells: int) -> bool:
+    """Whether as many chunks of a column are listed as so many cells have: a number alone would make readers count."""
+    chunks = -(-cells // COLUMN_CHUNK)
+    return f"pair/c/{chunks - 1}" in files and f"pair/c/{chunks}" not in files
 
 
 def _is_digest(value: object) -> bool:

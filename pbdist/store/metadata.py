@@ -89,6 +89,10 @@ def _is_fill(value: JsonValue, kind: str) -> bool:
 def _check_codecs(codecs: JsonValue, chunks: list[int]) -> None:
     if not isinstance(codecs, list) or not codecs or len(codecs) > len(_CODECS):
         raise _wrong("codecs", "a list of codecs", codecs)
+    names = [str(codec.get("name")) for codec in codecs if isinstance(codec, dict)]
+    if len(set(names)) < len(names):
+        # What is compressed twice says nothing of its length.
+        raise _wrong("codecs", "each codec once", names)
     for codec in codecs:
         name = codec.get("name") if isinstance(codec, dict) else None
         if name == _SHARDS:

@@ -186,7 +186,7 @@ def place_at(where: "str | Path | Place") -> Place:
     Raises
     ------
     InvalidInputError
-        The URL has no bucket or no prefix, or is of another kind.
+        The URL has no bucket or no prefix, or is of another kind; or there is no text, or a null character in it.
     MissingDependencyError
         The package for object stores is not installed.
     """
@@ -194,7 +194,8 @@ def place_at(where: "str | Path | Place") -> Place:
         return where
     text = str(where)
     if not text.startswith(SCHEME):
-        if "://" in text:
+        # Nothing is what a shell makes of a variable that is not set.
+        if not text or "\0" in text or "://" in text:
             raise InvalidInputError(f"store: expected a path or a URL s3://BUCKET/PREFIX, got {text!r}")
         return LocalPlace(os.path.abspath(text))
     bucket, _, prefix = text.removeprefix(SCHEME).partition("/")

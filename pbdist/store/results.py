@@ -76,7 +76,8 @@ def read_loose(head: PartHead, index: int) -> LooseBatch | None:
     name, most = batch_file(index), _FIRST_READ
     try:
         data = head.place.read_range(name, 0, most)
-        while b"\n" not in data and len(data) == most <= _MOST_LINE:
+        # A sparse file is full of bytes that no line of JSON has, and takes no room on its disk.
+        while b"\n" not in data and b"\0" not in data and len(data) == most < _MOST_LINE:
             most *= 8
             data = head.place.read_range(name, 0, most)
     except FileNotFoundError:

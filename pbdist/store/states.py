@@ -12,7 +12,7 @@ from pbdist.errors import InvalidInputError, StoreDamagedError, StoreFormatError
 from pbdist.pld import PairState
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.state import LARGEST_SHIFT, Masses
-from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore
+from pbdist.store.arrays import COMPRESSOR, SERIALIZER, FilesStore, read_array
 from pbdist.store.checksums import checked_content
 from pbdist.store.layout import cell_group
 from pbdist.store.metadata import check_metadata_of
@@ -164,7 +164,7 @@ def _write_group(memory: FilesStore, name: str, state: BucketState | PairState) 
 
 def _read_group(files: Mapping[str, bytes], where: str) -> BucketState | PairState:
     group = zarr.open_group(FilesStore(files).store, mode="r")
-    arrays: dict[str, Any] = {name: _read_only(array) for name, array in group.arrays()}
+    arrays: dict[str, Any] = {name: _read_only(array, files) for name, array in group.arrays()}
     attributes: dict[str, Any] = dict(group.attrs)
     kind = attributes.pop(_KIND, None)
     if kind == _TILTED:
@@ -189,8 +189,8 @@ def _distinct(table: BoundsTable) -> list[tuple[Direction, int, BucketState | Pa
     return sorted(kept, key=lambda item: (item[0].value, item[1]))
 
 
-def _read_only(array: Any) -> FloatArray:
-    values = np.asarray(array[...], dtype=np.float64)
+def _read_only(array: Any, files: Mapping[str, bytes]) -> FloatArray:
+    values = np.asarray(read_array(array, files), dtype=np.float64)
     values.setflags(write=False)
     return values
 

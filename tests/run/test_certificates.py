@@ -100,6 +100,14 @@ def test_what_is_wrong_with_files(
         load_profile(write_study(tmp_path, text, "cluster.yaml"))
 
 
+def test_what_is_no_file_is_neither_waited_for_nor_read(good: CertificateFiles, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.pem", 0o600)
+    for field in asdict(good):
+        for path, words in ((tmp_path / "pipe.pem", "a named pipe"), (Path("/dev/zero"), "a device")):
+            with pytest.raises(CertificateError, match=f"^{field}: expected a file that can be read, got .*: {words}"):
+                check_certificates(replace(good, **{field: str(path)}))
+
+
 def test_what_a_profile_may_say(good: CertificateFiles, tmp_path: Path) -> None:
     def loaded(content: dict[str, object]) -> object:
         return load_profile(write_study(tmp_path, yaml.safe_dump(content), "cluster.yaml"))

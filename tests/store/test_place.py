@@ -99,7 +99,7 @@ def test_one_of_many_wins(place: Place) -> None:
     assert place.read("lock") == bytes([100 + exchanged.index(True)])
 
 
-@pytest.mark.parametrize("where", ["s3://bucket", "s3:///x", "s3://b/../x", "gs://bucket/x"])
+@pytest.mark.parametrize("where", ["s3://bucket", "s3:///x", "s3://b/../x", "gs://bucket/x", "", "a\0b"])
 def test_what_is_no_place_is_refused(where: str) -> None:
     with pytest.raises(InvalidInputError, match="expected a path or a URL s3://BUCKET/PREFIX"):
         place_at(where)
