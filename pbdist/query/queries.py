@@ -219,8 +219,8 @@ class Queries:
             else "it is not computed, and no order is known between noise settings of its kind"
         )
         raise OffGridError(
-            f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms and"
-            " run it again, or let refine=True (pbdist query --refine) compute it"
+            f"{self._where}: expected a stored noise setting, got {name}: {why}: add it to the study's mechanisms,"
+            " unless it is there, and run it again, or let refine=True (pbdist query --refine) compute it"
         )
 
 

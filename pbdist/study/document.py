@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import yaml
 
@@ -17,7 +17,7 @@ from pbdist.errors import FileProblem, StudyFileError
 from pbdist.input_files import read_input
 from pbdist.types import JsonValue
 
-__all__ = ["Document", "Keys", "Problems", "read_document", "read_text", "shown"]
+__all__ = ["MOST_TOLD", "Document", "Keys", "Problems", "read_document", "read_text", "shown"]
 
 #: The keys and list indexes that lead to a value from the root.
 Keys: TypeAlias = tuple[str | int, ...]
@@ -36,6 +36,10 @@ _MOST_TRIED = 1000
 #: The most bytes of a file, levels in it, and values (keys too): a million take a minute and 1 GB. More noise settings
 #: than that come from grids, and longer histograms from files of their own.
 _MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 16 << 20, 50, 1_000_000
+#: Of so many problems of a file at least the first are told.
+MOST_TOLD = 1000
+#: By libyaml, where PyYAML was built with it: twenty times as fast.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _Made = TypeVar("_Made")
 
@@ -50,7 +54,7 @@ def _cut(text: str) -> str:
 
 
 class Problems:
-    """What is wrong with a file: problems are collected, and refused together."""
+    """What is wrong with a file: problems are collected, and refused together, or as soon as there are `MOST_TOLD`."""
 
     def __init__(self) -> None:
         self.found: list[FileProblem] = []
@@ -62,6 +66,9 @@ class Problems:
             yield
         except StudyFileError as error:
             self.found += error.problems
+        if len(self.found) >= MOST_TOLD:
+            # Looking for more would take as long as the file is wrong.
+            self.refuse()
 
     def refuse(self) -> None:
         """Raise the `StudyFileError` of all that was collected, if anything was."""
@@ -144,15 +151,18 @@ def _composed(path: Path, source: str, what: str) -> yaml.Node | None:
     except OSError as error:
         raise _unreadable(source, 1, what, f"expected a readable {what} file, got: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise _unreadable(source, 1, what, f"expected UTF-8 text, got {shown(error.object[:20])}") from error
+        line = error.object.count(b"\n", 0, error.start) + 1
+        got = shown(error.object[error.start : error.start + 20])
+        raise _unreadable(source, line, what, f"expected UTF-8 text, got {got}") from error
     return _composed_text(text, source, what)
 
 
 def _composed_text(text: str, source: str, what: str) -> yaml.Node | None:
     try:
         # Before there are nodes: the time and memory of those grow faster than the file.
-        _check_events(yaml.parse(text, Loader=yaml.SafeLoader), source, what)
-        return yaml.compose(text, Loader=yaml.SafeLoader)
+        _check_events(yaml.parse(text, Loader=_LOADER), source, what)
+        root: yaml.Node | None = yaml.compose(text, Loader=_LOADER)
+        return root
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _unreadable(source, mark.line + 1 if mark else 1, what, _no_yaml(error.problem)) from error

@@ -6,7 +6,7 @@ from typing import NoReturn
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
-from pbdist.study.document import Document, Keys, Problems, shown
+from pbdist.study.document import MOST_TOLD, Document, Keys, Problems, shown
 from pbdist.study.hints import meant_key, unknown_key
 from pbdist.types import JsonValue
 
@@ -37,7 +37,7 @@ def refuse_invalid(
     `also` are keys that it may have beside the fields of the model.
     """
     known = (*model.model_fields, *also)
-    found = error.errors(include_url=False)
+    found = error.errors(include_url=False)[:MOST_TOLD]
     unknown = [str(one["loc"][-1]) for one in found if one["type"] == "extra_forbidden"]
     # A misspelt key is an unknown key and a missing one: the unknown key has a line.
     meant = [meant_key(owner, key, known)[0] for key in unknown]

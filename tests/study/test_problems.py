@@ -348,3 +348,13 @@ def check_problems(error: StudyFileError, path: Path, text: str) -> None:
         assert problem.source == str(path)
         assert re.match(r"expected .+", problem.problem), problem
         assert re.fullmatch(r".*/study\.yaml:\d+: [^:]+.*: .+", str(problem)), problem
+
+
+@pytest.mark.parametrize("wrong", ["".join(f"k{i}: 1\n" for i in range(30_000)), ""])
+def test_of_very_many_problems_the_first_are_told(tmp_path: Path, wrong: str) -> None:
+    mechanisms = "mechanisms:\n" + "  - {kind: Gausian, scale: 1}\n" * 5_000
+    path = write_study(tmp_path, f"format: 1\nname: x\n{wrong}{mechanisms}compositions: [1]\nepsilon: [1]\n")
+    with pytest.raises(StudyFileError) as caught:
+        load_study(path)
+    assert 900 < len(caught.value.problems) < 3_000
+    assert all(problem.line > 2 for problem in caught.value.problems)
