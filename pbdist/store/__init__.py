@@ -4,6 +4,7 @@ from pbdist.store.advice import BRINGS_BACK, repaired_together
 from pbdist.store.batch_results import BatchWriter, read_cell, read_values, read_within
 from pbdist.store.check import StoreCheck, check_store
 from pbdist.store.columns import StoredCells
+from pbdist.store.concurrent import at_once
 from pbdist.store.convert import Conversion, convert_store
 from pbdist.store.create import changed_skeleton, check_outside, check_skeleton, create_or_open, extend
 from pbdist.store.layout import STORE_FORMAT
@@ -40,6 +41,7 @@ __all__ = [
     "StoredStudy",
     "Trouble",
     "add_refinement",
+    "at_once",
     "changed_skeleton",
     "check_outside",
     "check_skeleton",

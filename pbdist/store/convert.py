@@ -17,6 +17,7 @@ from pbdist.store.arrays import decode_chunk, encode_chunk
 from pbdist.store.batch_results import judged
 from pbdist.store.checksums import checked_content, is_entry
 from pbdist.store.columns import StoredCells
+from pbdist.store.concurrent import at_once
 from pbdist.store.create import check_outside, clear, new_skeleton, root_files, told_root, write_parts
 from pbdist.store.documents import extensions_of, head_of, read_or_none, read_parts, sealed_record
 from pbdist.store.files import PARTIAL
@@ -35,7 +36,6 @@ from pbdist.store.open import StoredStudy, is_there, stored_digest
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.records import BatchRecord, batch_document, digests_of
 from pbdist.store.refinements import copy_refinements
-from pbdist.store.results import at_once
 from pbdist.store.shards import write_shard
 from pbdist.study import StudySpec
 from pbdist.study.spec import within_tolerance

@@ -69,6 +69,11 @@ class PartHead:
         return most_chunk_bytes(self.settings, name, self.cells_per_batch)
 
     @property
+    def shard_bytes(self) -> int:
+        """The most bytes of the files of results of one shard together."""
+        return self.batches_per_shard * sum(map(self.chunk_bytes, self.results))
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         """The lengths of the batches and shards, and the number of cells, as records name them."""
         return self.cells_per_batch, self.batches_per_shard, self.cells

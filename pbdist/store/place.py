@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -67,6 +67,9 @@ class Place(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
 
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove some files, those that are there, in any order."""
+
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield the name and the size in bytes of every file, if given only of those below the folder `under`."""
 
@@ -130,6 +133,11 @@ class LocalPlace:
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         self._folder.remove(self._below(name))
+
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove some files, those that are there."""
+        for name in names:
+            self.remove(name)
 
     def remove_empty(self, name: str) -> None:
         """Remove the folders in a folder, and then that, as far as they are empty."""
