@@ -7,9 +7,11 @@ from pbdist.store.columns import StoredCells
 from pbdist.store.concurrent import at_once
 from pbdist.store.convert import Conversion, convert_store
 from pbdist.store.create import changed_skeleton, check_outside, check_skeleton, create_or_open, extend
+from pbdist.store.fence import Fence
+from pbdist.store.holders import Holder
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.store.listing import refuse_links, sizes_of_store
-from pbdist.store.lock import Held, Holder, hold, holder
+from pbdist.store.lock import Held, hold, holder
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
 from pbdist.store.outages import PATIENCE_SECONDS, Trouble, trouble_of
 from pbdist.store.part import PartHead
@@ -26,6 +28,7 @@ __all__ = [
     "STORE_FORMAT",
     "BatchWriter",
     "Conversion",
+    "Fence",
     "Held",
     "Holder",
     "JoinedShard",

@@ -151,7 +151,8 @@ def join_shard(head: PartHead, shard: int) -> JoinedShard:
     OSError
         The store cannot be read or written.
     """
-    results, place = PartResults(head), head.place
+    head.look()
+    results = PartResults(head)
     numbers = head.batches_of(shard)
 
     def batch(index: int) -> tuple[BatchRecord, dict[str, bytes]] | None:
@@ -162,7 +163,7 @@ def join_shard(head: PartHead, shard: int) -> JoinedShard:
     if lacking:
         return JoinedShard(0, lacking)
     written = write_shard(head, shard, [one for one in found if one is not None])
-    place.remove_all([*map(batch_file, numbers)])
+    head.remove_all([*map(batch_file, numbers)])
     return JoinedShard(written)
 
 
@@ -174,7 +175,7 @@ def write_shard(head: PartHead, shard: int, batches: Sequence[tuple[BatchRecord,
 
     def write(name: str) -> tuple[int, FileDigest]:
         data = shard_content([chunks[name] for _, chunks in batches], head.batches_per_shard)
-        head.place.write(shard_file(name, shard), data)
+        head.write(shard_file(name, shard), data)
         return len(data), {"bytes": len(data), "sha256": digest_of(data)}
 
     total = sum(len(chunk) for _, chunks in batches for chunk in chunks.values())
@@ -182,7 +183,7 @@ def write_shard(head: PartHead, shard: int, batches: Sequence[tuple[BatchRecord,
     written = list(at_once(write, head.results, MOST_AT_ONCE if total <= _WRITTEN_AT_ONCE else 1))
     files = {shard_file(name, shard): entry for name, (_, entry) in zip(head.results, written, strict=True)}
     document = record_document(head, shard, ShardRecord({record.index: record for record, _ in batches}, files))
-    head.place.write(shard_record(shard), document)
+    head.write(shard_record(shard), document)
     return sum(size for size, _ in written) + len(document)
 
 
