@@ -36,6 +36,7 @@ from pbdist.store.open import StoredStudy, is_there, stored_digest
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.records import BatchRecord, batch_document, digests_of
 from pbdist.store.refinements import copy_refinements
+from pbdist.store.repair import unfinished_folders
 from pbdist.store.shards import write_shard
 from pbdist.study import StudySpec
 from pbdist.study.spec import within_tolerance
@@ -120,6 +121,9 @@ def convert_store(old: str | Path | Place, new: str | Path | Place) -> Conversio
     with hold(target) as held:
         # Another process may have created it until it was held.
         _check_new(target)
+        for folder in unfinished_folders(target):
+            # Of a conversion, or a run, that was killed: only who holds the store builds one.
+            shutil.rmtree(folder, ignore_errors=True)
         with _appearing(target, held) as place:
             return _converted(first, target, place, held)
 
@@ -205,7 +209,10 @@ def _opened(place: Place, part: str) -> StoredStudy:
 
 def _check_new(target: Place) -> None:
     if is_there(target):
-        raise InvalidInputError(f"new store: expected nothing at {target.url}, got something there")
+        # In an object store a conversion that was killed leaves files, but no root.
+        left = not isinstance(target, LocalPlace) and head_of(target, "") is None
+        hint = ", but no store: remove it if a conversion that was killed has left it" if left else ""
+        raise InvalidInputError(f"new store: expected nothing at {target.url}, got something there{hint}")
     check_outside(target, "new store")
 
 

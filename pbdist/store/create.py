@@ -215,8 +215,10 @@ def write_parts(place: Place, parts: Mapping[str, str], left: int = 0) -> None:
 def clear(place: Place) -> None:
     """Remove all files of a part: the heads first, so that no remainder is taken for a part."""
     names = [name for name, _ in place.names()]
-    for name in sorted(names, key=lambda name: (name not in (ROOT_FILE, COPY_FILE), name)):
-        place.remove(name)
+    for name in (ROOT_FILE, COPY_FILE):
+        if name in names:
+            place.remove(name)
+    place.remove_all([name for name in names if name not in (ROOT_FILE, COPY_FILE)])
 
 
 def check_skeleton(stored: StoredStudy) -> None:
