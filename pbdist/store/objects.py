@@ -15,6 +15,7 @@ import zarr.storage
 from pbdist.errors import StoreRefusedError, StoreUnreachableError
 from pbdist.store.concurrent import at_once
 from pbdist.store.files import MOST_DOCUMENT, Entry, OversizeError, check_document
+from pbdist.store.frames import HEAD_BYTES, check_frame
 from pbdist.store.outages import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS, patiently
 
 if TYPE_CHECKING:
@@ -201,7 +202,10 @@ class _Reader(zarr.storage.ObjectStore["S3Store"]):
         self, key: str, prototype: "BufferPrototype", byte_range: "ByteRequest | None" = None
     ) -> "Buffer | None":
         with self._as_os_errors(key):
-            return await super().get(key, prototype, byte_range)
+            found = await super().get(key, prototype, byte_range)
+        if found is not None:
+            check_frame(found[:HEAD_BYTES].to_bytes())
+        return found
 
     async def _listed(self, prefix: str) -> AsyncGenerator[str, None]:
         with self._as_os_errors(prefix):

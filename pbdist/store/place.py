@@ -16,6 +16,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from pbdist.errors import InvalidInputError, MissingDependencyError
 from pbdist.store.files import MOST_DOCUMENT, PARTIAL, Entry, IrregularError, check_document
 from pbdist.store.folder import Folder, never
+from pbdist.store.frames import check_frame
 from pbdist.store.metadata import METADATA, check_metadata
 from pbdist.store.objects import SCHEME, ObjectPlace
 
@@ -256,7 +257,9 @@ class _FolderStore(Store):
             return None
         if key.rpartition("/")[2] == METADATA:
             check_metadata(data)
-        return prototype.buffer.from_bytes(_cut(data, byte_range))
+        part = _cut(data, byte_range)
+        check_frame(part)
+        return prototype.buffer.from_bytes(part)
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
