@@ -16,7 +16,7 @@ from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
 from pbdist.store.outages import PATIENCE_SECONDS, Trouble, trouble_of
 from pbdist.store.part import PartHead
 from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, probe, with_patience
-from pbdist.store.refinements import Refinement, add_refinement, read_refinements
+from pbdist.store.refinements import Refinement, add_refinement, check_refinement_size, read_refinements
 from pbdist.store.repair import remove_strays, restore_heads, restore_parts, restore_skeleton
 from pbdist.store.results import PartResults
 from pbdist.store.shards import JoinedShard, ShardState, join_shard, sizes_of_part, survey
@@ -47,6 +47,7 @@ __all__ = [
     "at_once",
     "changed_skeleton",
     "check_outside",
+    "check_refinement_size",
     "check_skeleton",
     "check_store",
     "convert_store",
