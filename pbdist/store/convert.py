@@ -20,7 +20,7 @@ from pbdist.store.columns import StoredCells
 from pbdist.store.concurrent import at_once
 from pbdist.store.create import check_outside, clear, new_skeleton, root_files, told_root, write_parts
 from pbdist.store.documents import extensions_of, head_of, read_or_none, read_parts, sealed_record
-from pbdist.store.files import PARTIAL
+from pbdist.store.files import PARTIAL, settle
 from pbdist.store.layout import (
     COMMITS,
     COMPUTED,
@@ -225,6 +225,7 @@ def _appearing(target: Place, held: Held) -> Iterator[Place]:
         try:
             yield LocalPlace(str(temporary))
             temporary.rename(path)
+            settle(str(path.parent))
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         return

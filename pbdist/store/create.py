@@ -27,7 +27,7 @@ from pbdist.store.documents import (
     read_parts,
     seal,
 )
-from pbdist.store.files import PARTIAL
+from pbdist.store.files import PARTIAL, settle
 from pbdist.store.layout import (
     COPY_FILE,
     EXTENSIONS,
@@ -293,6 +293,7 @@ def _create(place: Place, plan: Plan) -> None:
         write_skeleton(LocalPlace(str(temporary)), root, files)
         try:
             temporary.rename(path)
+            settle(str(path.parent))
         except OSError:
             # Another process was faster: its store is opened, and refused if it holds another study.
             if not is_there(place):
