@@ -15,7 +15,7 @@ import zarr.storage
 from pbdist.errors import StoreRefusedError, StoreUnreachableError
 from pbdist.store.concurrent import at_once
 from pbdist.store.files import MOST_DOCUMENT, Entry, OversizeError, check_document
-from pbdist.store.frames import HEAD_BYTES, check_frame
+from pbdist.store.frames import HEAD_BYTES, check_content, is_frame
 from pbdist.store.outages import FIRST_PAUSE, LONGEST_PAUSE, PATIENCE_SECONDS, patiently
 
 if TYPE_CHECKING:
@@ -203,8 +203,9 @@ class _Reader(zarr.storage.ObjectStore["S3Store"]):
     ) -> "Buffer | None":
         with self._as_os_errors(key):
             found = await super().get(key, prototype, byte_range)
-        if found is not None:
-            check_frame(found[:HEAD_BYTES].to_bytes())
+        head = b"" if found is None else found[:HEAD_BYTES].to_bytes()
+        if is_frame(head):
+            check_content(head)
         return found
 
     async def _listed(self, prefix: str) -> AsyncGenerator[str, None]:
