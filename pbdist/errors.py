@@ -24,6 +24,7 @@ __all__ = [
     "StoreIncompleteError",
     "StoreMismatchError",
     "StoreRefusedError",
+    "StoreTakenError",
     "StoreUnreachableError",
     "StudyFileError",
     "WorkersLostError",
@@ -181,6 +182,10 @@ class StoreDamagedError(PbdistError, OSError):
 
 class StoreRefusedError(PbdistError, PermissionError):
     """An object store answers, and refuses: mend what the text names, the keys or the bucket."""
+
+
+class StoreTakenError(PbdistError, PermissionError):
+    """Another run has taken a store over from the one that this process works for: nothing more is written."""
 
 
 class StoreUnreachableError(PbdistError, ConnectionError):

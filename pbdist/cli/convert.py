@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pbdist.cli.interrupts import in_good_order
+from pbdist.cli.interrupts import ANEW, in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED
 
 if TYPE_CHECKING:
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 __all__ = ["add_to"]
 
 _MOST_PRINTED = 20
+#: The new store appears at the very end, whole: an interrupt may come just after that.
+_INTERRUPTED = f"{ANEW.rstrip()}, unless the new store is there: then it is whole\n"
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -30,10 +32,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _convert(options: argparse.Namespace) -> int:
-    from pbdist.errors import PbdistError
-    from pbdist.store import convert_store
+    with in_good_order(_INTERRUPTED):
+        from pbdist.errors import PbdistError
+        from pbdist.store import convert_store
 
-    with in_good_order():
         found = convert_store(options.old, options.new)
     # `PbdistError` removes line breaks and control characters from causes and names of files.
     print(*(PbdistError(line) for line in _lines(found)), sep="\n")

@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from pbdist.cli.interrupts import in_good_order
+from pbdist.cli.interrupts import ANEW, in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED
 
 __all__ = ["add_to"]
@@ -33,7 +33,7 @@ def _export(options: argparse.Namespace) -> int:
     from pbdist.export import export_study
 
     try:
-        with in_good_order():
+        with in_good_order(ANEW):
             found = export_study(options.store, options.out, allow_incomplete=options.allow_incomplete)
     except (StoreDamagedError, StoreIncompleteError) as error:
         print(f"pbdist: error: {error}", file=sys.stderr)

@@ -15,10 +15,12 @@ TYPE_CHECKING = False  # As in `typing`, which takes longer to import than this 
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["INTERRUPTED", "LINE", "end_if_watched", "in_good_order", "watch"]
+__all__ = ["ANEW", "INTERRUPTED", "LINE", "end_if_watched", "in_good_order", "watch"]
 
 INTERRUPTED = 130
 LINE = "pbdist: interrupted: the same command goes on where this one stopped\n"
+#: Of a command that keeps nothing of its work until it is done.
+ANEW = "pbdist: interrupted: the same command begins anew\n"
 _SHOW_CURSOR = "\x1b[?25h"
 _NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: How often the exception is raised again if it was dropped, as Python does in a finalizer.
@@ -41,6 +43,11 @@ class _Watch:
         self._line = [LINE]
         #: How many blocks `in_good_order` have been entered.
         self.held = 0
+
+    def says(self, line: str) -> None:
+        """Set the line that is printed at the end, if it is not printed yet."""
+        if self._line:
+            self._line[0] = line
 
     @property
     def came(self) -> bool:
@@ -111,13 +118,18 @@ def end_if_watched() -> None:
 class in_good_order:  # noqa: N801 -- used like a function
     """A block in which a signal raises `KeyboardInterrupt`, so that it gives back what it holds.
 
-    After a signal the process ends with the block, however the block ends. Without `watch` it does nothing.
+    After a signal the process ends with the block, however the block ends, and prints `line`. Without `watch` it does
+    nothing.
     """
+
+    def __init__(self, line: str = LINE) -> None:
+        self._line = line
 
     def __enter__(self) -> None:
         """Begin the block."""
         if _watch is not None:
             _watch.held += 1
+            _watch.says(self._line)
 
     def __exit__(self, *_: object) -> None:
         """End the process if a signal came."""
@@ -125,6 +137,7 @@ class in_good_order:  # noqa: N801 -- used like a function
             _watch.held -= 1
             if _watch.came:
                 _watch.end()
+            _watch.says(LINE)
 
 
 def _tell(line: str) -> None:

@@ -39,7 +39,7 @@ exit codes:
     1  some cells could not be computed, or the store is not complete, not sound or not right
     2  something in the input is wrong: stderr names it in one line, or all that is wrong with a file in one line each
     3  done, with --strict: bounds miss the tolerance that was asked for; they hold, and are told or stored
-  130  interrupted by Ctrl-C, SIGTERM or SIGHUP: the same command goes on where this one stopped
+  130  interrupted by Ctrl-C, SIGTERM or SIGHUP: the same command goes on where this one stopped, or anew
 """
 
 

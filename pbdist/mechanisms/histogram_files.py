@@ -20,6 +20,7 @@ from pbdist.input_files import opened_input
 from pbdist.mechanisms.finite import Histogram
 from pbdist.mechanisms.histogram_values import Label, count_of, label_of
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
+from pbdist.mechanisms.parquet_pages import check_pages
 
 __all__ = ["load_histograms"]
 
@@ -258,16 +259,18 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
             f"{path}: expected pyarrow for Parquet, not found; install it with: pip install 'pbdist[parquet]'"
         ) from error
     try:
-        with (
-            opened_input(path, _MOST_BYTES) as content,
-            parquet.ParquetFile(content, page_checksum_verification=True) as file,
-        ):
-            _check_names(path, file.schema_arrow.names, names)
-            _check_bins(path, file.metadata.num_rows)
-            groups = (file.metadata.row_group(index) for index in range(file.metadata.num_row_groups))
-            _check_unpacked(path, sum(group.total_byte_size for group in groups))
-            table = file.read(columns=list(names))
-        values = {name: table.column(name).to_pylist() for name in names}
+        with opened_input(path, _MOST_BYTES) as content:
+            with parquet.ParquetFile(content) as file:
+                _check_names(path, file.schema_arrow.names, names)
+                groups = [file.metadata.row_group(index) for index in range(file.metadata.num_row_groups)]
+                _check_bins(path, max(file.metadata.num_rows, sum(group.num_rows for group in groups)))
+                _check_unpacked(path, sum(group.total_byte_size for group in groups))
+                dictionaries = check_pages(content, file, names, _MOST_BYTES)
+            # There a text that occurs often stays one.
+            settings = {"page_checksum_verification": True, "read_dictionary": sorted(dictionaries)}
+            with parquet.ParquetFile(content, **settings) as file:
+                table = file.read(columns=list(names))
+        values = {name: _listed(table.column(name)) for name in names}
         types = {name: str(table.column(name).type) for name in names}
     except InvalidInputError:
         raise
@@ -275,6 +278,18 @@ def _read_parquet(path: Path, names: Sequence[str]) -> _Columns:
         raise InvalidInputError(f"{path}: expected Parquet, got: {shown(str(error))}") from error
     limits = {name: _arrow_limit(kind) for name, kind in types.items()}
     return _Columns(str(path), values, lambda row: f"row {row + 1}", limits)
+
+
+def _listed(column: Any) -> list[Any]:
+    """Return the values of a column of Arrow; those of a dictionary are made once, however often they occur."""
+    values: list[Any] = []
+    for chunk in column.chunks:
+        if hasattr(chunk, "dictionary"):
+            words = chunk.dictionary.to_pylist()
+            values += [None if index is None else words[index] for index in chunk.indices.to_pylist()]
+        else:
+            values += chunk.to_pylist()
+    return values
 
 
 def _arrow_limit(kind: str) -> int:

@@ -23,6 +23,7 @@ from pbdist.store import (
     Refinement,
     StoredStudy,
     add_refinement,
+    check_refinement_size,
     hold,
     holder,
     read_refinements,
@@ -94,13 +95,15 @@ def refine(
     PrecisionError
         The engine finds no bounds.
     InvalidInputError
-        Another process goes on writing to the store.
+        Another process goes on writing to the store, or the bounds of so many points of one setting are more than one
+        document of a store may hold.
     OSError
         They cannot be written.
     """
     groups = _groups(points)
     for cell, compositions, epsilon in groups:
         _check_memory(replace(study, cells=(cell,), compositions=compositions, epsilon=epsilon), cell)
+        check_refinement_size(stored, cell, compositions, epsilon)
     refuse_links(stored.place, REFINEMENTS)
     # Before anything is computed: a run that is at work holds the store for long.
     _await_rest(stored)

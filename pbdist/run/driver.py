@@ -119,7 +119,7 @@ def run_study(
         with _held(place, min(patience, REQUEST_SECONDS)) as held:
             outage = Outage(place, listener, patience)
             held.watched_by(outage.notice)
-            parts = _parts(place, asked, running, held, planner)
+            parts = [replace(part, fence=held.fence) for part in _parts(place, asked, running, held, planner)]
             left, joins = _uncommitted(place, parts, planner, check=check)
             computing = Computing(parts, listener, lambda: held.lost, outage, told_every)
             if left:
@@ -134,10 +134,10 @@ def run_study(
             else:
                 join_here(joins, listener)
             workers.close()
-            if not held.lost and not computing.ended:
-                _clean_up(parts[0], listener)
+            if not computing.ended:
+                _clean_up(parts[0], held, listener)
     computing.finish()
-    return parts[0]
+    return replace(parts[0], fence=None)
 
 
 def _in_turn(listener: Listener) -> Listener:
@@ -151,11 +151,16 @@ def _in_turn(listener: Listener) -> Listener:
     return listen
 
 
-def _clean_up(first: StoredStudy, listener: Listener) -> None:
-    """Remove what killed processes have left behind; a failure is an event, not an error."""
+def _clean_up(first: StoredStudy, held: Held, listener: Listener) -> None:
+    """Remove what killed processes have left behind, but nothing of a run that has taken over.
+
+    A failure is an event, not an error.
+    """
     # Without waiting long: the next run removes what this one cannot.
     place = with_patience(first.place, PATIENCE_SECONDS)
     try:
+        if not held.confirmed():
+            return
         remove_strays(replace(first, place=place))
         scratch_of(place.url).clear()
     except OSError as error:

@@ -190,7 +190,7 @@ def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
             writer,
             batch,
             cells,
-            lambda cell: compute(settings, cell, mapper, scratch, memory),
+            lambda cell: compute(settings, cell, mapper, scratch, memory, check=task.head.check),
             task.refused,
             watch=watch,
         )
@@ -198,11 +198,20 @@ def run_giant_batch(task: Task, *, executor: Executor, pause: float) -> Receipt:
     return Receipt(batch.index, time.perf_counter() - began, computing, written, failures, worker_name())
 
 
-def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, worker_bytes: int) -> BoundsTable:
+def compute(
+    study: StudySpec,
+    cell: Cell,
+    mapper: Mapper,
+    scratch: Scratch,
+    worker_bytes: int,
+    *,
+    check: Callable[[], object] = lambda: None,
+) -> BoundsTable:
     """Compute a cell of privacy buckets in blocks; bit for bit the table of `pbdist.table.bounds_table`.
 
     This process itself holds a few numbers for each block; with ``keep_states`` also 32 bytes for each bucket,
-    direction and r. The scratch must be seen by every worker. It is emptied before and afterwards.
+    direction and r. The scratch must be seen by every worker. It is emptied before and afterwards, unless `check`
+    raises an `OSError`: it does where another run may have its blocks there.
 
     Raises
     ------
@@ -213,6 +222,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
         raise InvalidInputError(f"giant cell: expected method buckets, got {study.method}")
     # A new name: a worker of an earlier run may still write blocks.
     work = Work(scratch, mapper, layout_of(study, worker_bytes), name=uuid4().hex)
+    check()
     scratch.clear()
     try:
         return bounds_table(
@@ -228,6 +238,7 @@ def compute(study: StudySpec, cell: Cell, mapper: Mapper, scratch: Scratch, work
     finally:
         # The next cell, or the end of the run, removes what stays; an error here would hide the result.
         with suppress(OSError):
+            check()
             scratch.clear()
 
 

@@ -1,14 +1,17 @@
 """Join the batches of a shard once all of them are there: in a worker, or here if nothing else is to be done."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pbdist.run.events import CleanUpFailed, Listener
 from pbdist.run.executor import one_line
-from pbdist.store import JoinedShard, PartHead, join_shard
+from pbdist.store import JoinedShard, PartHead, at_once, join_shard
 from pbdist.study import Batch
 
 __all__ = ["JoinTask", "Joins", "join_here", "run_join"]
+
+#: Shards that are joined here at the same time, at most: so many, and of so many bytes together.
+_MOST_JOINED, _MOST_BYTES = 8, 1 << 26
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,21 @@ def run_join(task: JoinTask) -> JoinedShard:
     return join_shard(task.head, task.shard)
 
 
-def join_here(tasks: Iterable[JoinTask], listener: Listener) -> None:
-    """Join shards in this process; one that cannot be joined is an event, and is left to the next run."""
-    for task in tasks:
+def join_here(tasks: Sequence[JoinTask], listener: Listener) -> None:
+    """Join shards in this process, several small ones at the same time.
+
+    One that cannot be joined is an event, and is left to the next run.
+    """
+
+    def join(task: JoinTask) -> None:
         try:
             run_join(task)
         except OSError as error:
             listener(CleanUpFailed(f"batches that were not joined: {one_line(error)}"))
+
+    largest = max((task.head.shard_bytes for task in tasks), default=1)
+    for _ in at_once(join, tasks, max(1, min(_MOST_JOINED, _MOST_BYTES // largest))):
+        pass
 
 
 class Joins:

@@ -11,6 +11,7 @@ from zarr.codecs import BytesCodec, ZstdCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
+from pbdist.store.frames import MOST_CONTENT, check_content
 from pbdist.store.layout import (
     BOUNDS,
     CELL,
@@ -43,12 +44,6 @@ SERIALIZER = BytesCodec()
 #: With a checksum, so that a flipped bit is an error and not a wrong number.
 COMPRESSOR = ZstdCodec(level=3, checksum=True)
 _ZSTD = Zstd(level=3, checksum=True)
-#: The most bytes of a chunk before it is compressed: those of a larger one cannot be compressed.
-_MOST_CONTENT = (1 << 31) - 1
-#: The first bytes of what is compressed, and how many bytes tell its length, by the two highest bits of the next one.
-_MAGIC, _LENGTHS = b"\x28\xb5\x2f\xfd", (0, 2, 4, 8)
-#: Bytes of the name of a dictionary, by the two lowest bits.
-_DICTIONARIES = (0, 1, 2, 4)
 #: The type of results on the disk and what stands for a value that is not known, by the kind of their dtype.
 _RESULT_TYPES: Mapping[str, tuple[str, Any]] = {"f": ("<f8", np.nan), "b": ("|b1", False)}
 
@@ -105,9 +100,9 @@ def decode_chunk(data: bytes, shape: tuple[int, ...], name: str) -> Any:
     """
     dtype, fill = _RESULT_TYPES["b" if name == WITHIN else "f"]
     most = math.prod(shape) * np.dtype(dtype).itemsize
-    if most > _MOST_CONTENT:
-        raise ValueError(f"a chunk of more than {_MOST_CONTENT:,} bytes")
-    _check_content(data, most)
+    if most > MOST_CONTENT:
+        raise ValueError(f"a chunk of more than {MOST_CONTENT:,} bytes")
+    check_content(data, most)
     # What too short a content leaves out is not known.
     values = np.full(shape, fill, dtype=dtype)
     _ZSTD.decode(data, out=values.view(np.uint8).reshape(-1))
@@ -130,7 +125,7 @@ def read_array(array: zarr.Array[Any], files: Mapping[str, bytes], selection: An
     chunks = [data for name, data in files.items() if name.startswith(f"{array.path}/c/".lstrip("/"))]
     if array.shards is not None or (array.size and not chunks):
         raise ValueError("an array with shards, or without its chunks")
-    most = _MOST_CONTENT
+    most = MOST_CONTENT
     if array.dtype.kind in "bif":
         # What is missing would be made of the fill value.
         elements = max(math.prod(array.chunks), array.size if selection is ... else 0)
@@ -138,23 +133,8 @@ def read_array(array: zarr.Array[Any], files: Mapping[str, bytes], selection: An
             raise ValueError(f"an array or a chunk of more than {most:,} bytes")
         most = math.prod(array.chunks) * array.dtype.itemsize
     for data in chunks:
-        _check_content(data, most)
+        check_content(data, most)
     return np.asarray(array[selection])
-
-
-def _check_content(data: bytes, most: int) -> None:
-    """Refuse what has more than so many bytes once it is decompressed, or does not say how many, by a `ValueError`.
-
-    The first bytes say it, by RFC 8878, section 3.1.1. No more than that are then made of it.
-    """
-    head = data[4] if data[:4] == _MAGIC and len(data) > 5 else 0
-    # In a frame of one segment no byte tells the window, and one byte may tell the length.
-    single = bool(head & 0x20)
-    begin = 5 + (not single) + _DICTIONARIES[head & 3]
-    length = _LENGTHS[head >> 6] or int(single)
-    size = int.from_bytes(data[begin : begin + length], "little") + (256 if length == 2 else 0)
-    if not length or len(data) < begin + length or size > min(most, _MOST_CONTENT):
-        raise ValueError(f"a chunk that is not compressed by zstd, or has more than {min(most, _MOST_CONTENT):,} bytes")
 
 
 def _result_array(

@@ -49,6 +49,7 @@ class BatchWriter:
         self._head = stored if isinstance(stored, PartHead) else stored.head
         self._index, self._cells = batch.index, cells
         self._start = self._head.cells_of(batch.index).start
+        self._head.look()
         found = stored_digest(self._head.place, self._head.part)
         if found != self._head.digest:
             raise StoreMismatchError(
@@ -95,7 +96,7 @@ class BatchWriter:
                 raise BatchError(f"{self._cells[index].describe()}: expected numbers in {name}, got nan")
         if self._head.settings.keep_states:
             for name, data in state_files(self._start + index, table):
-                self._head.place.write(name, data)
+                self._head.write(name, data)
                 # The digest of the bytes in memory: damage on the disk is found when they are read.
                 self._states[name] = {"bytes": len(data), "sha256": digest_of(data)}
                 self._written += len(data)
@@ -128,7 +129,7 @@ class BatchWriter:
         points, missed = judged(head.settings, self._cells, failed, values)
         record = BatchRecord(self._index, digests_of(chunks), self._states, self._failed, points, missed, provenance())
         data = batch_document(head, record, chunks)
-        head.place.write(batch_file(self._index), data)
+        head.write(batch_file(self._index), data)
         return self._written + len(data)
 
     @property

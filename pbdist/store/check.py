@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pbdist.store.checksums import changed_file
+from pbdist.store.concurrent import at_once
 from pbdist.store.create import changed_skeleton
 from pbdist.store.documents import part_folder, parts_told_of, read_or_none, read_parts
 from pbdist.store.layout import (
@@ -23,7 +24,7 @@ from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.records import ShardRecord
 from pbdist.store.refinements import damaged_refinements
 from pbdist.store.repair import unfinished_folders
-from pbdist.store.results import at_once, read_loose
+from pbdist.store.results import read_loose
 from pbdist.store.shards import shard_state, sizes_of_part
 
 __all__ = ["StoreCheck", "check_store"]

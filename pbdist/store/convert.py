@@ -17,9 +17,10 @@ from pbdist.store.arrays import decode_chunk, encode_chunk
 from pbdist.store.batch_results import judged
 from pbdist.store.checksums import checked_content, is_entry
 from pbdist.store.columns import StoredCells
+from pbdist.store.concurrent import at_once
 from pbdist.store.create import check_outside, clear, new_skeleton, root_files, told_root, write_parts
 from pbdist.store.documents import extensions_of, head_of, read_or_none, read_parts, sealed_record
-from pbdist.store.files import PARTIAL
+from pbdist.store.files import PARTIAL, settle
 from pbdist.store.layout import (
     COMMITS,
     COMPUTED,
@@ -35,7 +36,7 @@ from pbdist.store.open import StoredStudy, is_there, stored_digest
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.records import BatchRecord, batch_document, digests_of
 from pbdist.store.refinements import copy_refinements
-from pbdist.store.results import at_once
+from pbdist.store.repair import unfinished_folders
 from pbdist.store.shards import write_shard
 from pbdist.study import StudySpec
 from pbdist.study.spec import within_tolerance
@@ -120,6 +121,9 @@ def convert_store(old: str | Path | Place, new: str | Path | Place) -> Conversio
     with hold(target) as held:
         # Another process may have created it until it was held.
         _check_new(target)
+        for folder in unfinished_folders(target):
+            # Of a conversion, or a run, that was killed: only who holds the store builds one.
+            shutil.rmtree(folder, ignore_errors=True)
         with _appearing(target, held) as place:
             return _converted(first, target, place, held)
 
@@ -205,7 +209,10 @@ def _opened(place: Place, part: str) -> StoredStudy:
 
 def _check_new(target: Place) -> None:
     if is_there(target):
-        raise InvalidInputError(f"new store: expected nothing at {target.url}, got something there")
+        # In an object store a conversion that was killed leaves files, but no root.
+        left = not isinstance(target, LocalPlace) and head_of(target, "") is None
+        hint = ", but no store: remove it if a conversion that was killed has left it" if left else ""
+        raise InvalidInputError(f"new store: expected nothing at {target.url}, got something there{hint}")
     check_outside(target, "new store")
 
 
@@ -218,6 +225,7 @@ def _appearing(target: Place, held: Held) -> Iterator[Place]:
         try:
             yield LocalPlace(str(temporary))
             temporary.rename(path)
+            settle(str(path.parent))
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         return

@@ -12,6 +12,7 @@ from pbdist.errors import InvalidInputError, StoreDamagedError, StoreMismatchErr
 from pbdist.store.advice import points_of, repaired_by
 from pbdist.store.arrays import array_files
 from pbdist.store.checksums import changed_file
+from pbdist.store.concurrent import MOST_AT_ONCE, at_once
 from pbdist.store.documents import (
     ATTRIBUTES_SEAL,
     COPY,
@@ -26,7 +27,7 @@ from pbdist.store.documents import (
     read_parts,
     seal,
 )
-from pbdist.store.files import PARTIAL
+from pbdist.store.files import PARTIAL, settle
 from pbdist.store.layout import (
     COPY_FILE,
     EXTENSIONS,
@@ -201,8 +202,7 @@ def write_skeleton(place: Place, root: Mapping[str, JsonValue], files: Mapping[s
     """
     head = root_files(root)
     place.write(COPY_FILE, head[COPY_FILE])
-    for name, data in files.items():
-        place.write(name, data)
+    list(at_once(lambda name: place.write(name, files[name]), [*files], _requests(place)))
     place.write(ROOT_FILE, head[ROOT_FILE])
 
 
@@ -215,8 +215,10 @@ def write_parts(place: Place, parts: Mapping[str, str], left: int = 0) -> None:
 def clear(place: Place) -> None:
     """Remove all files of a part: the heads first, so that no remainder is taken for a part."""
     names = [name for name, _ in place.names()]
-    for name in sorted(names, key=lambda name: (name not in (ROOT_FILE, COPY_FILE), name)):
-        place.remove(name)
+    for name in (ROOT_FILE, COPY_FILE):
+        if name in names:
+            place.remove(name)
+    place.remove_all([name for name in names if name not in (ROOT_FILE, COPY_FILE)])
 
 
 def check_skeleton(stored: StoredStudy) -> None:
@@ -246,11 +248,14 @@ def changed_skeleton(stored: StoredStudy) -> dict[str, str]:
         others = parts_told_of(name, found) if not stored.part else ()
         if found != root_files(told_root(stored.root, others))[name]:
             changed[name] = "missing" if found is None else "other content"
-    for name, entry in stored.files.items():
-        problem = changed_file(stored.place, name, entry)
-        if problem is not None:
-            changed[name] = problem
-    return changed
+    place, files = stored.place, stored.files
+    problems = at_once(lambda name: changed_file(place, name, files[name]), [*files], _requests(place))
+    return changed | {name: what for name, what in zip(files, problems, strict=True) if what is not None}
+
+
+def _requests(place: Place) -> int:
+    """Return how many small files of a place are read or written at the same time."""
+    return MOST_AT_ONCE if isinstance(place, ObjectPlace) else 1
 
 
 def _check_held(held: Held | None, place: Place) -> None:
@@ -288,6 +293,7 @@ def _create(place: Place, plan: Plan) -> None:
         write_skeleton(LocalPlace(str(temporary)), root, files)
         try:
             temporary.rename(path)
+            settle(str(path.parent))
         except OSError:
             # Another process was faster: its store is opened, and refused if it holds another study.
             if not is_there(place):

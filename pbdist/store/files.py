@@ -27,6 +27,7 @@ __all__ = [
     "put_back",
     "read_up_to",
     "refusal",
+    "settle",
     "unlink",
     "written_beside",
     "written_exclusively",
@@ -97,13 +98,24 @@ def check_document(name: str, data: bytes) -> None:
 
 
 def opened(folder: int, name: str, flags: int, *, make: bool) -> int:
-    """Return a descriptor of a folder in another one."""
+    """Return a descriptor of a folder in another one; with `make` it is made where it is missing, and on the disk."""
     if make:
         with suppress(FileNotFoundError):
             return os.open(name, flags, dir_fd=folder)
         with suppress(FileExistsError):
             os.mkdir(name, dir_fd=folder)
+        # What is written there would be lost with it. Here it may be open only to be passed through.
+        settle(".", folder)
     return os.open(name, flags, dir_fd=folder)
+
+
+def settle(path: str, folder: int | None = None) -> None:
+    """Bring the names in a folder to the disk; its path may start from another, open one."""
+    descriptor = os.open(path, LISTED, dir_fd=folder)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_up_to(folder: int, name: str, most: int, start: int = 0) -> bytes:

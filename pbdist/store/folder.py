@@ -21,6 +21,7 @@ from pbdist.store.files import (
     put_back,
     read_up_to,
     refusal,
+    settle,
     unlink,
     written_beside,
     written_exclusively,
@@ -274,12 +275,15 @@ class Folder:
             if self.kept:
                 text = f"{self.path}: expected the folder of a store, got nothing there any more"
                 raise NotAStoreError(text) from None
+        missing, path = [], self.path
+        while not os.path.lexists(path):
+            missing.append(path)
+            path = os.path.dirname(path)
         try:
             os.makedirs(self.path, exist_ok=True)
+            for made in missing:
+                settle(os.path.dirname(made))
         except (NotADirectoryError, FileExistsError) as error:
-            path = self.path
-            while not os.path.lexists(path):
-                path = os.path.dirname(path)
             raise NotADirectoryError(f"{path}: expected a folder or nothing, got a file: remove it") from error
         return os.open(self.path, flags)
 

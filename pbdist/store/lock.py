@@ -2,33 +2,30 @@
 
 import errno
 import fcntl
-import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 
 from pbdist.errors import InvalidInputError
 from pbdist.store.documents import read_or_none
+from pbdist.store.fence import Fence
 from pbdist.store.files import kind_of, refusal
+from pbdist.store.holders import LOCK_BYTES, Holder, decoded, myself
 from pbdist.store.outages import PATIENCE_SECONDS, patiently
-from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
+from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, with_patience
 
-__all__ = ["REFRESH_SECONDS", "STALE_SECONDS", "Held", "Holder", "check_lock", "hold", "holder"]
+__all__ = ["REFRESH_SECONDS", "Held", "check_lock", "hold", "holder"]
 
-#: The holder refreshes its lock at this interval, and counts as alive for so long after a refresh.
-REFRESH_SECONDS, STALE_SECONDS = 15.0, 90.0
+#: The holder refreshes its lock at this interval.
+REFRESH_SECONDS = 15.0
 #: The interval after a refresh that failed: shorter than a waiting process watches a lease before it takes it.
 _AGAIN_SECONDS = 3.0
 #: How often the lease of a holder that seems dead is read while a process waits for it.
 _LOOKS = 5
-#: Bytes of a lock.
-_LENGTH = 640
 #: A link that appears there at the last moment is not followed, and a named pipe is not waited for.
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 #: How often to try to take a lease that changes hands meanwhile.
@@ -37,54 +34,11 @@ _ATTEMPTS = 5
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
 
 
-@dataclass(frozen=True)
-class Holder:
-    """The process that writes to a store.
-
-    Attributes
-    ----------
-    host, process
-        Where it runs, and its number there.
-    since
-        The time of its start, in UTC.
-    machine, started
-        Identify the system that numbers its processes, and the process among later ones of the same number; empty where
-        not known.
-    alive
-        The time of its last refresh, in seconds since 1970 by its own clock.
-    """
-
-    host: str
-    process: int
-    since: str
-    machine: str
-    started: str
-    alive: float
-
-    def describe(self) -> str:
-        """Return where it runs and since when."""
-        return f"process {self.process} on {self.host} since {self.since}"
-
-    @property
-    def gone(self) -> bool:
-        """Whether it is certain that the process has ended."""
-        return bool(self.machine) and self.machine == _machine() and _started(self.process) != self.started
-
-    @property
-    def stale(self) -> bool:
-        """Whether its last refresh is older than `STALE_SECONDS`, if the clocks agree."""
-        return abs(time.time() - self.alive) > STALE_SECONDS
-
-    def encoded(self) -> bytes:
-        """Return it as JSON of a fixed length."""
-        return json.dumps(asdict(self), sort_keys=True).encode().ljust(_LENGTH)
-
-
 class Held:
-    """The hold of this process, the `holder`, on a store."""
+    """The hold of this process, the `holder`, on a store; `lock` is the place and the name of the lock."""
 
-    def __init__(self, holder: Holder, patience: float = 0.0) -> None:
-        self.holder = holder
+    def __init__(self, holder: Holder, lock: tuple[Place, str], patience: float = 0.0) -> None:
+        self.holder, self._lock = holder, lock
         self._patience = patience
         self._watcher: Callable[[OSError | None], object] = lambda _: None
         self._lost = threading.Event()
@@ -96,6 +50,12 @@ class Held:
     def lost(self) -> bool:
         """Whether another process has taken over, because this one could not refresh its lock for long."""
         return self._lost.is_set()
+
+    @property
+    def fence(self) -> Fence:
+        """What the workers of this process look at before they write."""
+        place, name = self._lock
+        return Fence(with_patience(place, PATIENCE_SECONDS), name, self.holder.unaged())
 
     def show(self) -> None:
         """Refresh the lock: show that this process is alive."""
@@ -161,7 +121,7 @@ def hold(
     if isinstance(store, LocalPlace) and os.path.islink(store.url) and not os.path.exists(store.url):
         raise refusal(store.url, "store", "link", os.readlink(store.url))
     place, name = _lock_of(store)
-    held = Held(_myself(), patience)
+    held = Held(myself(), (place, name), patience)
     if isinstance(place, LocalPlace):
         path = Path(place.url, name)
         try:
@@ -172,6 +132,8 @@ def hold(
         else:
             try:
                 os.pwrite(descriptor, held.holder.encoded(), 0)
+                # For workers on other machines, which look at it over a network.
+                os.fsync(descriptor)
                 held.shown_by(lambda: os.pwrite(descriptor, _now(held), 0))
                 with _refreshing(held, refresh):
                     yield held
@@ -189,6 +151,8 @@ def hold(
             yield held
     finally:
         with suppress(OSError):
+            # This process may have been stopped for so long that another one has taken over.
+            held.show()
             if not held.lost:
                 place.remove(name)
 
@@ -196,7 +160,7 @@ def hold(
 def holder(where: str | Path | Place) -> Holder | None:
     """Return the process that writes to a store, None where there is none; the lock is only read."""
     place, name = _lock_of(place_at(where))
-    found = _decoded(patiently(PATIENCE_SECONDS, lambda: read_or_none(place, name, _LENGTH)))
+    found = decoded(patiently(PATIENCE_SECONDS, lambda: read_or_none(place, name, LOCK_BYTES)))
     return None if found is None or found.gone or found.stale else found
 
 
@@ -230,7 +194,7 @@ def _flock(path: Path, store: str) -> int:
             if os.path.lexists(path) and os.path.samestat(os.lstat(path), os.fstat(descriptor)):
                 return descriptor
         except BlockingIOError as error:
-            found = _decoded(os.pread(descriptor, _LENGTH, 0))
+            found = decoded(os.pread(descriptor, LOCK_BYTES, 0))
             os.close(descriptor)
             raise _refusal(store, found) from error
         except BaseException:
@@ -255,13 +219,13 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
     for _ in range(_ATTEMPTS):
         if place.create(name, held.holder.encoded()):
             return
-        content = read_or_none(place, name, _LENGTH)
+        content = read_or_none(place, name, LOCK_BYTES)
         if content is None:
             continue
         if content == held.holder.encoded():
             # Written by an earlier request, whose answer was lost.
             return
-        found = _decoded(content)
+        found = decoded(content)
         if found is not None and not found.gone and not found.stale:
             raise _refusal(store, found)
         watched = found is not None and not found.gone
@@ -270,13 +234,13 @@ def _take_lease(place: Place, name: str, held: Held, store: str, refresh: float)
             # meanwhile, all begins again.
             for _ in range(_LOOKS):
                 time.sleep(1.5 * refresh / _LOOKS)
-                if read_or_none(place, name, _LENGTH) != content:
+                if read_or_none(place, name, LOCK_BYTES) != content:
                     break
         if place.exchange(name, content, held.holder.encoded()):
             return
         if watched:
             break
-    raise _refusal(store, _decoded(read_or_none(place, name, _LENGTH)))
+    raise _refusal(store, decoded(read_or_none(place, name, LOCK_BYTES)))
 
 
 def _refresh_lease(place: Place, name: str, held: Held) -> None:
@@ -285,8 +249,8 @@ def _refresh_lease(place: Place, name: str, held: Held) -> None:
         if place.exchange(name, held.holder.encoded(), now.encoded()):
             held.holder = now
             return
-        found = _decoded(read_or_none(place, name))
-        if found is None or replace(found, alive=0.0) != replace(held.holder, alive=0.0):
+        found = decoded(read_or_none(place, name))
+        if found is None or found.unaged() != held.holder.unaged():
             held.lose()
         elif found == held.holder:
             # A watching process has moved it away for a moment: the next refresh will do.
@@ -323,37 +287,3 @@ def _refreshing(held: Held, seconds: float) -> Iterator[None]:
 def _refusal(store: str, found: Holder | None) -> InvalidInputError:
     by = "another process" if found is None else found.describe()
     return InvalidInputError(f"{store}: expected a store at rest, got one that a run writes to: {by}")
-
-
-def _decoded(content: bytes | None) -> Holder | None:
-    try:
-        found = Holder(**json.loads(content or b""))
-    except (ValueError, TypeError, RecursionError):
-        return None
-    values = asdict(found).values()
-    kinds = (str, int, str, str, str, float)
-    return found if all(type(value) is kind for value, kind in zip(values, kinds, strict=True)) else None
-
-
-def _myself() -> Holder:
-    now = time.time()
-    since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-    process = os.getpid()
-    return Holder(socket.gethostname(), process, since, _machine(), _started(process), now)
-
-
-def _machine() -> str:
-    """Return the identity of the system that numbers this process: the boot, and the namespace of process numbers."""
-    try:
-        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-def _started(process: int) -> str:
-    """Return the start of a process, in ticks since that of the system; empty where there is no such process."""
-    try:
-        # The name, in brackets, may hold blanks.
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""

@@ -18,6 +18,7 @@ from pbdist.store.documents import (
     read_or_none,
     traces_of,
 )
+from pbdist.store.fence import Fence
 from pbdist.store.files import MOST_DOCUMENT
 from pbdist.store.layout import EARLIER_FORMATS, OTHER_PARTS, ROOT_FILE, STORE_FORMAT
 from pbdist.store.part import PartHead
@@ -52,6 +53,8 @@ class StoredStudy:
         Its path in the store; empty for the first one.
     root
         The attributes of the root, without their SHA-256.
+    fence
+        Of the run that writes to the store, see `PartHead`.
     """
 
     place: Place
@@ -60,6 +63,7 @@ class StoredStudy:
     batches_per_shard: int
     part: str = ""
     root: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
+    fence: Fence | None = field(default=None, repr=False, compare=False)
 
     @property
     def batches(self) -> int:
@@ -102,7 +106,7 @@ class StoredStudy:
         # A worker does not create a store again that is gone.
         place = replace(self.place, kept=True) if isinstance(self.place, LocalPlace) else self.place
         lengths = self.cells_per_batch, self.batches_per_shard
-        return PartHead(place, self.part, digest, len(study.cells), *lengths, settings)
+        return PartHead(place, self.part, digest, len(study.cells), *lengths, settings, self.fence)
 
     @cached_property
     def results(self) -> PartResults:

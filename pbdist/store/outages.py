@@ -13,6 +13,7 @@ from pbdist.errors import (
     StoreFormatError,
     StoreMismatchError,
     StoreRefusedError,
+    StoreTakenError,
     StoreUnreachableError,
 )
 
@@ -68,7 +69,7 @@ def trouble_of(error: BaseException) -> Trouble | None:
     """Return whether a failure of the store as a whole may pass, is a full disk, or lasts; None for a single file's."""
     if isinstance(error, StoreUnreachableError):
         return Trouble.PASSING
-    if isinstance(error, (StoreRefusedError, *_GONE)):
+    if isinstance(error, (StoreRefusedError, StoreTakenError, *_GONE)):
         return Trouble.LASTING
     number = error.errno if isinstance(error, OSError) else None
     kinds = {Trouble.PASSING: _PASSING, Trouble.FULL: _FULL, Trouble.LASTING: _LASTING}

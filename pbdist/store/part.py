@@ -1,7 +1,9 @@
 """A part of a store as a process needs it to read and write results: its place, its batches and its shards."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
+from pbdist.store.fence import Fence
 from pbdist.store.layout import most_chunk_bytes, result_names
 from pbdist.store.place import Place
 from pbdist.study import StudySpec
@@ -25,6 +27,8 @@ class PartHead:
         The number of cells, of those in one batch, and of the batches in one shard.
     settings
         The study without its cells.
+    fence
+        Keeps the workers of a run that has lost the store from writing there; None where it is not written by workers.
     """
 
     place: Place
@@ -34,6 +38,27 @@ class PartHead:
     cells_per_batch: int
     batches_per_shard: int
     settings: StudySpec
+    fence: Fence | None = field(default=None, compare=False, repr=False)
+
+    def look(self) -> None:
+        """Note in a worker whether it sees the lock; a `StoreTakenError` where another run has taken the store over."""
+        if self.fence is not None:
+            self.fence.look()
+
+    def check(self) -> None:
+        """Raise a `StoreTakenError` where another run has taken the store over."""
+        if self.fence is not None:
+            self.fence.check()
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file of the part; a `StoreTakenError` where another run has taken the store over."""
+        self.check()
+        self.place.write(name, data)
+
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove some files of the part, those that are there; errors as of `write`."""
+        self.check()
+        self.place.remove_all(names)
 
     @property
     def results(self) -> tuple[str, ...]:
@@ -67,6 +92,11 @@ class PartHead:
     def chunk_bytes(self, name: str) -> int:
         """Return the most bytes of a batch in an array of results."""
         return most_chunk_bytes(self.settings, name, self.cells_per_batch)
+
+    @property
+    def shard_bytes(self) -> int:
+        """The most bytes of the files of results of one shard together."""
+        return self.batches_per_shard * sum(map(self.chunk_bytes, self.results))
 
     @property
     def shape(self) -> tuple[int, int, int]:

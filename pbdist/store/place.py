@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -16,6 +16,7 @@ from zarr.core.buffer import Buffer, BufferPrototype
 from pbdist.errors import InvalidInputError, MissingDependencyError
 from pbdist.store.files import MOST_DOCUMENT, PARTIAL, Entry, IrregularError, check_document
 from pbdist.store.folder import Folder, never
+from pbdist.store.frames import check_content, is_frame
 from pbdist.store.metadata import METADATA, check_metadata
 from pbdist.store.objects import SCHEME, ObjectPlace
 
@@ -66,6 +67,9 @@ class Place(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
+
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove some files, those that are there, in any order."""
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         """Yield the name and the size in bytes of every file, if given only of those below the folder `under`."""
@@ -130,6 +134,11 @@ class LocalPlace:
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
         self._folder.remove(self._below(name))
+
+    def remove_all(self, names: Sequence[str]) -> None:
+        """Remove some files, those that are there."""
+        for name in names:
+            self.remove(name)
 
     def remove_empty(self, name: str) -> None:
         """Remove the folders in a folder, and then that, as far as they are empty."""
@@ -248,7 +257,10 @@ class _FolderStore(Store):
             return None
         if key.rpartition("/")[2] == METADATA:
             check_metadata(data)
-        return prototype.buffer.from_bytes(_cut(data, byte_range))
+        part = _cut(data, byte_range)
+        if is_frame(part):
+            check_content(part)
+        return prototype.buffer.from_bytes(part)
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]

@@ -4,6 +4,7 @@ A refinement is one file, written in one step and sealed with a SHA-256. It cont
 store's first study, so that none is taken for another. The study is complete without them.
 """
 
+import json
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from pbdist.store.documents import (
     seal,
     unsealed,
 )
+from pbdist.store.files import MOST_DOCUMENT
 from pbdist.store.forms import is_refinement_form
 from pbdist.store.layout import BOUNDS, REFINEMENTS, WITHIN
 from pbdist.store.lock import Held
@@ -33,6 +35,7 @@ from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 __all__ = [
     "Refinement",
     "add_refinement",
+    "check_refinement_size",
     "copy_refinements",
     "damaged_refinements",
     "read_refinements",
@@ -49,6 +52,8 @@ _READERS = 16
 _MOST_MISSING = 10_000
 #: The most bytes of the list.
 _MOST_LIST = 1 << 16
+#: The most bytes in a document of a float as hexadecimal text, of a truth value, and of keys and brackets.
+_FLOAT_BYTES, _BOOL_BYTES, _OTHER_BYTES = len('"-0x1.fffffffffffffp-1022", '), len("false, "), 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +115,26 @@ def add_refinement(stored: StoredStudy, refinement: Refinement, held: Held) -> N
     while not stored.place.create(_file(number), _document(stored, number, refinement)):
         number += 1
     _write_list(stored, number)
+
+
+def check_refinement_size(
+    stored: StoredStudy, cell: Cell, compositions: Sequence[int], epsilon: Sequence[float]
+) -> None:
+    """Refuse a refinement whose document might be too large to be read again, before its points are computed.
+
+    Raises `InvalidInputError`; a document that this lets through is never larger.
+    """
+    points = len(compositions) * len(epsilon)
+    form = len(json.dumps(cell.canonical())) + len(_document(stored, 0, None))
+    grids = sum(len(str(r)) + 2 for r in compositions) + _FLOAT_BYTES * len(epsilon)
+    values = len(Direction) * points * (len(BOUNDS) * _FLOAT_BYTES + _BOOL_BYTES)
+    size = form + grids + values + _OTHER_BYTES
+    if size > MOST_DOCUMENT:
+        fewer = max(1, points * (MOST_DOCUMENT - form) // max(1, size - form))
+        text = f"expected points whose bounds take at most {MOST_DOCUMENT:,} bytes in the store, got {points:,} points"
+        raise InvalidInputError(
+            f"{stored.where}: {text} of one setting, which may take {size:,}: ask for at most {fewer:,} at a time"
+        )
 
 
 def damaged_refinements(stored: StoredStudy) -> tuple[set[str], dict[str, str]]:

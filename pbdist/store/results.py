@@ -1,16 +1,16 @@
 """Read the results of a part: batch by batch, each compared with what was recorded of it."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import StoreDamagedError, shown
 from pbdist.store.arrays import decode_chunk
 from pbdist.store.checksums import changed_file
+from pbdist.store.concurrent import at_once
 from pbdist.store.documents import digest_of, read_or_none
 from pbdist.store.layout import WITHIN, batch_file, batch_shape, shard_file, shard_record
 from pbdist.store.part import PartHead
@@ -18,15 +18,10 @@ from pbdist.store.place import LocalPlace
 from pbdist.store.records import BatchRecord, ShardRecord, index_bytes, index_of, parsed_header, parsed_record
 from pbdist.types import IntArray
 
-__all__ = ["LooseBatch", "PartResults", "at_once", "read_loose"]
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
+__all__ = ["LooseBatch", "PartResults", "read_loose"]
 
 #: Records of shards that stay in memory.
 _MOST_SHARDS = 64
-#: Requests at the same time: an object store takes milliseconds for each.
-_READERS = 16
 #: So much of the file of a batch is read for its first line, to begin with.
 _FIRST_READ = 1 << 14
 #: How often a batch is read that is not as recorded: a shard that is being joined has other files every moment.
@@ -85,15 +80,6 @@ def read_loose(head: PartHead, index: int) -> LooseBatch | None:
     begin = data.find(b"\n") + 1
     record = parsed_header(head, index, data[:begin]) if begin else None
     return None if record is None else LooseBatch(record, begin, data)
-
-
-def at_once(do: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """Yield what `do` returns for each item, in order; several at the same time."""
-    if len(items) < 2:
-        yield from map(do, items)
-        return
-    with ThreadPoolExecutor(_READERS) as readers:
-        yield from readers.map(do, items)
 
 
 @dataclass(frozen=True)

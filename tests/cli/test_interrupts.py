@@ -5,11 +5,15 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from pbdist.errors import InvalidInputError, NotAStoreError, StoreDamagedError
+from pbdist.store import convert_store, open_store, place_at
 from tests.run.test_signals import INTERRUPTED, Phase, Run, hold_in, until
+from tests.store.s3_server import s3_server
 from tests.studies import TINY, write_study
 
 PRELUDE = """
@@ -232,3 +236,61 @@ def test_every_command_ends_the_same_way(folder: Path, name: str, number: signal
     status = [sys.executable, "-m", "pbdist", "status", "data/tiny.zarr", "--check"]
     done = subprocess.run(status, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+#: A conversion that waits while it copies its second batch, or with all written but the root, and is interrupted.
+CONVERTING = """
+import sys, time
+from pbdist.cli import interrupts, main
+from pbdist.store import convert
+interrupts.watch()
+copied, heads = convert._Converted._batch, convert._Converted.write_heads
+def wait():
+    print("waits", flush=True)
+    time.sleep(3600)
+def batch(part, index):
+    if sys.argv[3] == "early" and index == 1:
+        wait()
+    return copied(part, index)
+def write_heads(part, others):
+    if sys.argv[3] == "late" and not part.new.part:
+        wait()
+    heads(part, others)
+convert.at_once = map
+convert._Converted._batch, convert._Converted.write_heads = batch, write_heads
+sys.exit(main(["convert", *sys.argv[1:3]]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("kind", ["folder", "objects"])
+def test_an_interrupted_conversion_leaves_no_store_and_begins_anew(
+    kind: str, when: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    old = str(Path(__file__).parents[1] / "store/format-4/old.zarr")
+    (tmp_path / "around").mkdir()
+    with s3_server("new") if kind == "objects" else nullcontext():
+        where = str(tmp_path / "around/new.zarr") if kind == "folder" else "s3://new/around/new.zarr"
+        command = [sys.executable, "-c", CONVERTING, old, where, when]
+        with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "waits\n"
+            process.send_signal(number)
+            _, told = process.communicate(timeout=240)
+        around = place_at(where.removesuffix("/new.zarr"))
+        if number == signal.SIGINT:
+            assert process.returncode == 130
+            words = "pbdist: interrupted: the same command begins anew, unless the new store is there: then it is whole"
+            assert told == f"{words}\n"
+            assert list(around.names()) == []
+        with pytest.raises((NotAStoreError, StoreDamagedError)):
+            open_store(where)
+        if kind == "objects" and number == signal.SIGKILL:
+            with pytest.raises(InvalidInputError, match="but no store: remove it if a conversion that was killed"):
+                convert_store(old, where)
+            return
+        assert convert_store(old, where).batches == 5
+        # Nothing is left of the killed one either.
+        assert {name.split("/")[0] for name, _ in around.names()} == {"new.zarr"}

@@ -1,6 +1,7 @@
 """Points that queries add to a store: computed once, found by all, no part of the study; damage, kills, crowds."""
 
 import json
+import math
 import random
 import shutil
 import signal
@@ -15,11 +16,22 @@ import numpy as np
 import pytest
 
 import pbdist
+import pbdist.query.refine as refine_module
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionError
 from pbdist.query import open_study, refine
 from pbdist.run import SerialExecutor, run_study
-from pbdist.store import check_store, hold, open_parts, read_refinements
+from pbdist.store import (
+    Refinement,
+    check_refinement_size,
+    check_store,
+    hold,
+    open_parts,
+    open_store,
+    read_refinements,
+    refinements,
+)
+from pbdist.store.layout import BOUNDS
 from pbdist.study import load_study
 from pbdist.table import bounds_table
 from pbdist.verify.store import Verdict, verify_store
@@ -288,3 +300,42 @@ def test_a_store_that_is_written_to_is_no_undecided_answer(store: Path, monkeypa
     monkeypatch.setattr(refine, "_PATIENCE_SECONDS", 0.2)
     with hold(store), pytest.raises(InvalidInputError, match="expected a store at rest"):
         open_study(store).compositions("Laplace", scale=4.0, epsilon=1.0, delta=1e-3, refine=True)
+
+
+def test_too_many_points_are_refused_before_anything_is_computed(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = open_store(store)
+    before = files_of(store)
+    monkeypatch.setattr("pbdist.query.refine.bounds_table", lambda *_, **__: pytest.fail("computed"))
+    monkeypatch.setattr("pbdist.store.refinements.MOST_DOCUMENT", 20_000)
+    cell = stored.study.cells[0]
+    points = [(cell, r, 0.01 * step) for r in range(100, 110) for step in range(1, 11)]
+    with pytest.raises(InvalidInputError, match="take at most 20,000 bytes in the store, got 100 points"):
+        refine_module.refine(stored, stored.study, points)
+    assert files_of(store) == before
+
+
+#: The longest texts among floats, and the shortest.
+FLOATS = (-float.fromhex("0x1.123456789abcdp-1022"), 0.0, -math.inf, 1.0)
+
+
+@pytest.mark.parametrize("value", FLOATS)
+@pytest.mark.parametrize(("rounds", "steps"), [(1, 1), (1, 50), (50, 1), (7, 9)])
+def test_no_document_is_larger_than_it_was_said_before(
+    value: float, rounds: int, steps: int, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = open_store(store)
+    cell = stored.study.cells[0]
+    compositions = tuple(2**62 - number for number in range(rounds))
+    epsilon = tuple(abs(FLOATS[0]) * (1 + number) for number in range(steps))
+    shape = (2, rounds, steps)
+    values = np.full((len(BOUNDS), *shape), value)
+    within = np.zeros(shape, dtype=bool)
+    one = Refinement(cell, compositions, epsilon, values, abs(FLOATS[0]), 0, within)
+    size = len(refinements._document(stored, 10**9, one))
+    monkeypatch.setattr(refinements, "MOST_DOCUMENT", size - 1)
+    with pytest.raises(InvalidInputError, match="expected points whose bounds take at most"):
+        check_refinement_size(stored, cell, compositions, epsilon)
+    # It is not said to be much larger either, beside keys and brackets.
+    if value == FLOATS[0]:
+        monkeypatch.setattr(refinements, "MOST_DOCUMENT", size + 5000)
+        check_refinement_size(stored, cell, compositions, epsilon)

@@ -304,6 +304,26 @@ def test_a_clean_up_that_fails_hides_no_summary_and_changes_no_exit_code(tmp_pat
     ]
 
 
+@pytest.mark.parametrize("name", ["delta_lower/c", "commits", "states"])
+def test_a_closed_folder_of_the_store_itself_is_an_error_and_nothing_is_changed(name: str, tmp_path: Path) -> None:
+    """Else a run would take what lies there for missing, and compute it again."""
+    path, store = write_study(tmp_path, f"{LIGHT}keep_states: true\n"), tmp_path / "s.zarr"
+    run_study(load_study(path), store, SerialExecutor(), lambda _: None)
+    before = {found: found.read_bytes() for found in store.rglob("*") if found.is_file()}
+    (store / name).chmod(0o000)
+    with run_without_privilege(path, store) as driver:
+        _, errors = driver.communicate(timeout=120)
+    (store / name).chmod(0o700)
+    assert driver.returncode in {1, 2}
+    (line,) = errors.splitlines()
+    assert line.startswith("pbdist: error: ")
+    assert f"Permission denied: '{store / name}" in line
+    assert {found: found.read_bytes() for found in store.rglob("*") if found.is_file()} == before
+    with run_without_privilege(path, store) as driver:
+        driver.communicate(timeout=120)
+    assert driver.returncode == 0
+
+
 class Stubborn(SerialExecutor):
     """Workers that do not stop as they should."""
 

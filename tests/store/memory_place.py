@@ -1,6 +1,6 @@
 """A place in memory, for stores that are damaged ten thousand times."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import zarr.abc.store
@@ -45,6 +45,10 @@ class MemoryPlace:
 
     def remove(self, name: str) -> None:
         self.files.pop(self.prefix + name, None)
+
+    def remove_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.remove(name)
 
     def names(self, under: str = "") -> Iterator[tuple[str, int]]:
         start = self.prefix + (f"{under}/" if under else "")

@@ -6,8 +6,10 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from obstore.exceptions import GenericError
 
 from pbdist.errors import InvalidInputError, NotAStoreError, StoreRefusedError
 from pbdist.query import open_study
@@ -15,6 +17,7 @@ from pbdist.store import (
     Place,
     check_store,
     create_or_open,
+    objects,
     open_parts,
     open_store,
     place_at,
@@ -78,6 +81,42 @@ def test_a_place_keeps_what_it_promises(place: Place) -> None:
     place.remove("c")
     place.remove("c/d")
     assert list(place.names()) == [("a/b", 6)]
+
+
+def test_files_are_removed_together_those_that_are_there(place: Place) -> None:
+    names = [f"a/{number}" for number in range(20)]
+    for name in (*names[::2], "a/x", "b"):
+        place.write(name, b"x")
+    place.remove_all(names)
+    assert [name for name, _ in place.names()] in (["a/x", "b"], ["b", "a/x"])
+    place.remove_all(names)
+    place.remove_all([])
+
+
+def test_a_server_that_removes_one_at_a_time_does_that(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server
+    place = place_at("s3://bucket/single/s.zarr")
+    for name in ("a", "b", "c"):
+        place.write(name, b"x")
+    made = objects._client
+
+    class Single:
+        """A client of a server without the request that removes many."""
+
+        def __init__(self, *settings: Any) -> None:
+            self._client = made(*settings)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._client, name)
+
+        def delete(self, names: str | list[str]) -> None:
+            if not isinstance(names, str):
+                raise GenericError("Generic S3 error: .. <Code>NotImplemented</Code> .. status code: 405")
+            self._client.delete(names)
+
+    monkeypatch.setattr(objects, "_client", Single)
+    place.remove_all(["a", "c", "d"])
+    assert [name for name, _ in place.names()] == ["b"]
 
 
 def test_a_refusal_is_no_empty_object(server: str) -> None:
