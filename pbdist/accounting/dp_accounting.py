@@ -176,8 +176,8 @@ class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting
     def _without_delta(self, lower: float) -> Interval:
         """Bounds on the smallest ε that leaves no δ, of which a lower bound is known.
 
-        That is the largest loss. Where the losses are bounded, the moments of the pairs tell a bound on it, which counts
-        where δ is indeed 0.
+        That is the largest loss. Where the losses are bounded, the moments of the pairs tell a bound on it, which
+        counts where δ is indeed 0.
         """
         largest = sum(
             count * max(factor.log_tail_moment(1.0, -math.inf, direction) for direction in Direction)

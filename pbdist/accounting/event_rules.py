@@ -79,7 +79,7 @@ class Reading:
 
     def whole(self, field: str, value: Any, minimum: int) -> int:
         """Return a parameter that is a whole number of at least `minimum`."""
-        if isinstance(value, bool) or not isinstance(value, Integral) or not minimum <= value <= MAX_COMPOSITIONS:
+        if isinstance(value, bool) or not isinstance(value, Integral) or not minimum <= int(value) <= MAX_COMPOSITIONS:
             raise self.refused(f"{field} {shown(value)}, which is no whole number from {minimum} to 2^62")
         return int(value)
 
@@ -171,7 +171,8 @@ def _randomized_response(reading: Reading) -> EventPairs:
     noise = reading.probability("noise_parameter")
     buckets = reading.whole("num_buckets", reading.event.num_buckets, 1)
     reading.check_adjacency(
-        (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT), "it has one answer for each record, and so shows how many there are"
+        (Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT),
+        "it has one answer for each record, and so shows how many there are",
     )
     if buckets == 1 or noise == 1.0:
         return reading.nothing

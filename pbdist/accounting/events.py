@@ -1,4 +1,4 @@
-"""Read dp-accounting's events: nested compositions become worst-case pairs with counts, what is not exact is refused."""
+"""Read dp-accounting's events: compositions become worst-case pairs with counts, what is not exact is refused."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -97,8 +97,10 @@ def _leaves(event: Any) -> Iterator[tuple[Any, int]]:
         if name == _REPEATED:
             repeats = current.count
             whole = type(repeats) is int or (hasattr(repeats, "__index__") and not isinstance(repeats, bool))
-            if not whole or not 0 <= int(repeats) or count * int(repeats) > MAX_COMPOSITIONS:
-                raise refusal(name, f"count {shown(repeats)}: expected a whole number from 0, 2^62 runs in all", current)
+            if not whole or int(repeats) < 0 or count * int(repeats) > MAX_COMPOSITIONS:
+                raise refusal(
+                    name, f"count {shown(repeats)}: expected a whole number from 0, 2^62 runs in all", current
+                )
             waiting.append((current.event, count * int(repeats)))
         elif name == _COMPOSED:
             waiting += [(one, count) for one in reversed(list(current.events))]

@@ -20,8 +20,9 @@ _OWNER = "OpacusAccountant"
 class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no types
     """Counts the steps of a training with Opacus, and tells its ε and δ from both sides.
 
-    What Opacus asks for, ``get_epsilon``, is the certified upper bound. Bounds are those of the Poisson-sampled Gaussian
-    mechanism for one record added or removed, which is what Opacus runs with ``poisson_sampling=True``, its default.
+    What Opacus asks for, ``get_epsilon``, is the certified upper bound. Bounds are those of the Gaussian mechanism on a
+    Poisson sample for one record added or removed, which is what Opacus runs with ``poisson_sampling=True``, its
+    default.
     `pbdist.accounting.opacus.register` makes it known to Opacus.
 
     Attributes
@@ -29,6 +30,8 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
     history : list of (float, float, int)
         Noise multiplier, sampling rate, and for how many steps in a row: as Opacus' own accountants keep it.
     """
+
+    history: list[tuple[float, float, int]]
 
     def __init__(self) -> None:
         super().__init__()

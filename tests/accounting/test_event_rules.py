@@ -99,8 +99,16 @@ def test_pairs(event: dp_event.DpEvent, adjacency: str, pairs: list[Any]) -> Non
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, []), ZERO, "step_counts of no tree"),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, [2, -1]), ZERO, "step_counts -1, which is no whole number"),
         (dp_event.SingleEpochTreeAggregationDpEvent(1.0, 2.5), ZERO, "step_counts 2.5, which is no whole number"),
-        (dp_event.PoissonSampledDpEvent(0.1, GAUSSIAN), REPLACE, "PoissonSampledDpEvent: .* for replace-one neighbours"),
-        (dp_event.PoissonSampledDpEvent(0.1, dp_event.SelfComposedDpEvent(GAUSSIAN, 2)), ADD, "a sample of SelfComposed"),
+        (
+            dp_event.PoissonSampledDpEvent(0.1, GAUSSIAN),
+            REPLACE,
+            "PoissonSampledDpEvent: .* for replace-one neighbours",
+        ),
+        (
+            dp_event.PoissonSampledDpEvent(0.1, dp_event.SelfComposedDpEvent(GAUSSIAN, 2)),
+            ADD,
+            "a sample of SelfComposed",
+        ),
         (dp_event.PoissonSampledDpEvent(0.1, dp_event.NonPrivateDpEvent()), ADD, "a sample of NonPrivateDpEvent"),
         (dp_event.PoissonSampledDpEvent(0.1, dp_event.ZCDpEvent(0.5)), ADD, "ZCDpEvent: "),
         (dp_event.PoissonSampledDpEvent(0.0, dp_event.ZCDpEvent(0.5)), ADD, "ZCDpEvent: "),

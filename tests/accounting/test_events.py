@@ -106,7 +106,7 @@ def test_deep_compositions_are_read_and_deep_samples_refused() -> None:
 
 @pytest.mark.parametrize("count", [-1, 1.5, "2", None, True, 2**63])
 def test_counts_that_are_none_are_refused(count: Any) -> None:
-    with pytest.raises(EventRefusedError, match="SelfComposedDpEvent: .* count .*: expected a whole number from 0"):
+    with pytest.raises(EventRefusedError, match=r"SelfComposedDpEvent: .* count .*: expected a whole number from 0"):
         from_dp_event(dp_event.SelfComposedDpEvent(GAUSSIAN, count))
 
 

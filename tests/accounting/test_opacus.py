@@ -4,6 +4,8 @@ Marked `opacus`: it needs torch and Opacus, which `.ci/run` installs for these t
 """
 
 import math
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +79,7 @@ def bounds_of(rounds: list[tuple[SubsampledGaussian, int]]) -> tuple[float, floa
 
 
 def test_it_imports_without_opacus_and_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "opacus.accountants", None)
+    monkeypatch.setitem(sys.modules, "opacus.accountants", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'pbdist\[opacus\]'"):
         ours.register()
 
@@ -113,6 +115,34 @@ def test_two_epochs_are_told_as_the_bounds_of_the_steps_taken() -> None:
     spent = run.accountant.delta_bounds(upper)
     assert 0.99 * DELTA < spent.lower <= spent.upper < 1.01 * DELTA
     assert run.accountant.accountant == Accountant().step(noise_multiplier=NOISE, sample_rate=RATE, steps=run.steps)
+
+
+@marked
+def test_the_page_for_those_who_come_from_opacus_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    page = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text(encoding="utf-8")
+    ((before, after),) = [
+        tuple(block.split("# .. train, then:\n"))
+        for block in re.findall(r"^```py\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    ]
+    model = torch.nn.Linear(3, 2)
+    data = TensorDataset(torch.randn(40, 3), torch.zeros(40).long())
+    names: dict[str, Any] = {
+        "model": model,
+        "optimizer": torch.optim.SGD(model.parameters(), lr=0.1),
+        "data_loader": DataLoader(data, batch_size=10),
+    }
+    exec(before, names)  # noqa: S102 -- our own text
+    for inputs, labels in names["data_loader"]:
+        names["optimizer"].zero_grad()
+        torch.nn.functional.cross_entropy(names["model"](inputs), labels).backward()
+        names["optimizer"].step()
+    exec(after, names)  # noqa: S102
+    printed = [float(number) for number in capsys.readouterr().out.split()]
+    lower, upper = bounds_of([(SubsampledGaussian(1.1, 0.25), 4)])
+    assert printed == [upper, lower, upper]
 
 
 @marked
@@ -203,9 +233,7 @@ def test_no_noise_is_no_privacy() -> None:
     run = Training(noise_multiplier=0.0)
     run.epoch()
     assert run.engine.get_epsilon(DELTA) == math.inf
-    assert run.accountant.epsilon_bounds(0.5).lower == pytest.approx(1e9, rel=1e-6) or math.isinf(
-        run.accountant.epsilon_bounds(0.5).lower
-    )
+    assert run.accountant.epsilon_bounds(0.5).lower >= 1e8
 
 
 @marked
