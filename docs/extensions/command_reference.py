@@ -8,6 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from pbdist.cli.entry import command_parser
+from pbdist.cli.parser import complete
 
 _WIDTH = 88
 
@@ -17,6 +18,7 @@ def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, argpa
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for listed in action._choices_actions:
+                complete(action.choices[listed.dest])
                 yield listed.dest, listed.help or "", action.choices[listed.dest]
 
 

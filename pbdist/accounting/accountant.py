@@ -7,17 +7,15 @@ from typing import Any, Self
 from pbdist.accounting.answers import asked, delta_of, epsilon_of
 from pbdist.accounting.document import document_of, phases_of, read_document, write_document
 from pbdist.accounting.history import Phase, extended, joint_adjacency, round_of
+from pbdist.accounting.training import step_of
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Adjacency, Pair, SubsampledGaussian, validation
+from pbdist.mechanisms import Adjacency, Pair, validation
 from pbdist.notebook import html_table
 from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.types import JsonValue
 
 __all__ = ["Accountant"]
-
-#: What the steps of DP-SGD are called here, by what their pair calls them.
-_STEP_FIELDS = {"scale": "noise_multiplier", "rate": "sample_rate"}
 
 
 class Accountant:
@@ -90,12 +88,7 @@ class Accountant:
         InvalidInputError
             A parameter is out of its range, or the history is about other neighbours. Nothing is counted then.
         """
-        try:
-            pair = SubsampledGaussian(scale=noise_multiplier, rate=sample_rate)
-        except InvalidInputError as error:
-            field, _, problem = str(error).removeprefix("SubsampledGaussian.").partition(": ")
-            raise InvalidInputError(f"Accountant.{_STEP_FIELDS[field]}: {problem}") from None
-        return self._added(pair, steps, "steps")
+        return self._added(step_of(noise_multiplier, sample_rate), steps, "steps")
 
     def add(self, pair: Pair, count: int = 1) -> Self:
         """Count runs of any mechanism.
@@ -176,7 +169,7 @@ class Accountant:
             as seldom as the history allows.
         """
         question = asked("delta", delta, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
-        return epsilon_of(round_of(self._phases), question, self.adjacency)
+        return epsilon_of(round_of(self._phases), question, _word(self.adjacency))
 
     def delta(
         self,
@@ -215,11 +208,11 @@ class Accountant:
             If the tolerance is missed; the bounds hold.
         """
         question = asked("epsilon", epsilon, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
-        return delta_of(round_of(self._phases), question, self.adjacency)
+        return delta_of(round_of(self._phases), question, _word(self.adjacency))
 
     def to_document(self) -> dict[str, JsonValue]:
         """Return the history as what JSON takes; `from_document` is the inverse."""
-        return document_of(self._phases, self.adjacency)
+        return document_of(self._phases, _word(self.adjacency))
 
     @classmethod
     def from_document(cls, document: Mapping[str, JsonValue]) -> Self:
@@ -233,11 +226,10 @@ class Accountant:
         found = cls()
         for index, phase in enumerate(phases_of(document)):
             found._phases = extended(found._phases, phase.pair, phase.count, f"phases[{index}]")
-        told, known = document["adjacency"], found.adjacency
-        if told != (None if known is None else known.value):
+        told, known = document["adjacency"], _word(found.adjacency)
+        if told != known:
             raise InvalidInputError(
-                f"adjacency: expected {'null' if known is None else known.value}, which the phases are about, got"
-                f" {shown(told)}"
+                f"adjacency: expected {known or 'null'}, which the phases are about, got {shown(told)}"
             )
         return found
 
@@ -288,3 +280,8 @@ class Accountant:
         """Return the phases as a small table, for notebooks."""
         rows = ((index, phase.pair, phase.count) for index, phase in enumerate(self._phases, 1))
         return html_table(f"{type(self).__name__}: {self._told()}", rows, ("phase", "pair", "steps"))
+
+
+def _word(adjacency: Adjacency | None) -> str | None:
+    """Return the word for some neighbours, as a plain text."""
+    return None if adjacency is None else adjacency.value

@@ -23,10 +23,12 @@ from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Pair
 from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.table import BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
-from pbdist.types import BoolArray, FloatArray, IntArray
+from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
 
 __all__ = ["Question", "asked", "delta_of", "epsilon_of"]
 
+#: Why an answer is wide.
+_WIDE = "closer bounds were not found"
 #: So many tables are remembered.
 _REMEMBERED = 32
 #: Frames from a warning to who asked an accountant.
@@ -113,14 +115,15 @@ def epsilon_of(history: Round | None, question: Question, adjacency: str | None)
     """
     if history is None:
         nothing = _frozen(np.zeros(question.shape))
-        return EpsilonBounds(nothing, nothing, _everywhere(question), adjacency=adjacency)
+        met = _everywhere(question)
+        return EpsilonBounds(nothing, nothing, met, _why(met), adjacency)
     rounds, values, places = _grid(history, question)
     table = _epsilon_table(history.components, rounds, values, question.tolerance, question.together)
     within, missed = epsilon_within(table, question.tolerance)
     _tell(missed, question)
     axis = 0 if question.together else slice(None)
     lower, upper, met = (_frozen(each[(axis, *places)]) for each in (table.lower, table.upper, within))
-    return EpsilonBounds(lower, upper, met, adjacency=adjacency)
+    return EpsilonBounds(lower, upper, met, _why(met), adjacency)
 
 
 def delta_of(history: Round | None, question: Question, adjacency: str | None) -> DeltaBounds:
@@ -130,7 +133,8 @@ def delta_of(history: Round | None, question: Question, adjacency: str | None) -
     """
     if history is None:
         nothing, endless = _frozen(np.zeros(question.shape)), _frozen(np.full(question.shape, -np.inf))
-        return DeltaBounds(nothing, nothing, endless, endless, _everywhere(question), adjacency=adjacency)
+        met = _everywhere(question)
+        return DeltaBounds(nothing, nothing, endless, endless, met, _why(met), adjacency)
     rounds, values, places = _grid(history, question)
     table = _delta_table(history.components, rounds, values, question.tolerance, question.together)
     within: BoolArray = np.ones(table.delta_lower.shape, bool) if table.within is None else table.within
@@ -140,7 +144,7 @@ def delta_of(history: Round | None, question: Question, adjacency: str | None) -
     points = table.compositions, table.epsilon
     _tell(delta_missed(points, bounds, within, question.tolerance), question)
     lower, upper, log_lower, log_upper, met = (_frozen(each[(..., *places)]) for each in (*bounds, within))
-    return DeltaBounds(lower, upper, log_lower, log_upper, met, adjacency=adjacency)
+    return DeltaBounds(lower, upper, log_lower, log_upper, met, _why(met), adjacency)
 
 
 def _grid(history: Round, question: Question) -> tuple[tuple[int, ...], tuple[float, ...], tuple[IntArray, IntArray]]:
@@ -196,6 +200,11 @@ def _tell(missed: str | None, question: Question) -> None:
 
 def _everywhere(question: Question) -> Any:
     return _frozen(np.ones(question.shape, bool))
+
+
+def _why(met: BoolArray) -> TextArray:
+    found: TextArray = _frozen(np.where(met, "", _WIDE).astype(object))
+    return found
 
 
 def _frozen(values: Any) -> Any:

@@ -11,7 +11,7 @@ from pbdist.accounting.history import Phase
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
 from pbdist.input_files import read_input
-from pbdist.mechanisms import Adjacency, pair_from_canonical
+from pbdist.mechanisms import pair_from_canonical
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
@@ -20,18 +20,19 @@ __all__ = ["FORMAT", "KIND", "document_of", "phases_of", "read_document", "write
 #: What the document is, and the version of its format. A key that is added later is optional, and none changes its
 #: meaning; a document that older versions would misread gets a new version.
 KIND, FORMAT = "accountant", 1
+_WHOLE = "document"
 _KEYS = ("pbdist", "format", "adjacency", "phases")
 _PHASE_KEYS = ("pair", "count")
 #: The most bytes of a file, levels in a document, and values in it.
 _MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 64 << 20, 50, 4_000_000
 
 
-def document_of(phases: Sequence[Phase], adjacency: Adjacency | None) -> dict[str, JsonValue]:
+def document_of(phases: Sequence[Phase], adjacency: str | None) -> dict[str, JsonValue]:
     """Return a history as a document."""
     return {
         "pbdist": KIND,
         "format": FORMAT,
-        "adjacency": None if adjacency is None else adjacency.value,
+        "adjacency": adjacency,
         "phases": [{"pair": phase.pair.canonical(), "count": phase.count} for phase in phases],
     }
 
@@ -45,7 +46,7 @@ def phases_of(document: Any) -> Iterator[Phase]:
         Under the name of the field: it is missing, unknown, or not what is expected.
     """
     _check_size(document)
-    _check_keys("document", document, _KEYS)
+    _check_keys(_WHOLE, document, _KEYS)
     if document["pbdist"] != KIND:
         raise InvalidInputError(f"pbdist: expected {KIND}, got {shown(document['pbdist'])}")
     if type(document["format"]) is not int or document["format"] != FORMAT:
@@ -69,6 +70,7 @@ def phases_of(document: Any) -> Iterator[Phase]:
 
 def _check_keys(field: str, value: Any, keys: tuple[str, ...]) -> None:
     """Refuse what is no mapping of exactly these keys."""
+    inside = "" if field == _WHOLE else f"{field}."
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{field}: expected a mapping of {', '.join(keys)}, got {shown(value)}")
     for key in value:
@@ -78,7 +80,7 @@ def _check_keys(field: str, value: Any, keys: tuple[str, ...]) -> None:
             )
     for key in keys:
         if key not in value:
-            raise InvalidInputError(f"{field}.{key}: expected a value, got none")
+            raise InvalidInputError(f"{inside}{key}: expected a value, got none")
 
 
 def _check_size(document: Any) -> None:

@@ -38,7 +38,7 @@ class EventPairs:
     """The worst case of an event: pairs, and how often each occurs.
 
     In every pair A is what is seen with the record, B what is seen without it, or with its replacement. Iterating
-    gives the pairs of an exact event, as `epsilon_bounds` and the others take them.
+    gives the pairs of an exact event, as ``pbdist.epsilon_bounds`` and the others take them.
 
     Attributes
     ----------

@@ -39,14 +39,14 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
     Returns
     -------
     EventPairs
-        Pairs and counts, which `epsilon_bounds` takes as they are, with ``compositions=1``; and bounds on ε and δ.
+        Pairs and counts, which ``pbdist.epsilon_bounds`` takes as they are, with ``compositions=1``; and bounds on ε and δ.
 
     Raises
     ------
     EventRefusedError
         No pair is known for an event or for those neighbours, or a parameter is out of its range; the text says which.
     InvalidInputError
-        `adjacency` is none of these.
+        The adjacency is none of these.
 
     Notes
     -----

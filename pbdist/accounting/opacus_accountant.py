@@ -84,7 +84,7 @@ class OpacusAccountant(IAccountant):  # type: ignore[misc]  # Opacus has no type
         return count
 
     def get_epsilon(self, delta: float, *, tolerance: float | None = None) -> float:
-        """Return the certified upper bound on ε(δ) of all steps so far, nats; see `epsilon_bounds`."""
+        """Return the certified upper bound on ε(δ) of all steps so far, nats; see ``epsilon_bounds``."""
         return float(self.epsilon_bounds(delta, tolerance=tolerance).upper)
 
     def epsilon_bounds(self, delta: Any, *, tolerance: float | None = None) -> EpsilonBounds:

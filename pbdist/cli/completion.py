@@ -7,6 +7,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pbdist.cli.parser import complete
 from pbdist.errors import InvalidInputError, MissingDependencyError
 
 __all__ = ["add_to"]
@@ -92,6 +93,7 @@ def _completion(options: argparse.Namespace, whole: argparse.ArgumentParser) -> 
 
 def _actions(parser: argparse.ArgumentParser, command: str = "") -> Iterator[tuple[str, argparse.Action]]:
     """Yield the arguments of a parser and of its commands, each with the name of the command."""
+    complete(parser)
     # argparse has no public list of what it knows.
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

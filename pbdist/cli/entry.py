@@ -6,7 +6,22 @@ import os
 import sys
 from collections.abc import Sequence
 
-from pbdist.cli import completion, convert, explore, export, figure, plot, query, report, size, store, studies, study
+from pbdist.cli import (
+    bounds,
+    completion,
+    convert,
+    dpsgd,
+    explore,
+    export,
+    figure,
+    plot,
+    query,
+    report,
+    size,
+    store,
+    studies,
+    study,
+)
 from pbdist.cli.interrupts import INTERRUPTED, LINE, end_if_watched
 from pbdist.cli.output import EXIT_CODES, FAILED, WRONG
 from pbdist.cli.parser import Parser
@@ -76,6 +91,10 @@ def command_parser() -> argparse.ArgumentParser:
     parser.set_defaults(action=lambda _: _help(parser))
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     adders = (
+        dpsgd.add_to,
+        bounds.add_epsilon,
+        bounds.add_delta,
+        size.add_to,
         studies.add_studies,
         studies.add_new,
         study.add_plan,
@@ -83,7 +102,6 @@ def command_parser() -> argparse.ArgumentParser:
         store.add_status,
         query.add_to,
         explore.add_to,
-        size.add_to,
         figure.add_figure,
         plot.add_plot,
         report.add_report,

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
@@ -30,8 +31,15 @@ def as_text(sheet: Sheet, form: str) -> str:
 def as_table(sheet: Sheet) -> Group:
     """Return a sheet as a printed table with its caption and its notes."""
     table = Table(pad_edge=False)
-    for column in sheet.printed_columns:
-        table.add_column(Text(column.head), justify="right" if column.number else "left", no_wrap=column.number)
+    for index, column in enumerate(sheet.printed_columns):
+        # A number that is cut would be another number, whatever else the page needs.
+        widest = max((cell_len(row[index]) for row in sheet.printed_rows), default=0) if column.number else None
+        table.add_column(
+            Text(column.head),
+            justify="right" if column.number else "left",
+            no_wrap=column.number,
+            min_width=None if widest is None else max(widest, cell_len(column.head)),
+        )
     for row in sheet.printed_rows:
         table.add_row(*map(Text, row))
     above, below = (map(Text, map(printable, lines)) for lines in (sheet.caption, sheet.notes))

@@ -17,7 +17,7 @@ from pbdist.errors import FileProblem, StudyFileError
 from pbdist.input_files import read_input
 from pbdist.types import JsonValue
 
-__all__ = ["Document", "Keys", "Problems", "read_document", "shown"]
+__all__ = ["Document", "Keys", "Problems", "read_document", "read_text", "shown"]
 
 #: The keys and list indexes that lead to a value from the root.
 Keys: TypeAlias = tuple[str | int, ...]
@@ -37,7 +37,7 @@ _MOST_TRIED = 1000
 #: than that come from grids, and longer histograms from files of their own.
 _MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 16 << 20, 50, 1_000_000
 
-_Read = TypeVar("_Read")
+_Made = TypeVar("_Made")
 
 
 def shown(value: object) -> str:
@@ -109,7 +109,7 @@ class Document:
         return StudyFileError.of([FileProblem(self.source, self.lines[known], field or self.what, problem)])
 
 
-def read_document(path: Path, read: Callable[[Document], _Read], what: str = "study") -> _Read:
+def read_document(path: Path, read: Callable[[Document], _Made], what: str = "study") -> _Made:
     """Return what `read` makes of the YAML file at `path`; `what` names the kind of file in errors.
 
     Raises
@@ -120,7 +120,15 @@ def read_document(path: Path, read: Callable[[Document], _Read], what: str = "st
         read further.
     """
     source = str(path)
-    root = _composed(path, source, what)
+    return _read(_composed(path, source, what), read, source, what)
+
+
+def read_text(text: str, read: Callable[[Document], _Made], source: str, what: str = "study") -> _Made:
+    """Return what `read` makes of a YAML text; `source` and `what` name it in errors, as those of `read_document`."""
+    return _read(_composed_text(text, source, what), read, source, what)
+
+
+def _read(root: yaml.Node | None, read: Callable[[Document], _Made], source: str, what: str) -> _Made:
     reader = _Reader(source, what)
     data = None if root is None else reader.value(root, ())
     with reader.problems.collected():
@@ -133,13 +141,18 @@ def _composed(path: Path, source: str, what: str) -> yaml.Node | None:
     """Return the nodes of a YAML file without aliases and tags, and of few levels."""
     try:
         text = read_input(path, _MOST_BYTES).decode("utf-8")
-        # Before there are nodes: the time and memory of those grow faster than the file.
-        _check_events(yaml.parse(text, Loader=yaml.SafeLoader), source, what)
-        return yaml.compose(text, Loader=yaml.SafeLoader)
     except OSError as error:
         raise _unreadable(source, 1, what, f"expected a readable {what} file, got: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _unreadable(source, 1, what, f"expected UTF-8 text, got {shown(error.object[:20])}") from error
+    return _composed_text(text, source, what)
+
+
+def _composed_text(text: str, source: str, what: str) -> yaml.Node | None:
+    try:
+        # Before there are nodes: the time and memory of those grow faster than the file.
+        _check_events(yaml.parse(text, Loader=yaml.SafeLoader), source, what)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _unreadable(source, mark.line + 1 if mark else 1, what, _no_yaml(error.problem)) from error

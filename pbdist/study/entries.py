@@ -22,7 +22,7 @@ from pbdist.study.refusals import refuse, refuse_invalid, value_at
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
-__all__ = ["KINDS", "MOST_MADE", "MOST_SETTINGS", "expand_entry", "grids_of_entry", "settings_of"]
+__all__ = ["KINDS", "MOST_MADE", "MOST_SETTINGS", "expand_entry", "grids_of_entry", "models_of", "settings_of"]
 
 #: Larger studies are refused.
 MOST_SETTINGS = 20_000_000
@@ -157,6 +157,11 @@ KINDS = tuple(_ENTRIES)
 _NOISES = ("Laplace", "Gaussian")
 _NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
+
+
+def models_of(kind: str) -> tuple[type[Entry], ...]:
+    """Return the models of entries of a kind, the usual one first: their fields are the parameters."""
+    return (_ENTRIES[kind], _HistogramOfFilesEntry) if kind == "Histogram" else (_ENTRIES[kind],)
 
 
 def expand_entry(

@@ -1,0 +1,149 @@
+"""``pbdist epsilon`` and ``pbdist delta``: bounds of one mechanism, without a study."""
+
+import argparse
+import json
+import math
+from dataclasses import replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+from pbdist.cli.mechanism_options import add_mechanism_options, column_name, given_parameters, named_pairs
+from pbdist.cli.output import MISSED, add_formats, chosen_format, print_sheet, printed_warnings
+
+if TYPE_CHECKING:
+    from pbdist.mechanisms import Pair
+
+__all__ = ["add_delta", "add_epsilon"]
+
+_READ = {
+    "epsilon": "The mechanism is (ε, δ)-private with the upper ε. For its worst-case pair no analysis can prove an ε"
+    " below the lower one.",
+    "delta": "The mechanism is (ε, δ)-private with the upper δ. For its worst-case pair no analysis can prove a δ below"
+    " the lower one.",
+}
+_NEIGHBOURS = {
+    "add-or-remove": "Neighbours: one record is added or removed.",
+    "replace-one": "Neighbours: one record is replaced by another one.",
+    "zero-out": "Neighbours: one record is replaced by one that contributes nothing.",
+    "as-stated": "Neighbours: those for which the parameters, such as the sensitivity, were stated.",
+}
+_EXITS = """\
+exit codes:
+    0  answered
+    2  something in the input is wrong: the one line on stderr says what
+    3  answered, with --strict: bounds are wider than the tolerance; they hold
+  130  interrupted
+"""
+
+
+def add_epsilon(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command for ε."""
+    parser = _added(commands, "epsilon", "bound epsilon of a mechanism, without a study")
+    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta, above 0 and below 1")
+
+
+def add_delta(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command for δ."""
+    parser = _added(commands, "delta", "bound delta of a mechanism, without a study")
+    point = parser.add_mutually_exclusive_group()
+    point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
+    point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
+
+
+def _added(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, about: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=about,
+        description=f"""\
+Lower and upper bounds on {name} after so many compositions, computed at once. Of several values all combinations are
+answered. Bounds are printed rounded outwards; csv and json are unrounded.""",
+        epilog=_EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
+    parser.add_argument(
+        "--tolerance", metavar="T", type=float, help="how far apart the bounds may be, upper / lower - 1 (0.001)"
+    )
+    parser.add_argument(
+        "--direction", choices=("both", "each"), default="both", help="the larger of both directions, or each"
+    )
+    add_formats(parser)
+    parser.add_argument("--strict", action="store_true", help="exit with code 3 if bounds are wider than the tolerance")
+    add_mechanism_options(parser)
+    parser.set_defaults(action=lambda options: _bounds(options, name))
+    return parser
+
+
+def _bounds(options: argparse.Namespace, name: str) -> int:
+    with printed_warnings() as missed:
+        _answer(options, name, chosen_format(options))
+    return MISSED if options.strict and missed else 0
+
+
+def _answer(options: argparse.Namespace, name: str, form: str) -> None:
+    field, values = _question(options, name)
+    words = given_parameters(options)
+    pairs = named_pairs(options.family, words)
+    from pbdist.arguments import DEFAULT_TOLERANCE
+    from pbdist.query.printing import answers_as_json, answers_sheet
+
+    points = [math.log(one) for one in values] if field == "exp_epsilon" else values
+    found = _joined([_bounds_of(one.pair, name, options, points) for one in pairs])
+    varied = tuple(map(column_name, pairs[0].varied))
+    rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, values)]
+    asked: dict[str, Any] = dict(zip((*varied, "compositions", field), zip(*rows, strict=True), strict=True))
+    fixed = {column_name(key): " ".join(texts) for key, texts in words.items() if key not in pairs[0].varied}
+    if form == "json":
+        told = answers_as_json(options.family, asked, found)
+        tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
+        about = {"parameters": fixed, "adjacency": found.adjacency, "tolerance": tolerance}
+        print(json.dumps({"mechanism": told["mechanism"], **about, **told}, indent=2, allow_nan=False))
+        return
+    sheet = answers_sheet(options.family, {**fixed, "adjacency": found.adjacency}, asked, found)
+    print_sheet(replace(sheet, notes=(*sheet.notes, _READ[name], _NEIGHBOURS[found.adjacency])), form)
+
+
+def _question(options: argparse.Namespace, name: str) -> tuple[str, list[float]]:
+    """Return the name of what is given beside the compositions, and its values; both are checked."""
+    from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon
+    from pbdist.errors import InvalidInputError
+
+    fields = ("delta",) if name == "epsilon" else ("epsilon", "exp_epsilon")
+    given = [(field, getattr(options, field)) for field in fields if getattr(options, field) is not None]
+    if options.compositions is None or not given:
+        missing = "compositions" if options.compositions is None else fields[0]
+        raise InvalidInputError(f"--{missing}: expected a value, got none")
+    checked_compositions(options.compositions)
+    field, values = given[0]
+    if field != "exp_epsilon":
+        (checked_delta if field == "delta" else checked_epsilon)(values)
+    for value in values if field == "exp_epsilon" else ():
+        if not 1.0 <= value < math.inf:
+            raise InvalidInputError(f"--exp-epsilon: expected finite numbers of at least 1, got {value!r}")
+    return field, values
+
+
+def _bounds_of(pair: "Pair", name: str, options: argparse.Namespace, points: list[float]) -> Any:
+    """Return the bounds for all numbers of compositions and values, in one axis after that of the directions."""
+    from pbdist import Accountant
+
+    accountant = Accountant().add(pair)
+    ask = accountant.epsilon if name == "epsilon" else accountant.delta
+    rows = list(product(options.compositions, points))
+    return ask(
+        [value for _, value in rows],
+        repeats=[r for r, _ in rows],
+        tolerance=options.tolerance,
+        direction=options.direction,
+    )
+
+
+def _joined(found: list[Any]) -> Any:
+    """Return answers for several mechanisms, about the same neighbours, as one."""
+    import numpy as np
+
+    first = found[0]
+    arrays = {name: [getattr(one, name) for one in found] for name in vars(first) if name != "adjacency"}
+    return replace(first, **{name: np.concatenate(parts, axis=-1) for name, parts in arrays.items()})

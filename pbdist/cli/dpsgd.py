@@ -1,0 +1,198 @@
+"""``pbdist dpsgd``: ε of a training run, or the noise multiplier that keeps a promise."""
+
+import argparse
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pbdist.cli.output import MISSED, add_formats, chosen_format, print_sheet, printed_warnings
+
+if TYPE_CHECKING:
+    from pbdist.accounting import DpsgdNoise, Training
+    from pbdist.query.sheet import Sheet
+    from pbdist.results import EpsilonBounds
+    from pbdist.types import JsonValue
+
+__all__ = ["add_to"]
+
+_ABOUT = """\
+How private is a run of DP-SGD? With --noise-multiplier epsilon is bounded from both sides; with --epsilon the smallest
+noise multiplier is found that provably keeps it, and a smaller one is refuted. Each step draws every record with
+probability batch / examples, independently of the others (Poisson sampling); neighbours have one record more or less.
+Shuffled batches of fixed size are not what is bounded."""
+_READ = (
+    "The run is (ε, δ)-private with the upper ε. For this step, with every noisy gradient seen, no analysis can prove"
+    " an ε below the lower one."
+)
+_EXITS = """\
+exit codes:
+    0  answered
+    2  something in the input is wrong: the one line on stderr says what
+    3  answered, with --strict: bounds are wider than the tolerance; they hold
+  130  interrupted
+"""
+#: What the columns of sized noise are called here.
+_HEADS = {
+    "compositions": ("steps", "steps"),
+    "scale": ("noise_multiplier", "multiplier that will do"),
+    "refuted_scale": ("refuted_noise_multiplier", "multiplier too small"),
+}
+
+
+def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "dpsgd",
+        help="epsilon of a training run with DP-SGD, or its noise multiplier",
+        description=_ABOUT,
+        epilog=_EXITS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--examples", metavar="N", type=int, help="records of the data set")
+    parser.add_argument("--batch", metavar="B", type=int, help="records of a batch, on average")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--noise-multiplier",
+        metavar="X",
+        type=float,
+        help="deviation of the noise / norm to which gradients are clipped",
+    )
+    what.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon to keep, in nats")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--epochs", metavar="T", type=float, nargs="+", help="numbers of epochs; their steps are rounded up"
+    )
+    length.add_argument("--steps", metavar="R", type=int, nargs="+", help="numbers of steps, in place of epochs")
+    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta (1 / N)")
+    parser.add_argument(
+        "--tolerance",
+        metavar="T",
+        type=float,
+        help="upper / lower - 1 of epsilon, or how much smaller the refuted noise multiplier is (0.001)",
+    )
+    parser.add_argument(
+        "--direction",
+        choices=("both", "each"),
+        help="epsilon for removal and addition together (both), or each: A||B is the removal",
+    )
+    add_formats(parser)
+    parser.add_argument("--strict", action="store_true", help="exit with code 3 if bounds are wider than the tolerance")
+    parser.set_defaults(action=_dpsgd)
+
+
+def _dpsgd(options: argparse.Namespace) -> int:
+    with printed_warnings() as missed:
+        form = chosen_format(options)
+        _refuse_missing(options)
+        if options.epsilon is None:
+            _print_epsilon(options, form)
+        else:
+            _print_noise(options, form)
+    return MISSED if options.strict and missed else 0
+
+
+def _refuse_missing(options: argparse.Namespace) -> None:
+    """Refuse a question that lacks something: here, as the parser would not tell what a misspelt option means."""
+    from pbdist.errors import InvalidInputError
+
+    needed = (("examples",), ("batch",), ("noise_multiplier", "epsilon"), ("epochs", "steps"))
+    for names in needed:
+        if all(getattr(options, name) is None for name in names):
+            told = " or ".join(f"--{name.replace('_', '-')}" for name in names)
+            raise InvalidInputError(f"{told}: expected a value, got none")
+
+
+def _run(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what is given of the run."""
+    names = ("examples", "batch", "epochs", "steps", "delta")
+    return {name: getattr(options, name) for name in names}
+
+
+def _print_epsilon(options: argparse.Namespace, form: str) -> None:
+    from pbdist.accounting import dpsgd
+    from pbdist.query.printing import answers_as_json, answers_sheet
+
+    found = dpsgd(
+        **_run(options),
+        noise_multiplier=options.noise_multiplier,
+        tolerance=options.tolerance,
+        direction=options.direction or "both",
+    )
+    training, noise = found.training, found.noise_multiplier
+    asked = training.columns(delta=training.delta)
+    bounds = _flat(found.epsilon, len(asked["steps"]))
+    if form == "json":
+        told = answers_as_json("DP-SGD", asked, bounds)["answers"]
+        print(json.dumps({**_about(training), "noise_multiplier": noise, "answers": told}, indent=2, allow_nan=False))
+        return
+    fixed = {**_given_run(training), "noise multiplier": noise, "adjacency": bounds.adjacency}
+    sheet = answers_sheet("DP-SGD", fixed, asked, bounds)
+    print_sheet(replace(sheet, notes=(*sheet.notes, _READ, *training.notes)), form)
+
+
+def _print_noise(options: argparse.Namespace, form: str) -> None:
+    from pbdist.errors import InvalidInputError
+
+    if options.direction is not None:
+        raise InvalidInputError("--direction: expected none with --epsilon, got one: noise is sized for both")
+    from pbdist.accounting import dpsgd_noise
+    from pbdist.accounting.calibration import DEFAULT_STEP
+    from pbdist.sizing.sized import sized_as_json
+
+    tolerance = DEFAULT_STEP if options.tolerance is None else options.tolerance
+    found = dpsgd_noise(**_run(options), epsilon=options.epsilon, tolerance=tolerance)
+    if form == "json":
+        rows = [dict(zip(found.columns, row, strict=True)) for row in zip(*found.columns.values(), strict=True)]
+        answers = [{**row, **sized_as_json(one)} for row, one in zip(rows, found.sized, strict=True)]
+        print(json.dumps({**_about(found.training), "answers": answers}, indent=2, allow_nan=False))
+    else:
+        print_sheet(_sized_sheet(found, exactly=form == "csv"), form)
+
+
+def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
+    """Return the sheet of `pbdist size`, in the words of this command, with the epochs before each row."""
+    from pbdist.mechanisms import SubsampledGaussian
+    from pbdist.query.sheet import Column
+    from pbdist.sizing.goal import Goal
+    from pbdist.sizing.printed import printed_size
+    from pbdist.sizing.sized import Answer, sized_sheet
+
+    training = found.training
+    parameters = {"rate": training.sample_rate}
+    answers = [
+        Answer(
+            Goal(one.compositions, one.epsilon, one.delta),
+            None,
+            one,
+            None if exactly else printed_size(one, SubsampledGaussian, parameters),
+        )
+        for one in found.sized
+    ]
+    given = " ".join(f"{name}={value}" for name, value in _given_run(training).items())
+    sheet = sized_sheet(f"DP-SGD {given} adjacency={training.adjacency}", answers)
+    columns = tuple(
+        replace(one, name=_HEADS[one.name][0], head=_HEADS[one.name][1]) if one.name in _HEADS else one
+        for one in sheet.columns
+    )
+    notes = [note.replace("scale", "noise multiplier") for note in sheet.notes]
+    rows, epochs = sheet.rows, found.columns.get("epochs")
+    if epochs is not None:
+        columns = (Column("epochs", "epochs"), *columns)
+        rows = tuple((number, *row) for number, row in zip(epochs, rows, strict=True))
+    return replace(sheet, columns=columns, rows=rows, notes=(*notes, *training.notes))
+
+
+def _flat(bounds: "EpsilonBounds", count: int) -> "EpsilonBounds":
+    """Return bounds whose points stand in one axis, after that of the directions if they have one."""
+    arrays = {name: value for name, value in vars(bounds).items() if name != "adjacency"}
+    two = bounds.lower.size > count
+    return replace(bounds, **{name: value.reshape((2, count) if two else (count,)) for name, value in arrays.items()})
+
+
+def _given_run(training: "Training") -> dict[str, Any]:
+    return {"examples": training.examples, "batch": training.batch, "rate": training.sample_rate}
+
+
+def _about(training: "Training") -> "dict[str, JsonValue]":
+    """Return in the types of JSON what the run is, and what is taken for granted."""
+    return {**_given_run(training), "adjacency": training.adjacency.value, "notes": list(training.notes)}

@@ -1,0 +1,149 @@
+"""Pairs from words: every kind that a study file names, and errors by the name of the parameter."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import (
+    MECHANISMS,
+    ApproximateDP,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Histogram,
+    Laplace,
+    LaplaceSum,
+    NoisyCount,
+    Pair,
+    Poisson,
+    Product,
+    RandomizedResponse,
+    Reversed,
+    Staircase,
+    SubsampledGaussian,
+)
+from pbdist.study.entries import KINDS
+from pbdist.study.words import pairs_of_words, word_parameters
+
+CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
+    ("Laplace", {"scale": "2", "truncate": "-10 1e1"}, Laplace(2.0, truncate=(-10.0, 10.0))),
+    ("LaplaceSum", {"scales": "20 10", "sensitivity": "2"}, LaplaceSum((20.0, 10.0), sensitivity=2.0)),
+    ("Gaussian", {"scale": "1e-1"}, Gaussian(0.1)),
+    ("RandomizedResponse", {"p": "0.6"}, RandomizedResponse(0.6)),
+    ("SubsampledGaussian", {"scale": "1.1", "rate": ".01"}, SubsampledGaussian(1.1, 0.01)),
+    ("ApproximateDP", {"epsilon": "0.1", "delta": "1e-9"}, ApproximateDP(0.1, 1e-9)),
+    ("Histogram", {"p": "0.5 0.5", "q": "0.25 0.75"}, Histogram((0.5, 0.5), (0.25, 0.75))),
+    ("Histogram", {"p": "1 3", "q": "2 5"}, Histogram((1, 3), (2, 5))),
+    (
+        "NoisyCount",
+        {"noise": "Laplace", "scale": "500", "mean": "8000", "shift": "2"},
+        NoisyCount(noise=Laplace(500.0), mean=8000.0, shift=2),
+    ),
+    ("Poisson", {"mean": "30", "sensitivity": "2"}, Poisson(30.0, sensitivity=2)),
+    ("DiscreteLaplace", {"scale": "3"}, DiscreteLaplace(3.0)),
+    ("DiscreteGaussian", {"scale": "3"}, DiscreteGaussian(3.0)),
+    ("Staircase", {"epsilon": "1"}, Staircase(1.0)),
+    ("Reversed", {"pair": "SubsampledGaussian", "scale": "1", "rate": "0.5"}, Reversed(SubsampledGaussian(1.0, 0.5))),
+)
+
+
+@pytest.mark.parametrize(("kind", "words", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_words_of_each_kind(kind: str, words: dict[str, str], expected: Pair) -> None:
+    (found,) = pairs_of_words(kind, {name: text.split() for name, text in words.items()})
+    assert found.pair == expected
+    assert found.varied == {}
+
+
+def test_every_kind_is_tried() -> None:
+    assert {case[0] for case in CASES} | {"Product"} == set(KINDS)
+    assert set(KINDS) <= set(MECHANISMS)
+
+
+def test_mechanisms_within_mechanisms() -> None:
+    both = ["{kind: Gaussian, scale: 2}", "{kind: Reversed, pair: {kind: Histogram, p: [1, 2], q: [2, 1]}}"]
+    (found,) = pairs_of_words("Product", {"pairs": both})
+    assert found.pair == Product(Gaussian(2.0), Reversed(Histogram((1, 2), (2, 1))))
+    noise = "{kind: Gaussian, scale: 30}"
+    (count,) = pairs_of_words("NoisyCount", {"noise": [noise], "mean": ["100"], "shift": ["1"]})
+    assert count.pair == NoisyCount(noise=Gaussian(30.0), mean=100.0, shift=1)
+
+
+def test_several_values_are_several_pairs() -> None:
+    found = pairs_of_words("SubsampledGaussian", {"scale": ["1", "2"], "rate": ["0.1", "0.2"], "sensitivity": ["1"]})
+    assert [one.pair for one in found] == [SubsampledGaussian(s, q) for s in (1.0, 2.0) for q in (0.1, 0.2)]
+    assert [one.varied for one in found] == [{"scale": s, "rate": q} for s in (1, 2) for q in (0.1, 0.2)]
+    count = {"noise": ["Laplace"], "scale": ["5"], "mean": ["9"], "shift": ["1"]}
+    readings = pairs_of_words("NoisyCount", {**count, "reading": ["clamp-and-ceil", "redraw-and-floor"]})
+    assert [one.varied["reading"] for one in readings] == ["clamp-and-ceil", "redraw-and-floor"]
+
+
+def test_counts_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "counts.csv"
+    path.write_text("outcome,yes,no\n0,1,2\n1,3,5\n", encoding="utf-8")
+    words = {"file": [str(path)], "columns": ["outcome", "yes", "no"]}
+    assert pairs_of_words("Histogram", words)[0].pair == Histogram((1, 3), (2, 5))
+    # Relative to the folder in which the command is given.
+    monkeypatch.chdir(tmp_path)
+    assert pairs_of_words("Histogram", {**words, "file": ["counts.csv"]})[0].pair == Histogram((1, 3), (2, 5))
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "problem"),
+    [
+        ("Gaussian", {}, "scale: expected a value, got nothing"),
+        ("Gaussian", {"scale": ["x"]}, "scale: expected a number, got 'x'"),
+        ("Gaussian", {"scale": [""]}, "scale: expected a number, got None"),
+        ("Gaussian", {"scale": ["-1"]}, "scale: expected a number above 0, got -1.0"),
+        ("Gaussian", {"scale": ["e^2"]}, "scale: expected a number, got 'e^2': write out the number"),
+        ("Gaussian", {"scale": ["1e400"]}, "scale: expected a finite number"),
+        ("Gaussian", {"scale": [".nan"]}, "scale: expected a finite number"),
+        ("Gaussian", {"scale": ["["]}, "scale: expected YAML, got"),
+        ("Gaussian", {"scale": ["*a"]}, "scale: expected the value itself, got the alias *a"),
+        ("Gaussian", {"scale": ["{linspace: [1, 2, 3]}"]}, "scale: expected a number, got '{linspace"),
+        (
+            "Gaussian",
+            {"scale": ["1"], "rate": ["1"]},
+            "rate: expected none with Gaussian, whose",
+        ),
+        ("Gaussian", {"scale": ["1"], "truncate": ["3"]}, "truncate: expected [low, high]"),
+        ("LaplaceSum", {"scales": ["3"]}, "scales: expected two numbers"),
+        ("SubsampledGaussian", {"scale": ["1"], "rate": ["7"]}, "rate: expected a probability in [0, 1], got 7.0"),
+        ("Histogram", {"p": ["1"]}, "q: expected a value, got nothing"),
+        ("Histogram", {"p": ["1", "2"], "q": ["1"]}, "q: expected"),
+        ("NoisyCount", {"noise": ["Laplce"], "mean": ["1"], "shift": ["1"]}, "noise: expected a kind among"),
+        (
+            "NoisyCount",
+            {"noise": ["Poisson"], "mean": ["1"], "shift": ["1"]},
+            "noise.kind: expected a kind among Laplace",
+        ),
+        (
+            "NoisyCount",
+            {"noise": ["Laplace"], "scale": ["-5"], "mean": ["1"], "shift": ["1"]},
+            "scale: expected a number",
+        ),
+        ("NoisyCount", {"noise": ["Laplace"], "mean": ["1"], "shift": ["1"]}, "scale: expected a value, got nothing"),
+        (
+            "NoisyCount",
+            {"noise": ["{kind: Laplace, scale: 0}"], "mean": ["1"], "shift": ["1"]},
+            "noise.scale: expected",
+        ),
+        ("NoisyCount", {"noise": ["{}", "{}"], "mean": ["1"], "shift": ["1"]}, "noise: expected one value, got 2"),
+        ("Product", {"pairs": ["Gaussian"]}, "pairs[0]: expected a mapping with a kind, got 'Gaussian'"),
+        ("Reversed", {"pair": ["{kind: Laplace, scale: [1, 2]}"]}, "family: expected one mechanism, got 2"),
+    ],
+)
+def test_wrong_words_are_refused_by_name(kind: str, words: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        pairs_of_words(kind, words)
+    assert str(refused.value).startswith(problem)
+
+
+def test_parameters_are_those_of_all_kinds() -> None:
+    found = {parameter.name: parameter for parameter in word_parameters()}
+    assert [*found] == sorted(found)
+    assert found["rate"].kinds == ("SubsampledGaussian",)
+    assert found["file"].files
+    assert not found["p"].files
+    assert {kind for parameter in found.values() for kind in parameter.kinds} == set(KINDS)
