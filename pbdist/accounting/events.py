@@ -39,8 +39,8 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
     Returns
     -------
     EventPairs
-        Pairs and counts, which ``pbdist.epsilon_bounds`` takes as they are, with ``compositions=1``; and bounds on ε and
-        on δ.
+        Pairs and counts, which ``pbdist.epsilon_bounds`` takes as they are, with ``compositions=1``; and bounds on ε
+        and on δ.
 
     Raises
     ------
