@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pbdist.accounting.event_pairs import EventPairs, EventRefusedError, composed, refusal
-from pbdist.accounting.event_rules import REFUSED, RULES, Reading
+from pbdist.accounting.event_reading import Reading
+from pbdist.accounting.event_rules import REFUSED, RULES
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Adjacency
