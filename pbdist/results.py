@@ -135,7 +135,8 @@ class DeltaBounds(_Shown):
         Of the same shape: why the bounds are not within the tolerance, such as ``between stored points``, which
         ``refine=True`` mends; empty text where they are. None where the study has no tolerance.
     adjacency
-        The neighbours that the bounds are about, a word of `pbdist.mechanisms.Adjacency`; None where that is not told.
+        The neighbours that the bounds are about, a word of `pbdist.mechanisms.adjacency.Adjacency`; None where that is
+        not told.
     """
 
     lower: FloatArray

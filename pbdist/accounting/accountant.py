@@ -38,7 +38,7 @@ class Accountant:
     >>> run
     Accountant(200 steps in 1 phase, neighbours: add-or-remove)
     >>> spent = run.epsilon(1e-5)
-    >>> bool(0.9 < spent.lower <= spent.upper < 1.0), spent.adjacency
+    >>> bool(spent.lower <= spent.upper <= 1.001 * spent.lower), str(spent.adjacency)
     (True, 'add-or-remove')
     """
 
@@ -56,14 +56,12 @@ class Accountant:
         return sum(phase.count for phase in self._phases)
 
     @property
-    def adjacency(self) -> Adjacency | None:
-        """The neighbours that all answers are about; None before the first step.
+    def adjacency(self) -> Adjacency:
+        """The neighbours that all answers are about, `pbdist.mechanisms.adjacency.Adjacency`.
 
-        Pairs of which the parameters decide what neighbours are (`Adjacency.AS_STATED`) are taken to be stated for the
+        Pairs of which the parameters decide what neighbours are ("as-stated") are taken to be stated for the
         neighbours of the others.
         """
-        if not self._phases:
-            return None
         return joint_adjacency((phase.pair for phase in self._phases), "Accountant")
 
     def step(self, *, noise_multiplier: float, sample_rate: float, steps: int = 1) -> Self:
@@ -169,7 +167,7 @@ class Accountant:
             as seldom as the history allows.
         """
         question = asked("delta", delta, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
-        return epsilon_of(round_of(self._phases), question, _word(self.adjacency))
+        return epsilon_of(round_of(self._phases), question, self.adjacency)
 
     def delta(
         self,
@@ -208,11 +206,11 @@ class Accountant:
             If the tolerance is missed; the bounds hold.
         """
         question = asked("epsilon", epsilon, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
-        return delta_of(round_of(self._phases), question, _word(self.adjacency))
+        return delta_of(round_of(self._phases), question, self.adjacency)
 
     def to_document(self) -> dict[str, JsonValue]:
         """Return the history as what JSON takes; `from_document` is the inverse."""
-        return document_of(self._phases, _word(self.adjacency))
+        return document_of(self._phases, self.adjacency.value)
 
     @classmethod
     def from_document(cls, document: Mapping[str, JsonValue]) -> Self:
@@ -226,11 +224,9 @@ class Accountant:
         found = cls()
         for index, phase in enumerate(phases_of(document)):
             found._phases = extended(found._phases, phase.pair, phase.count, f"phases[{index}]")
-        told, known = document["adjacency"], _word(found.adjacency)
+        told, known = document["adjacency"], found.adjacency.value
         if told != known:
-            raise InvalidInputError(
-                f"adjacency: expected {known or 'null'}, which the phases are about, got {shown(told)}"
-            )
+            raise InvalidInputError(f"adjacency: expected {known}, which the phases are about, got {shown(told)}")
         return found
 
     def save(self, path: str | Path) -> None:
@@ -280,8 +276,3 @@ class Accountant:
         """Return the phases as a small table, for notebooks."""
         rows = ((index, phase.pair, phase.count) for index, phase in enumerate(self._phases, 1))
         return html_table(f"{type(self).__name__}: {self._told()}", rows, ("phase", "pair", "steps"))
-
-
-def _word(adjacency: Adjacency | None) -> str | None:
-    """Return the word for some neighbours, as a plain text."""
-    return None if adjacency is None else adjacency.value

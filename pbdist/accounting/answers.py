@@ -20,7 +20,7 @@ from pbdist.arguments import (
 )
 from pbdist.bounds.missed import delta_missed, epsilon_within
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning
-from pbdist.mechanisms import Pair
+from pbdist.mechanisms import Adjacency, Pair
 from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.table import BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
@@ -98,7 +98,7 @@ def _checked(field: str, given: Any, check: Callable[[Any], Any]) -> Any:
         raise InvalidInputError(f"{field}: {str(error).partition(': ')[2]}") from None
 
 
-def epsilon_of(history: Round | None, question: Question, adjacency: str | None) -> EpsilonBounds:
+def epsilon_of(history: Round | None, question: Question, adjacency: Adjacency) -> EpsilonBounds:
     """Return the bounds on ε of a history; without any step it is 0, exactly.
 
     Raises
@@ -126,7 +126,7 @@ def epsilon_of(history: Round | None, question: Question, adjacency: str | None)
     return EpsilonBounds(lower, upper, met, _why(met), adjacency)
 
 
-def delta_of(history: Round | None, question: Question, adjacency: str | None) -> DeltaBounds:
+def delta_of(history: Round | None, question: Question, adjacency: Adjacency) -> DeltaBounds:
     """Return the bounds on δ of a history; without any step it is 0, exactly.
 
     Errors and warnings are those of `epsilon_of`.

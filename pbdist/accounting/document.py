@@ -27,7 +27,7 @@ _PHASE_KEYS = ("pair", "count")
 _MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 64 << 20, 50, 4_000_000
 
 
-def document_of(phases: Sequence[Phase], adjacency: str | None) -> dict[str, JsonValue]:
+def document_of(phases: Sequence[Phase], adjacency: str) -> dict[str, JsonValue]:
     """Return a history as a document."""
     return {
         "pbdist": KIND,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Adjacency, Pair, factor_counts
+from pbdist.mechanisms import Adjacency, Pair, Reversed, factor_counts
 
 __all__ = ["Phase", "Round", "extended", "joint_adjacency", "round_of"]
 
@@ -79,35 +79,32 @@ def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> t
 
 
 def joint_adjacency(pairs: Iterable[Pair], field: str) -> Adjacency:
-    """Return the neighbours that all pairs are about.
+    """Return the neighbours that all pairs are about; of none, those that are stated.
 
     A pair whose parameters decide what neighbours are, such as a `Gaussian` by its sensitivity, goes with any other:
-    its parameters are taken to be stated for the neighbours of the others.
+    its parameters are taken to be stated for the neighbours of the others. Where a record is removed in one pair and
+    added in another one, it is for whoever made the pairs to say what their neighbours are.
 
     Raises
     ------
     InvalidInputError
         Under the name `field`: two pairs are about different neighbours.
     """
-    found: tuple[Adjacency, Pair] | None = None
+    found: dict[Adjacency, Pair] = {}
+    turned: set[bool] = set()
     for pair in pairs:
-        told = _adjacency_of(pair, field)
-        if told is Adjacency.AS_STATED:
-            continue
-        if found is not None and found[0] is not told:
-            raise InvalidInputError(
-                f"{field}: expected pairs about the same neighbours, got {_named(found[1])} for {found[0].value} and"
-                f" {_named(pair)} for {told.value}"
-            )
-        found = found or (told, pair)
-    return Adjacency.AS_STATED if found is None else found[0]
-
-
-def _adjacency_of(pair: Pair, field: str) -> Adjacency:
-    """Return the neighbours that a pair is about; where it does not say, those of its factors."""
-    if pair.adjacency is not Adjacency.AS_STATED or len(pair.factors) == 1:
-        return pair.adjacency
-    return joint_adjacency(pair.factors, field)
+        for factor in pair.factors:
+            one = factor.pair if isinstance(factor, Reversed) else factor
+            if one.adjacency is not Adjacency.AS_STATED:
+                found.setdefault(one.adjacency, pair)
+                turned.add(isinstance(factor, Reversed))
+    if len(found) > 1:
+        (first, one_pair), (second, other), *_ = found.items()
+        raise InvalidInputError(
+            f"{field}: expected pairs about the same neighbours, got {_named(one_pair)} for {first.value} and"
+            f" {_named(other)} for {second.value}"
+        )
+    return next(iter(found), Adjacency.AS_STATED) if len(turned) < 2 else Adjacency.AS_STATED
 
 
 def _named(pair: Pair) -> str:

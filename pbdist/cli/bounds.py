@@ -101,7 +101,7 @@ def _answer(options: argparse.Namespace, name: str, form: str) -> None:
         about = {"parameters": fixed, "adjacency": found.adjacency, "tolerance": tolerance}
         print(json.dumps({"mechanism": told["mechanism"], **about, **told}, indent=2, allow_nan=False))
         return
-    sheet = answers_sheet(options.family, {**fixed, "adjacency": found.adjacency}, asked, found)
+    sheet = answers_sheet(options.family, fixed, asked, found)
     print_sheet(replace(sheet, notes=(*sheet.notes, _READ[name], _NEIGHBOURS[found.adjacency])), form)
 
 

@@ -125,8 +125,7 @@ def _print_epsilon(options: argparse.Namespace, form: str) -> None:
         told = answers_as_json("DP-SGD", asked, bounds)["answers"]
         print(json.dumps({**_about(training), "noise_multiplier": noise, "answers": told}, indent=2, allow_nan=False))
         return
-    fixed = {**_given_run(training), "noise multiplier": noise, "adjacency": bounds.adjacency}
-    sheet = answers_sheet("DP-SGD", fixed, asked, bounds)
+    sheet = answers_sheet("DP-SGD", {**_given_run(training), "noise_multiplier": noise}, asked, bounds)
     print_sheet(replace(sheet, notes=(*sheet.notes, _READ, *training.notes)), form)
 
 
@@ -169,7 +168,7 @@ def _sized_sheet(found: "DpsgdNoise", *, exactly: bool) -> "Sheet":
         for one in found.sized
     ]
     given = " ".join(f"{name}={value}" for name, value in _given_run(training).items())
-    sheet = sized_sheet(f"DP-SGD {given} adjacency={training.adjacency}", answers)
+    sheet = sized_sheet(f"DP-SGD {given}", answers)
     columns = tuple(
         replace(one, name=_HEADS[one.name][0], head=_HEADS[one.name][1]) if one.name in _HEADS else one
         for one in sheet.columns

@@ -144,8 +144,8 @@ def noise_choices(
 ) -> tuple[NoiseChoice, ...]:
     """Judge every tabulated noise setting at a target: δ(ε) <= delta after r compositions.
 
-    Guaranteed: a setting with the verdict YES has an upper bound on δ of at most `delta`, one with NO a lower bound
-    above it. At stored r and ε these are the stored bounds. Elsewhere they are what the stored ones prove, as
+    Guaranteed: a setting with the verdict YES has an upper bound on δ of at most ``delta``, one with NO a lower
+    bound above it. At stored r and ε these are the stored bounds. Elsewhere they are what the stored ones prove, as
     `Study.delta` tells.
 
     Parameters

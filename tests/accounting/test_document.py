@@ -110,7 +110,7 @@ HOSTILE = [
         "adjacency: expected add-or-remove, which the phases are about, got 'replace-one'",
     ),
     (changed(adjacency=None), "adjacency: expected add-or-remove"),
-    (changed(phases=[]), "adjacency: expected null, which the phases are about, got 'add-or-remove'"),
+    (changed(phases=[]), "adjacency: expected as-stated, which the phases are about, got 'add-or-remove'"),
     (with_phase(count=0), "phases[0].count: expected a whole number from 1 to 2^62, got 0"),
     (with_phase(count=-1), "phases[0].count: expected"),
     (with_phase(count=True), "phases[0].count: expected"),

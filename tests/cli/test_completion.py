@@ -43,6 +43,10 @@ def script(folder: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> Path
         (["new", "x.yaml", "--mechanism", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
         (["size", "--family", "Ga"], {"Gaussian"}),
         (["size", "--system", "vuvuzela-d"], {"vuvuzela-dialing"}),
+        (["epsilon", "--family", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
+        (["delta", "--fi"], {"--file"}),
+        (["delta", "--family", "Histogram", "--file", "quie"], {"quiet.yaml"}),
+        (["dpsgd", "--noise"], {"--noise-multiplier"}),
         (["run", "x.yaml", "--cluster", "quie"], {"quiet.yaml"}),
     ],
 )

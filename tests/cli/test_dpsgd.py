@@ -32,10 +32,10 @@ def test_mnist_as_a_process() -> None:
     rows = [re.findall(r"[\d.e-]+", line) for line in done.stdout.splitlines() if line.startswith("│")]
     assert rows == [["15", "3516", "1e-05", "1.13385", "1.13389"], ["60", "14063", "1e-05", "2.38165", "2.38172"]]
     told = " ".join(done.stdout.split())
-    for words in ("examples=60000 batch=256 rate=0.004266666666666667", "noise multiplier=1.1", "Poisson sampling"):
+    for words in ("examples=60000 batch=256 rate=0.004266666666666667", "noise_multiplier=1.1", "Poisson sampling"):
         assert words in told
     for words in (
-        "adjacency=add-or-remove",
+        "neighbours are add-or-remove",
         "Not bounded: shuffled records",
         "rounded up",
         "no analysis can prove an ε",

@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, protocol
 
 from pbdist.errors import InvalidInputError, WorkersLostError
 from pbdist.run.cluster_profile import LocalProfile
@@ -73,6 +74,21 @@ def test_items_are_taken_when_there_is_room(cluster: LocalCluster) -> None:
             if position == 50:
                 break
     assert len(taken) < 100
+
+
+def test_the_scheduler_keeps_little_of_the_items_that_it_has_handed_out(cluster: LocalCluster) -> None:
+    """It remembers its last thousand messages to every worker, and cells of batches are in them."""
+    items = [tuple((f"Gaussian {item}", 1.0 + cell) for cell in range(2_000)) for item in range(100)]
+
+    def kept(dask_scheduler: Any) -> int:
+        logs = [comm.recent_message_log for comm in dask_scheduler.stream_comms.values()]
+        return sum(len(protocol.pickle.dumps(message)) for log in logs for message in log)
+
+    with DaskExecutor(scheduler=cluster.scheduler_address) as executor, Client(cluster) as client:
+        before = client.run_on_scheduler(kept)
+        assert [done.result for done in executor.run(len, items)] == [2_000] * 100
+        grown = client.run_on_scheduler(kept) - before
+    assert 0 < grown < 0.5 * sum(len(protocol.pickle.dumps(item)) for item in items)
 
 
 def test_no_task_asks_for_all_workers(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,8 @@ def test_all_studies_of_the_checkout_are_there_under_their_names() -> None:
 #: The digest of each study, and how many cells a batch has: what the files of its store depend on.
 PLANS = {
     "bucket-convergence-1e3": ("6a5ee8c226470722", 1),
+    "almanac-dp-sgd": ("145f604763eccc8e", 4),
+    "almanac-dp-sgd-tenth": ("c30174505d58cf43", 8),
     "bucket-convergence-1e4-r512": ("bfccf4ea29a04177", 1),
     "bucket-convergence-1e4": ("e3bfb778ecf15f29", 1),
     "bucket-convergence-1e5": ("c9d0456dffff7904", 1),
