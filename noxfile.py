@@ -20,12 +20,12 @@ def lint(session: nox.Session) -> None:
 def quick(session: nox.Session) -> None:
     """The tests that take a second at most."""
     session.install("-e", ".[test]")
-    session.run("pytest", "-m", "not slow and not cluster and not browser", *session.posargs)
+    session.run("pytest", "-m", "not slow and not cluster and not browser and not opacus", *session.posargs)
 
 
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def tests(session: nox.Session) -> None:
-    """All tests that need neither a cluster nor a browser, with each Python."""
+    """All tests that need no cluster, browser or Opacus, with each Python."""
     session.install("-e", ".[test]")
     session.run("pytest", *session.posargs)
 
@@ -42,6 +42,13 @@ def cluster(session: nox.Session) -> None:
     """Tests with schedulers, object stores and killed processes; SLURM and sshd must be installed."""
     session.install("-e", ".[test]")
     session.run("pytest", "-m", "cluster", "-n", "0", *session.posargs)
+
+
+@nox.session
+def opacus(session: nox.Session) -> None:
+    """A model trained with Opacus and our accountant."""
+    session.install("torch==2.13.0", "-e", ".[test,opacus]")
+    session.run("pytest", "-m", "opacus", "-n", "0", *session.posargs)
 
 
 @nox.session

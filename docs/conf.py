@@ -44,6 +44,8 @@ suppress_warnings = ["myst.header"]
 # Docstrings are numpydoc; one in single backticks is a name where there is one, and code elsewhere.
 default_role = "soft"
 autodoc_member_order = "bysource"
+# Libraries of which pbdist has subclasses; the site is made without them.
+autodoc_mock_imports = ["dp_accounting", "opacus"]
 numpydoc_show_class_members = False
 autosummary_generate = False
 autodoc_type_aliases = {

@@ -83,10 +83,10 @@ def test_markers_and_folders_of_pytest_exist() -> None:
     calls = [line for line in commands() if line[0].endswith("pytest")]
     expressions = [line[line.index("-m") + 1].strip('"') for line in calls if "-m" in line]
     named = {word for one in expressions for word in one.split()} - {"not", "and", "or"}
-    assert named == {"slow", "cluster", "browser"} == markers
+    assert named == {"slow", "cluster", "browser", "opacus"} == markers
     # What is given replaces the default expression: it must leave out itself what the default leaves out.
     for expression in expressions:
-        assert "slow" not in expression or "not cluster and not browser" in expression
+        assert "slow" not in expression or "not cluster and not browser and not opacus" in expression
     assert all((ROOT / word).exists() for line in calls for word in line if word.startswith("tests/"))
 
 

@@ -1,0 +1,197 @@
+"""An accountant in the form of dp-accounting's own, which tells certified bounds of the events that it composes."""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pbdist.accounting.event_pairs import EventPairs, EventRefusedError, composed
+from pbdist.accounting.events import from_dp_event
+from pbdist.arguments import MAX_EPSILON
+from pbdist.errors import InvalidInputError, MissingDependencyError, shown
+from pbdist.mechanisms import Adjacency
+from pbdist.types import Direction
+
+try:
+    from dp_accounting.privacy_accountant import NeighboringRelation, PrivacyAccountant
+except ImportError as error:
+    raise MissingDependencyError(
+        "an accountant of dp-accounting's events needs it: pip install 'pbdist[dp-accounting]'"
+    ) from error
+
+__all__ = ["EventAccountant", "Interval"]
+
+_ADJACENCY: Mapping[Any, Adjacency] = {
+    NeighboringRelation.ADD_OR_REMOVE_ONE: Adjacency.ADD_OR_REMOVE,
+    NeighboringRelation.REPLACE_ONE: Adjacency.REPLACE_ONE,
+    NeighboringRelation.REPLACE_SPECIAL: Adjacency.ZERO_OUT,
+}
+#: Where no δ is allowed: the δ whose ε is a lower bound, and how far above the largest loss δ is looked for.
+_SMALL_DELTA, _SLIGHTLY = 1e-12, 1e-9
+
+
+class Interval(NamedTuple):
+    """Certified bounds on one number."""
+
+    lower: float
+    upper: float
+
+
+class EventAccountant(PrivacyAccountant):  # type: ignore[misc]  # dp-accounting has no types
+    """Counts events of dp-accounting, and tells ε and δ from both sides.
+
+    It takes the place of ``PLDAccountant``: `get_epsilon` and `get_delta` are certified upper bounds. Events that it
+    cannot bound exactly it does not support, and its error says why; `from_dp_event` describes the others.
+
+    Parameters
+    ----------
+    neighboring_relation : dp_accounting.NeighboringRelation, optional
+        ``ADD_OR_REMOVE_ONE`` by default.
+    tolerance : float, optional
+        Upper / lower - 1 that is aimed at, 1e-3 by default.
+
+    Raises
+    ------
+    InvalidInputError
+        The relation is none of dp-accounting's.
+
+    Examples
+    --------
+    >>> import dp_accounting
+    >>> from pbdist.accounting.dp_accounting import EventAccountant
+    >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.0))
+    >>> accountant = EventAccountant().compose(step, 1000)
+    >>> lower, upper = accountant.get_epsilon_bounds(1e-5)
+    >>> accountant.get_epsilon(1e-5) == upper, f"{lower:.3f} {upper:.3f}"
+    (True, '1.828 1.828')
+    """
+
+    def __init__(
+        self, neighboring_relation: Any = NeighboringRelation.ADD_OR_REMOVE_ONE, *, tolerance: float | None = None
+    ) -> None:
+        if neighboring_relation not in _ADJACENCY:
+            raise InvalidInputError(
+                f"neighboring_relation: expected one of dp-accounting's, got {shown(neighboring_relation)}"
+            )
+        super().__init__(neighboring_relation)
+        self._tolerance = tolerance
+        self._spent = EventPairs((), (), _ADJACENCY[neighboring_relation])
+
+    @property
+    def spent(self) -> EventPairs:
+        """The worst-case pairs of all events so far."""
+        return self._spent
+
+    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
+        """Compose an event `count` times, or only tell why that cannot be."""
+        adjacency = self._spent.adjacency
+        try:
+            pairs = from_dp_event(event, adjacency=adjacency).times(count)
+        except EventRefusedError as error:
+            return PrivacyAccountant.CompositionErrorDetails(invalid_event=error.event, error_message=str(error))
+        except InvalidInputError as error:
+            return PrivacyAccountant.CompositionErrorDetails(invalid_event=event, error_message=str(error))
+        if do_compose:
+            self._spent = composed([self._spent, pairs], adjacency)
+        return None
+
+    def get_epsilon(self, target_delta: float) -> float:
+        """Return the certified upper bound on ε(δ), nats; see `get_epsilon_bounds`."""
+        return self.get_epsilon_bounds(target_delta).upper
+
+    def get_delta(self, target_epsilon: float) -> float:
+        """Return the certified upper bound on δ(ε); see `get_delta_bounds`."""
+        return self.get_delta_bounds(target_epsilon).upper
+
+    def get_epsilon_bounds(self, target_delta: float) -> Interval:
+        """Bound ε from both sides: the smallest ε with which (ε, δ) is met.
+
+        Parameters
+        ----------
+        target_delta : float
+            δ in [0, 1].
+
+        Returns
+        -------
+        Interval
+            ``lower <= ε <= upper``, nats. As dp-accounting has it, ε is infinite after a non-private event, whatever δ.
+            With δ = 0 the upper bound is infinite unless one without any δ is found.
+
+        Raises
+        ------
+        InvalidInputError
+            δ is no number in [0, 1].
+
+        Warns
+        -----
+        PrecisionWarning
+            If the tolerance is missed; the bounds hold.
+        """
+        delta = _number("target_delta", target_delta)
+        if not 0.0 <= delta <= 1.0:
+            raise InvalidInputError(f"target_delta: expected a number in [0, 1], got {shown(target_delta)}")
+        if not self._spent.upper:
+            return Interval(0.0, 0.0)
+        if self._spent.total:
+            return Interval(math.inf, math.inf)
+        if delta == 1.0:
+            return Interval(0.0, 0.0)
+        found = self._spent.epsilon(delta or _SMALL_DELTA, tolerance=self._tolerance)
+        known = Interval(float(found.lower), float(found.upper))
+        return known if delta else self._without_delta(known.lower)
+
+    def get_delta_bounds(self, target_epsilon: float) -> Interval:
+        """Bound δ from both sides.
+
+        Parameters
+        ----------
+        target_epsilon : float
+            ε >= 0, nats; it may be infinite.
+
+        Returns
+        -------
+        Interval
+            ``lower <= δ <= upper``. With ε infinite δ is the mass of what reveals the input; the lower bound on that is
+            0 but after a non-private event.
+
+        Raises
+        ------
+        InvalidInputError
+            ε is no number of at least 0.
+
+        Warns
+        -----
+        PrecisionWarning
+            If the tolerance is missed; the bounds hold.
+        """
+        epsilon = _number("target_epsilon", target_epsilon)
+        if not epsilon >= 0.0:
+            raise InvalidInputError(f"target_epsilon: expected a number of at least 0, got {shown(target_epsilon)}")
+        if not self._spent.upper:
+            return Interval(0.0, 0.0)
+        if self._spent.total:
+            return Interval(1.0, 1.0)
+        found = self._spent.delta(min(epsilon, MAX_EPSILON), tolerance=self._tolerance)
+        return Interval(float(found.lower) if epsilon <= MAX_EPSILON else 0.0, float(found.upper))
+
+    def _without_delta(self, lower: float) -> Interval:
+        """Bounds on the smallest ε that leaves no δ, of which a lower bound is known.
+
+        That is the largest loss. Where the losses are bounded, the moments of the pairs tell a bound on it, which
+        counts where δ is indeed 0.
+        """
+        largest = sum(
+            count * max(factor.log_tail_moment(1.0, -math.inf, direction) for direction in Direction)
+            for pair, count in self._spent.upper
+            for factor in pair.factors
+        )
+        largest = max(largest * (1.0 + _SLIGHTLY), 0.0)
+        if not largest < MAX_EPSILON or self._spent.delta(largest, tolerance=self._tolerance).upper > 0.0:
+            return Interval(lower, math.inf)
+        return Interval(lower, largest)
+
+
+def _number(field: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{field}: expected a number, got {shown(value)}") from None
