@@ -18,13 +18,14 @@ from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
-from pbdist.types import Direction, JsonValue
+from pbdist.types import Adjacency, Direction, JsonValue
 
 __all__ = [
     "Answers",
     "answers_as_json",
     "answers_sheet",
     "bounds_as_json",
+    "neighbours_line",
     "precision_as_json",
     "precision_line",
     "printed_bounds",
@@ -62,6 +63,7 @@ def answers_sheet(
     judged = [
         Column("within_tolerance", "within", number=False, printed=False),
         Column("why_wide", "", number=False, printed=marked),
+        Column("adjacency", "neighbours", number=False, printed=False),
     ]
     rows: list[tuple[Cell, ...]] = []
     for index, row in enumerate(zip(*asked.values(), strict=True)):
@@ -74,10 +76,11 @@ def answers_sheet(
             within = None if found.within_tolerance is None else bool(found.within_tolerance[at])
             why = "" if told is None else str(told[at])
             mark = Shown(f"wide: {why}" if why not in ("", NO_LOWER) else "", why or None)
-            rows.append((mechanism, *texts.values(), *row, *names, *cells, within, mark))
+            rows.append((mechanism, *texts.values(), *row, *names, *cells, within, mark, found.adjacency.value))
     caption = " ".join([mechanism, *(f"{name}={value}" for name, value in texts.items())])
     notes = (UNATTAINED,) if unattained is not None and any(unattained) else ()
-    return Sheet((*bare, *given, *direction, *bounds, *judged), tuple(rows), (caption,), notes)
+    above = (caption, neighbours_line(found.adjacency))
+    return Sheet((*bare, *given, *direction, *bounds, *judged), tuple(rows), above, notes)
 
 
 def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> dict[str, JsonValue]:
@@ -94,7 +97,12 @@ def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: A
             answer.update({name: _number(name, values[index]) for name, values in columns.items()})
             answer.update(_judged(found, (index,)))
         answers.append(answer)
-    return {"mechanism": mechanism, "answers": answers}
+    return {"mechanism": mechanism, "adjacency": found.adjacency.value, "answers": answers}
+
+
+def neighbours_line(adjacency: Adjacency) -> str:
+    """Return in a line for which neighbours answers are."""
+    return f"neighbours: {adjacency.in_words}"
 
 
 def _columns(found: Answers) -> dict[str, Any]:
@@ -163,7 +171,8 @@ def printed_bounds(bounds: Bounds) -> Group:
         if bounds.why_wide:
             mended = ": --refine computes it" if bounds.why_wide == BETWEEN else ""
             notes.append(Text(f"why: {bounds.why_wide}{mended}"))
-    return Group(Text(printable(bounds.setting)), Text(point), table, *notes)
+    about = Text(printable(bounds.setting)), Text(neighbours_line(bounds.adjacency)), Text(point)
+    return Group(*about, table, *notes)
 
 
 def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
@@ -178,6 +187,7 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
     )
     return {
         "setting": bounds.setting,
+        "adjacency": bounds.adjacency.value,
         "compositions": bounds.compositions,
         "epsilon": bounds.epsilon,
         "exp_epsilon": bounds.exp_epsilon if math.isfinite(bounds.exp_epsilon) else None,
