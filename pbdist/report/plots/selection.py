@@ -234,18 +234,17 @@ def _settings(
             gap=gaps.get(row, NOT_COMPUTED if np.isnan(upper).any() else ""),
             study=source if isinstance(source, Study) else None,
             cell=row,
-            adjacency=_adjacency(source, row, pair),
+            adjacency=_adjacency(source, row, str(columns["mechanism"][row]), pair),
         )
 
 
-def _adjacency(source: Source, row: int, pair: Pair | None) -> Adjacency:
+def _adjacency(source: Source, row: int, label: str, pair: Pair | None) -> Adjacency:
     """Return for which neighbours a setting is, as far as its source tells."""
     if isinstance(source, Study):
         return source.spec.neighbours_of(source.spec.cells[row])
     told = source.attrs.get("adjacency", "")
     # A selection of a store's bounds has one relation for each label.
     of_label = dict(part.split(": ", 1) for part in told.split("; ") if ": " in part)
-    label = str(source["mechanism"].values.reshape(-1)[row]) if "mechanism" in source.coords else ""
     word = of_label.get(label, told)
     if word in {one.value for one in Adjacency}:
         return Adjacency(word)
