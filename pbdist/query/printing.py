@@ -12,6 +12,7 @@ from rich.text import Text
 from pbdist.errors import printable
 from pbdist.query.judging import BETWEEN, NO_LOWER, Precision, TargetResult
 from pbdist.query.lookup import Bounds
+from pbdist.query.neighbours import neighbours_words
 from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
 from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
@@ -243,7 +244,10 @@ def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonV
 
 
 def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:
-    """Return as a printed table which cells meet a target: parameters that tell them apart, bounds, verdicts."""
+    """Return as a printed table which cells meet a target: parameters that tell them apart, bounds, verdicts.
+
+    Above it stands for which neighbours they are, where any of them says it.
+    """
     goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
     table = Table(pad_edge=False)
     columns = cell_columns(study.cells)
@@ -261,7 +265,9 @@ def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetRe
         # Of texts that others chose nothing is taken for markup.
         row = (*map(printable, values), low if known else NOT_KNOWN, high, result.verdict.value)
         table.add_row(*map(Text, row))
-    return Group(Text(f"Which noise settings meet {goal}?"), table)
+    neighbours = [(result.cell.label, study.neighbours_of(result.cell)) for result in results]
+    told = neighbours_words(neighbours) if any(relation.definite for _, relation in neighbours) else ""
+    return Group(Text(f"Which noise settings meet {goal}?"), *([Text(printable(told))] if told else []), table)
 
 
 def _tells_apart(columns: Mapping[str, Sequence[float | str]], name: str) -> bool:
