@@ -401,6 +401,8 @@ def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
     InvalidInputError
         If two pairs are for different neighbours; under `field`.
     """
+    if len(pairs) == 1:
+        return pairs[0].adjacency
     factors = [factor for pair in pairs for factor in pair.factors]
     found = joined(((factor.adjacency, type(factor).__name__) for factor in factors), field)
     crossed = found.definite and len({factor.removal for factor in factors} - {None}) > 1
