@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Pair
-from pbdist.types import FloatArray, IntArray
+from pbdist.mechanisms import Pair, Product, adjacency_together, checked_adjacency, stated
+from pbdist.types import Adjacency, Direction, FloatArray, IntArray
 
 __all__ = [
     "DEFAULT_BUCKETS",
@@ -21,6 +21,7 @@ __all__ = [
     "MAX_COMPOSITIONS",
     "MAX_EPSILON",
     "SMALLEST_TOLERANCE",
+    "Neighbours",
     "Precision",
     "check_choice",
     "check_direction",
@@ -33,6 +34,7 @@ __all__ = [
     "checked_epsilon",
     "checked_factor",
     "checked_floor",
+    "checked_neighbours",
     "checked_numbers",
     "checked_precision",
     "components_of",
@@ -137,7 +139,7 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
     Raises
     ------
     InvalidInputError
-        If it is anything else.
+        If it is anything else, or two pairs are for different neighbours.
     """
     parts: list[tuple[Pair, int]] = []
     for position, item in enumerate(components):
@@ -162,7 +164,43 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
         )
     if several and len(parts) > 1:
         raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
+    if len(parts) > 1:
+        adjacency_together([pair for pair, _ in parts], "mechanism")
     return parts
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """For which neighbours bounds are, and which of the two directions a removal is, if one is known to be."""
+
+    adjacency: Adjacency
+    removal: Direction | None
+
+    @property
+    def directions(self) -> str | None:
+        """What the two directions compare, in words; None where they are not known to be a removal and an addition."""
+        if self.removal is None:
+            return None
+        away, back = ("zeroed out", "put back") if self.adjacency is Adjacency.ZERO_OUT else ("removed", "added")
+        return f"{self.removal.value}: a record is {away}; {self.removal.opposite.value}: a record is {back}"
+
+
+def checked_neighbours(components: Any, adjacency: Any) -> Neighbours:
+    """Return for which neighbours the bounds of a round are: what its pairs say, or else what is given.
+
+    Raises
+    ------
+    InvalidInputError
+        If the pairs are none, or are for different neighbours, or say otherwise than what is given.
+    """
+    given = checked_adjacency(adjacency)
+    checked_components(components, worst_of=True)
+    # As they were given: the worst of one pair may say of itself what the pair does not.
+    pairs: list[Pair] = [pair for pair, _ in components]
+    own = adjacency_together(pairs, "mechanism")
+    named = next((type(one).__name__ for pair in pairs for one in pair.factors if one.adjacency.definite), "the pair")
+    told = pairs[0].removal if len(pairs) == 1 else Product(*(one for pair in pairs for one in pair.factors)).removal
+    return Neighbours(stated(own, given, "adjacency", named), told)
 
 
 def check_totals(components: Sequence[tuple[Pair, int]], rounds: IntArray) -> None:

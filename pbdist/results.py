@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.notebook import html_of_bounds
-from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
+from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray, TextArray
 
 __all__ = [
     "NOTHING_KNOWN",
@@ -108,13 +108,14 @@ NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
 class _Shown:
-    """Bounds that a notebook shows as a table."""
+    """Bounds that a notebook shows as a table, with the neighbours that they are for."""
+
+    adjacency: Adjacency
 
     def _repr_html_(self) -> str:
         """Return the bounds as a small table, unrounded, for notebooks."""
-        told = vars(self)
-        neighbours = "" if told.get("adjacency") is None else f", neighbours: {told['adjacency']}"
-        arrays = {name: value for name, value in told.items() if name != "adjacency"}
+        arrays = {name: value for name, value in vars(self).items() if name != "adjacency"}
+        neighbours = f", neighbours: {self.adjacency}" if self.adjacency.definite else ""
         return html_of_bounds(type(self).__name__, arrays, neighbours)
 
 
@@ -135,8 +136,8 @@ class DeltaBounds(_Shown):
         Of the same shape: why the bounds are not within the tolerance, such as ``between stored points``, which
         ``refine=True`` mends; empty text where they are. None where the study has no tolerance.
     adjacency
-        The neighbours that the bounds are about, a word of `pbdist.mechanisms.adjacency.Adjacency`; None where that is
-        not told.
+        For which neighbours they are: `pbdist.mechanisms.Adjacency`. Of a mechanism that says itself that a record is
+        added or removed, such as `pbdist.SubsampledGaussian`, A||B is the removal; of a reversed one, the addition.
     """
 
     lower: FloatArray
@@ -145,7 +146,7 @@ class DeltaBounds(_Shown):
     log_upper: FloatArray
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
-    adjacency: str | None = None
+    adjacency: Adjacency = Adjacency.AS_STATED
 
     def bracket(self, *index: int) -> Bracket:
         """Return the bounds of one point."""
@@ -164,11 +165,14 @@ class CurveBounds(_Shown):
         and B||A.
     within_tolerance
         Of the same shape: whether they are as close as the tolerance asks. None where there is no tolerance.
+    adjacency
+        For which neighbours they are, as in `DeltaBounds`.
     """
 
     lower: FloatArray
     upper: FloatArray
     within_tolerance: BoolArray | None = None
+    adjacency: Adjacency = Adjacency.AS_STATED
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,14 +190,14 @@ class EpsilonBounds(_Shown):
     why_wide
         Why it is not, as in `DeltaBounds`.
     adjacency
-        The neighbours that the bounds are about, as in `DeltaBounds`.
+        For which neighbours they are, as in `DeltaBounds`.
     """
 
     lower: FloatArray
     upper: FloatArray
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
-    adjacency: str | None = None
+    adjacency: Adjacency = Adjacency.AS_STATED
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,9 +215,12 @@ class CompositionBounds(_Shown):
         Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
     why_wide
         Why it is not, as in `DeltaBounds`.
+    adjacency
+        For which neighbours they are, as in `DeltaBounds`.
     """
 
     lower: IntArray
     upper: FloatArray
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
+    adjacency: Adjacency = Adjacency.AS_STATED

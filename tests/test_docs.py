@@ -331,11 +331,12 @@ def test_the_lines_of_the_study_in_the_readme_hold() -> None:
 
 
 def test_studies_of_the_pages_load(tmp_path: Path) -> None:
-    whole, entries, new, plans = blocks(ROOT / "docs" / "studies.md", "yaml")
+    whole, entries, stated, new, plans = blocks(ROOT / "docs" / "studies.md", "yaml")
     assert load_study(write_study(tmp_path, whole)).name == "my-study"
     rest = "format: 1\nname: dialing\ncompositions: [1]\nepsilon: [0]\n"
     assert len(load_study(write_study(tmp_path, rest + entries)).cells) == 4
     assert len(load_study(write_study(tmp_path, rest + plans)).cells) == 1
+    assert [one.value for _, one in load_study(write_study(tmp_path, rest + stated)).adjacency] == ["replace-one"]
     asked = load_asked(write_study(tmp_path, new))
     assert isinstance(asked, Addition)
     added = asked.onto([load_study(write_study(tmp_path, whole))])

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from pbdist.accounting.answers import asked, delta_of, epsilon_of
 from pbdist.accounting.document import document_of, phases_of, read_document, write_document
-from pbdist.accounting.history import Phase, extended, joint_adjacency, round_of
+from pbdist.accounting.history import Phase, extended, round_of
 from pbdist.accounting.training import step_of
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Adjacency, Pair, validation
+from pbdist.mechanisms import Adjacency, Pair, adjacency_together, validation
 from pbdist.notebook import html_table
 from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.types import JsonValue
@@ -57,12 +57,12 @@ class Accountant:
 
     @property
     def adjacency(self) -> Adjacency:
-        """The neighbours that all answers are about, `pbdist.mechanisms.adjacency.Adjacency`.
+        """The neighbours that all answers are about, `pbdist.mechanisms.Adjacency`.
 
         Pairs of which the parameters decide what neighbours are ("as-stated") are taken to be stated for the
         neighbours of the others.
         """
-        return joint_adjacency((phase.pair for phase in self._phases), "Accountant")
+        return adjacency_together([phase.pair for phase in self._phases], "Accountant")
 
     def step(self, *, noise_multiplier: float, sample_rate: float, steps: int = 1) -> Self:
         """Count steps of DP-SGD: Gaussian noise on a Poisson sample, for one record added or removed.

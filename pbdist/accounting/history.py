@@ -2,14 +2,14 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Adjacency, Pair, Reversed, factor_counts
+from pbdist.mechanisms import Pair, adjacency_together, factor_counts
 
-__all__ = ["Phase", "Round", "extended", "joint_adjacency", "round_of"]
+__all__ = ["Phase", "Round", "extended", "round_of"]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> t
     total = count + sum(phase.count for phase in phases)
     if total > MAX_COMPOSITIONS:
         raise InvalidInputError(f"{field}: expected at most 2^62 steps in all, got {total}")
-    joint_adjacency([*(phase.pair for phase in phases), pair], field)
+    adjacency_together([*(phase.pair for phase in phases), pair], field)
     if phases and phases[-1].pair == pair:
         return (*phases[:-1], Phase(pair, phases[-1].count + count))
     for one in (*(phase.pair for phase in phases), pair) if phases else ():
@@ -76,35 +76,6 @@ def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> t
                 f" {_named(phases[-1].pair)}: which pair is followed in the one says nothing of the other"
             )
     return (*phases, Phase(pair, count))
-
-
-def joint_adjacency(pairs: Iterable[Pair], field: str) -> Adjacency:
-    """Return the neighbours that all pairs are about; of none, those that are stated.
-
-    A pair whose parameters decide what neighbours are, such as a `Gaussian` by its sensitivity, goes with any other:
-    its parameters are taken to be stated for the neighbours of the others. Where a record is removed in one pair and
-    added in another one, it is for whoever made the pairs to say what their neighbours are.
-
-    Raises
-    ------
-    InvalidInputError
-        Under the name `field`: two pairs are about different neighbours.
-    """
-    found: dict[Adjacency, Pair] = {}
-    turned: set[bool] = set()
-    for pair in pairs:
-        for factor in pair.factors:
-            one = factor.pair if isinstance(factor, Reversed) else factor
-            if one.adjacency is not Adjacency.AS_STATED:
-                found.setdefault(one.adjacency, pair)
-                turned.add(isinstance(factor, Reversed))
-    if len(found) > 1:
-        (first, one_pair), (second, other), *_ = found.items()
-        raise InvalidInputError(
-            f"{field}: expected pairs about the same neighbours, got {_named(one_pair)} for {first.value} and"
-            f" {_named(other)} for {second.value}"
-        )
-    return next(iter(found), Adjacency.AS_STATED) if len(turned) < 2 else Adjacency.AS_STATED
 
 
 def _named(pair: Pair) -> str:

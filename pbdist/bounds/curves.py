@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.arguments import check_direction, components_of
+from pbdist.arguments import Neighbours, check_direction, checked_neighbours, components_of
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.curves.renyi import renyi_table
 from pbdist.curves.tradeoff_table import CurveTable, total_variation_table, tradeoff_table
@@ -80,10 +80,10 @@ def tradeoff_bounds(
     True
     """
     check_direction(direction)
-    table = tradeoff_table(
-        components_of(mechanism), compositions=compositions, type_one_error=type_one_error, tolerance=tolerance
-    )
-    return _curve_dataset("type_two_error", table, TYPE_ONE_ERROR, direction=direction, tolerance=tolerance)
+    components = components_of(mechanism)
+    told = checked_neighbours(components, None)
+    table = tradeoff_table(components, compositions=compositions, type_one_error=type_one_error, tolerance=tolerance)
+    return _curve_dataset("type_two_error", table, TYPE_ONE_ERROR, told, direction=direction, tolerance=tolerance)
 
 
 def total_variation_bounds(
@@ -125,8 +125,10 @@ def total_variation_bounds(
     True
     """
     check_direction(direction)
-    table = total_variation_table(components_of(mechanism), compositions=compositions, tolerance=tolerance)
-    return _curve_dataset("total_variation", table, None, direction=direction, tolerance=tolerance)
+    components = components_of(mechanism)
+    told = checked_neighbours(components, None)
+    table = total_variation_table(components, compositions=compositions, tolerance=tolerance)
+    return _curve_dataset("total_variation", table, None, told, direction=direction, tolerance=tolerance)
 
 
 def renyi_bounds(
@@ -188,11 +190,15 @@ def renyi_bounds(
     True
     """
     check_direction(direction)
-    table = renyi_table(components_of(mechanism), compositions=compositions, order=order, tolerance=tolerance)
-    return _curve_dataset("renyi", table, ORDER, direction=direction, tolerance=tolerance)
+    components = components_of(mechanism)
+    told = checked_neighbours(components, None)
+    table = renyi_table(components, compositions=compositions, order=order, tolerance=tolerance)
+    return _curve_dataset("renyi", table, ORDER, told, direction=direction, tolerance=tolerance)
 
 
-def _curve_dataset(quantity: str, table: CurveTable, axis: str | None, *, direction: str, tolerance: Any) -> xr.Dataset:
+def _curve_dataset(
+    quantity: str, table: CurveTable, axis: str | None, neighbours: Neighbours, *, direction: str, tolerance: Any
+) -> xr.Dataset:
     """Wrap a table of bounds, with its units and names."""
     text, units, worse = _QUANTITIES[quantity]
     last = None if axis is None else Axis(axis, table.axis, _AXES[axis])
@@ -206,6 +212,7 @@ def _curve_dataset(quantity: str, table: CurveTable, axis: str | None, *, direct
         table.compositions,
         last,
         direction=direction,
+        neighbours=neighbours,
         attributes={"tolerance": tolerance},
         directions_of="test" if axis == TYPE_ONE_ERROR else "divergence",
     )

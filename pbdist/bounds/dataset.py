@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from pbdist.arguments import Neighbours
 from pbdist.types import COMPOSITIONS, DIRECTION, Direction, IntArray
 
 __all__ = ["Axis", "Variable", "bounds_dataset"]
@@ -46,10 +47,15 @@ def bounds_dataset(
     axis: Axis | None,
     *,
     direction: str,
+    neighbours: Neighbours,
     attributes: Mapping[str, Any],
     directions_of: str = "divergence",
 ) -> xr.Dataset:
-    """Return the Dataset of `variables`, over the directions where `direction` is "each"."""
+    """Return the Dataset of `variables`, over the directions where `direction` is "each".
+
+    Its attribute ``adjacency`` says for which neighbours the bounds are, and that of the directions, ``comment``, which
+    of them is a removal, where one is known to be.
+    """
     dims: tuple[str, ...] = (COMPOSITIONS,) if axis is None else (COMPOSITIONS, axis.name)
     coords: dict[str, Any] = {
         COMPOSITIONS: (COMPOSITIONS, compositions, {"long_name": "number of compositions r", "units": "1"})
@@ -61,7 +67,8 @@ def bounds_dataset(
         coords[DIRECTION] = (
             DIRECTION,
             [item.value for item in Direction],
-            {"long_name": f"direction of the {directions_of}"},
+            {"long_name": f"direction of the {directions_of}"}
+            | ({} if neighbours.directions is None else {"comment": neighbours.directions}),
         )
     return xr.Dataset(
         {
@@ -73,5 +80,5 @@ def bounds_dataset(
             for name, one in variables.items()
         },
         coords=coords,
-        attrs=dict(attributes),
+        attrs={**attributes, "adjacency": neighbours.adjacency.value},
     )

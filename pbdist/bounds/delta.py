@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.arguments import DEFAULT_TOLERANCE, check_choice, check_direction, check_strict, components_of
+from pbdist.arguments import (
+    DEFAULT_TOLERANCE,
+    check_choice,
+    check_direction,
+    check_strict,
+    checked_neighbours,
+    components_of,
+)
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.bounds.missed import delta_missed, epsilon_within
 from pbdist.errors import PrecisionError, PrecisionWarning
@@ -38,6 +45,7 @@ def privacy_bounds(
     direction: str = "both",
     floor: float | None = None,
     strict: bool = False,
+    adjacency: str | None = None,
 ) -> xr.Dataset:
     """Bound δ(ε) after r compositions from both sides.
 
@@ -71,6 +79,9 @@ def privacy_bounds(
         which is below 2^-128. 0 asks for it at any δ, and takes longer.
     strict : bool, optional
         Whether a tolerance that is missed is an error. By default the bounds are returned, with a warning.
+    adjacency : {"add-or-remove", "replace-one", "zero-out"}, optional
+        For which neighbours the parameters of the mechanism, such as its sensitivity, are stated. A pair that says
+        itself for which it is, such as `SubsampledGaussian`, needs no word, and no other one is allowed.
 
     Returns
     -------
@@ -79,7 +90,8 @@ def privacy_bounds(
         (``compositions``, ``epsilon``), rounded outwards. A bound of 0 has the logarithm -inf. No upper bound is above
         1, and equal distributions have δ = 0, exactly. Where a tolerance is aimed at, ``within_tolerance`` tells for
         each point whether it is met, or the upper bound is at most `floor`, or no better is to be had, as at the
-        largest loss, where δ is 0 and an ε lower by a part in 10^6 has a δ beyond the upper bound.
+        largest loss, where δ is 0 and an ε lower by a part in 10^6 has a δ beyond the upper bound. The attribute
+        ``adjacency`` says for which neighbours the bounds are: `pbdist.mechanisms.Adjacency`.
 
     Raises
     ------
@@ -112,8 +124,10 @@ def privacy_bounds(
     check_choice("method", method, METHODS)
     check_direction(direction)
     check_strict(strict)
+    components = components_of(mechanism)
+    neighbours = checked_neighbours(components, adjacency)
     table = bounds_table(
-        components_of(mechanism),
+        components,
         compositions=compositions,
         epsilon=epsilon,
         method=method,
@@ -134,6 +148,7 @@ def privacy_bounds(
         table.compositions,
         Axis(EPSILON, table.epsilon, "privacy loss ε in nats"),
         direction=direction,
+        neighbours=neighbours,
         attributes={
             "method": method,
             "factor": table.factor,
@@ -154,6 +169,7 @@ def epsilon_bounds(
     tolerance: float | None = None,
     direction: str = "both",
     strict: bool = False,
+    adjacency: str | None = None,
 ) -> xr.Dataset:
     """Bound ε(δ) after r compositions from both sides: the smallest ε with which (ε, δ) is met.
 
@@ -173,6 +189,8 @@ def epsilon_bounds(
         dimension ``direction``.
     strict : bool, optional
         Whether a tolerance that is missed is an error.
+    adjacency : {"add-or-remove", "replace-one", "zero-out"}, optional
+        As of `privacy_bounds`.
 
     Returns
     -------
@@ -181,7 +199,8 @@ def epsilon_bounds(
         upper bound on δ is at most the δ asked for; just below ``epsilon_lower`` no proof can succeed, for there the
         lower bound exceeds it. ``epsilon_upper`` is infinite where no ε is known to meet δ, as for a δ below the mass
         of the events that reveal the input. ``within_tolerance`` tells for each point whether the tolerance is met.
-        That no ε meets δ is not a miss, where it is proved up to ε = 1e9.
+        That no ε meets δ is not a miss, where it is proved up to ε = 1e9. The attribute ``adjacency`` says for which
+        neighbours the bounds are.
 
     Raises
     ------
@@ -204,8 +223,10 @@ def epsilon_bounds(
     """
     check_direction(direction)
     check_strict(strict)
+    components = components_of(mechanism)
+    neighbours = checked_neighbours(components, adjacency)
     found = epsilon_table_of(
-        components_of(mechanism),
+        components,
         compositions=compositions,
         delta=delta,
         tolerance=tolerance,
@@ -221,6 +242,7 @@ def epsilon_bounds(
         found.compositions,
         Axis(DELTA, found.delta, "δ"),
         direction=direction,
+        neighbours=neighbours,
         attributes={"method": "tight"},
     )
 

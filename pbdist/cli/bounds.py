@@ -21,12 +21,6 @@ _READ = {
     "delta": "The mechanism is (ε, δ)-private with the upper δ. For its worst-case pair no analysis can prove a δ below"
     " the lower one.",
 }
-_NEIGHBOURS = {
-    "add-or-remove": "Neighbours: one record is added or removed.",
-    "replace-one": "Neighbours: one record is replaced by another one.",
-    "zero-out": "Neighbours: one record is replaced by one that contributes nothing.",
-    "as-stated": "Neighbours: those for which the parameters, such as the sensitivity, were stated.",
-}
 _EXITS = """\
 exit codes:
     0  answered
@@ -98,11 +92,11 @@ def _answer(options: argparse.Namespace, name: str, form: str) -> None:
     if form == "json":
         told = answers_as_json(options.family, asked, found)
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
-        about = {"parameters": fixed, "adjacency": found.adjacency, "tolerance": tolerance}
+        about = {"parameters": fixed, "tolerance": tolerance}
         print(json.dumps({"mechanism": told["mechanism"], **about, **told}, indent=2, allow_nan=False))
         return
     sheet = answers_sheet(options.family, fixed, asked, found)
-    print_sheet(replace(sheet, notes=(*sheet.notes, _READ[name], _NEIGHBOURS[found.adjacency])), form)
+    print_sheet(replace(sheet, notes=(*sheet.notes, _READ[name])), form)
 
 
 def _question(options: argparse.Namespace, name: str) -> tuple[str, list[float]]:

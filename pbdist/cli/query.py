@@ -220,6 +220,7 @@ def _bounds_at(study: "Study", options: argparse.Namespace, point: dict[str, Any
         asked_exp_epsilon=given,
         within_tolerance=None if within is None else bool(within.all()),
         why_wide="" if why is None else next((str(one) for one in why.reshape(-1) if one), ""),
+        adjacency=bounds.adjacency,
     )
 
 

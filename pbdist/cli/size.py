@@ -34,10 +34,14 @@ _TEXTS = {
     "noise": "noise of a NoisyCount: Laplace or Gaussian",
     "reading": "how a noisy count is made a count: clamp-and-ceil, redraw-and-floor or shift-inside",
 }
+_ADJACENCY = (
+    "for which neighbours the sensitivity or shift is stated: add-or-remove, replace-one or zero-out; of a mechanism"
+    " that says it itself, no other"
+)
 _OPTIONS = frozenset(
     (
         *("compositions", "delta", "epsilon", "exp_epsilon", "json", "scale_limits", "store", "systems", "tolerance"),
-        *("truncate", *_NUMBERS, *_TEXTS),
+        *("adjacency", "truncate", *_NUMBERS, *_TEXTS),
     )
 )
 
@@ -75,6 +79,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     parser.add_argument(
         "--scale-limits", metavar=("LOW", "HIGH"), nargs=2, type=float, help="smallest and largest scale looked at"
     )
+    parser.add_argument("--adjacency", metavar="NAME", help=_ADJACENCY)
     parser.add_argument("--store", metavar="STORE", help="a store to ask first: a path or s3://BUCKET/PREFIX")
     add_formats(parser)
     parser.add_argument(
@@ -175,6 +180,7 @@ def _answer(
             tolerance=options.tolerance,
             scale_limits=options.scale_limits,
             store=options.store,
+            adjacency=options.adjacency,
             **parameters,
         )
     except (InvalidInputError, PrecisionError) as error:

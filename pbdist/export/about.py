@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pbdist.query import Study
 from pbdist.query.blocks import PointState
+from pbdist.query.neighbours import neighbours_by_label, neighbours_text
 from pbdist.store import read_refinements
 from pbdist.types import JsonValue
 
@@ -66,6 +67,7 @@ def about_study(study: Study, points: Points) -> dict[str, JsonValue]:
         "complete": complete,
         "points": {"all": points.all, **lacking, "upper_only": points.upper_only},
         "refinements_left_out": len(read_refinements(study.parts[0])),
+        "adjacency": neighbours_text(neighbours_by_label(study.spec)),
         "study_digest": study.spec.digest,
         "study": study.spec.head(),
         "parts": [

@@ -17,7 +17,7 @@ __all__ = ["writer"]
 
 #: So many points are a row group, of twice as many rows.
 _POINTS_AT_ONCE = 1 << 16
-_TEXTS = {*TEXT_COLUMNS, "setting", DIRECTION, STATUS}
+_TEXTS = {*TEXT_COLUMNS, "setting", "adjacency", DIRECTION, STATUS}
 _WHOLE = {"cell", COMPOSITIONS}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
-from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.adjacency import Adjacency, alike, checked_adjacency, joined, stated
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
@@ -13,7 +13,15 @@ from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
-from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed, factor_counts, reveals_nothing
+from pbdist.mechanisms.pair import (
+    ElementaryPair,
+    Pair,
+    Product,
+    Reversed,
+    adjacency_together,
+    factor_counts,
+    reveals_nothing,
+)
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
@@ -47,11 +55,16 @@ __all__ = [
     "Staircase",
     "SubsampledGaussian",
     "WorstOf",
+    "adjacency_together",
+    "alike",
+    "checked_adjacency",
     "factor_counts",
+    "joined",
     "load_histograms",
     "pair_from_canonical",
     "reveals_nothing",
     "scaled_gaussian_interval",
+    "stated",
 ]
 
 #: Every mechanism by the name that its canonical form carries.
@@ -115,6 +128,7 @@ def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
 
 def _worst_of(parameters: Mapping[str, JsonValue]) -> WorstOf:
     pairs, attained = parameters.get("pairs"), parameters.get("attained")
-    if set(parameters) != {"pairs", "attained"} or not isinstance(pairs, list | tuple):
+    if set(parameters) - {"neighbours"} != {"pairs", "attained"} or not isinstance(pairs, list | tuple):
         raise InvalidInputError(f"WorstOf: expected a list of pairs, and attained, got {shown(parameters)}")
-    return WorstOf(*(pair_from_canonical(pair) for pair in pairs), attained=attained)
+    told = parameters.get("neighbours")
+    return WorstOf(*(pair_from_canonical(pair) for pair in pairs), attained=attained, neighbours=told)

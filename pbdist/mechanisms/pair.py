@@ -11,12 +11,20 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.adjacency import Adjacency, joined
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.notebook import html_of_fields
 from pbdist.types import Direction, FloatArray, JsonValue
 
-__all__ = ["ElementaryPair", "Pair", "Product", "Reversed", "factor_counts", "reveals_nothing"]
+__all__ = [
+    "ElementaryPair",
+    "Pair",
+    "Product",
+    "Reversed",
+    "adjacency_together",
+    "factor_counts",
+    "reveals_nothing",
+]
 
 
 class Pair(ABC):
@@ -32,8 +40,17 @@ class Pair(ABC):
 
     @property
     def adjacency(self) -> Adjacency:
-        """The neighbours that the pair is the worst case of; unless overridden, those its parameters are about."""
+        """The neighbours that the pair is the worst case of; unless overridden, those its parameters are about.
+
+        It depends on the kind of a pair, and on pairs within it, but on no number.
+        """
         return Adjacency.AS_STATED
+
+    @property
+    def removal(self) -> Direction | None:
+        """The direction in which a record is removed, or zeroed out; None where none is, or not known to be."""
+        found = {factor.removal for factor in self.factors} - {None}
+        return found.pop() if len(found) == 1 else None
 
     @property
     def identical(self) -> bool:
@@ -84,6 +101,12 @@ class ElementaryPair(Pair):
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The pair itself."""
         return (self,)
+
+    @property
+    def removal(self) -> Direction | None:
+        """From A to B where the pair says that a record is removed or zeroed out: A is with the record."""
+        directed = self.adjacency in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT)
+        return Direction.A_TO_B if directed else None
 
     @property
     def identical(self) -> bool:
@@ -213,7 +236,7 @@ class Product(Pair):
     Raises
     ------
     InvalidInputError
-        If there is no pair or something else than a pair.
+        If there is no pair or something else than a pair, or two pairs are for different neighbours.
     """
 
     pairs: tuple[Pair, ...]
@@ -226,11 +249,17 @@ class Product(Pair):
             if not isinstance(pair, Pair) or pair.alternatives != (pair,):
                 raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         object.__setattr__(self, "pairs", pairs)
+        adjacency_together(pairs, "Product.pairs")
 
     @property
     def symmetric(self) -> bool:
         """Whether every factor is."""
         return all(pair.symmetric for pair in self.pairs)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """That of the factors, as `adjacency_together`."""
+        return adjacency_together(self.pairs, "Product.pairs")
 
     @property
     def factors(self) -> tuple[ElementaryPair, ...]:
@@ -268,6 +297,16 @@ class Reversed(ElementaryPair):
     def symmetric(self) -> bool:
         """That of the pair."""
         return self.pair.symmetric
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """That of the pair: the same neighbours, in the other order."""
+        return self.pair.adjacency
+
+    @property
+    def removal(self) -> Direction | None:
+        """The other direction than that of the pair."""
+        return None if self.pair.removal is None else self.pair.removal.opposite
 
     @property
     def identical(self) -> bool:
@@ -349,6 +388,25 @@ def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair
             counts[factor] = counts.get(factor, 0) + count
     telling = {factor: count for factor, count in counts.items() if not factor.neutral}
     return telling or counts
+
+
+def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
+    """Return the neighbours of pairs that are seen together in every round.
+
+    A pair that is as stated goes with any. Where a record is removed in one factor and added in another one, it moves:
+    neither is its relation that of the whole, which is as stated.
+
+    Raises
+    ------
+    InvalidInputError
+        If two pairs are for different neighbours; under `field`.
+    """
+    if len(pairs) == 1:
+        return pairs[0].adjacency
+    factors = [factor for pair in pairs for factor in pair.factors]
+    found = joined(((factor.adjacency, type(factor).__name__) for factor in factors), field)
+    crossed = found.definite and len({factor.removal for factor in factors} - {None}) > 1
+    return Adjacency.AS_STATED if crossed else found
 
 
 def reveals_nothing(components: Sequence[tuple[Pair, int]]) -> bool:

@@ -1,11 +1,13 @@
 """The worst of several pairs: which of them a mechanism follows depends on which neighbouring inputs are compared."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.adjacency import Adjacency, checked_adjacency, joined
 from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.types import Direction, JsonValue
 
 __all__ = ["WorstOf"]
 
@@ -24,17 +26,27 @@ class WorstOf(Pair):
     attained : sequence of bool, optional
         Of each pair, whether some neighbouring inputs follow it exactly. Only such pairs give lower bounds: others
         dominate what happens, and may be worse than it. All by default.
+    neighbours : Adjacency or str, optional
+        Which neighbours these are the ways of, where that is not what the pairs say: a record that is replaced may be
+        removed here and added there. By default what the pairs say.
 
     Raises
     ------
     InvalidInputError
-        If there is no pair, something else than a pair, or not one bool for each pair.
+        If there is no pair, something else than a pair, or not one bool for each pair; or if pairs are for different
+        neighbours and `neighbours` does not say which are meant.
     """
 
     pairs: tuple[Pair, ...]
     attained: tuple[bool, ...]
+    neighbours: Adjacency | None = field(default=None, repr=False)
 
-    def __init__(self, *pairs: Pair, attained: Sequence[bool] | None = None) -> None:
+    def __init__(
+        self,
+        *pairs: Pair,
+        attained: Sequence[bool] | None = None,
+        neighbours: Adjacency | str | None = None,
+    ) -> None:
         if not pairs:
             raise InvalidInputError("WorstOf.pairs: expected at least one pair, got none")
         pair: Any
@@ -53,11 +65,30 @@ class WorstOf(Pair):
             )
         object.__setattr__(self, "pairs", pairs)
         object.__setattr__(self, "attained", tuple(given))
+        told = None if neighbours is None else checked_adjacency(neighbours, "WorstOf.neighbours")
+        object.__setattr__(self, "neighbours", told)
+        # Refuses pairs for different neighbours.
+        _ = self.adjacency
 
     @property
     def symmetric(self) -> bool:
         """Whether every pair is."""
         return all(pair.symmetric for pair in self.pairs)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """What `neighbours` says, or that of the pairs; as stated where a record moves in one of them."""
+        if self.neighbours is not None:
+            return self.neighbours
+        named = ((factor.adjacency, type(factor).__name__) for pair in self.pairs for factor in pair.factors)
+        found = joined(named, "WorstOf.pairs")
+        moved = any(not pair.adjacency.definite and _says_some(pair) for pair in self.pairs)
+        return Adjacency.AS_STATED if moved else found
+
+    @property
+    def removal(self) -> Direction | None:
+        """That of all pairs; none of neighbours that differ by more than a record that is there or not."""
+        return super().removal if self.adjacency in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT) else None
 
     @property
     def alternatives(self) -> tuple[Pair, ...]:
@@ -78,3 +109,17 @@ class WorstOf(Pair):
     def factors(self) -> tuple[ElementaryPair, ...]:
         """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
         return tuple(factor for pair in self.pairs for factor in pair.factors)
+
+    def canonical(self) -> dict[str, JsonValue]:
+        """Canonical form, as of every pair; without ``neighbours`` where the pairs tell them, as it has always been."""
+        form = super().canonical()
+        if self.neighbours is None:
+            del form["neighbours"]
+        else:
+            form["neighbours"] = self.neighbours.value
+        return form
+
+
+def _says_some(pair: Pair) -> bool:
+    """Whether a factor of a pair says for which neighbours it is."""
+    return any(factor.adjacency.definite for factor in pair.factors)

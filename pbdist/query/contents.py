@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.query.neighbours import neighbours_by_label
 from pbdist.query.status import PartStatus
 from pbdist.store import Refinement
 from pbdist.store.columns import StoredCells
@@ -16,7 +17,7 @@ from pbdist.study import Cell, StudySpec
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
-from pbdist.types import JsonValue
+from pbdist.types import Adjacency, JsonValue
 
 if TYPE_CHECKING:
     from pbdist.query.stored import Union
@@ -42,6 +43,8 @@ class MechanismContents:
     parameters
         The values of each parameter that any of them has, increasing; None where a setting has none, or, as a factor,
         an automatic one. Not every combination need be there.
+    adjacency
+        For which neighbours the mechanisms of the label are.
     """
 
     label: str
@@ -50,6 +53,7 @@ class MechanismContents:
     missing: int
     failed: int
     parameters: Mapping[str, tuple[float | str | None, ...]]
+    adjacency: Adjacency = Adjacency.AS_STATED
 
     @property
     def computed(self) -> int:
@@ -152,6 +156,7 @@ class StudyContents:
                 {
                     "mechanism": one.label,
                     "kind": one.kind,
+                    "adjacency": one.adjacency.value,
                     "settings": {"all": one.settings, "missing": one.missing, "failed": one.failed},
                     "parameters": {name: list(values) for name, values in one.parameters.items()},
                 }
@@ -179,6 +184,7 @@ def contents_of(
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
         groups.setdefault(key, []).append(row)
+    neighbours = neighbours_by_label(study)
     mechanisms = tuple(
         MechanismContents(
             label=str(label),
@@ -187,6 +193,7 @@ def contents_of(
             missing=int(np.count_nonzero(absent[rows] & ~failed[rows])),
             failed=int(np.count_nonzero(failed[rows])),
             parameters=dict(_parameters(columns, rows)),
+            adjacency=neighbours[str(label)],
         )
         for (label, kind), rows in groups.items()
     )

@@ -65,6 +65,7 @@ def _of_study(contents: StudyContents) -> Iterator[tuple[str, int | None, Shown]
 
 def _of_mechanism(one: MechanismContents) -> Iterator[tuple[str, int | None, Shown]]:
     yield "kind", None, Shown(one.kind, one.kind)
+    yield "neighbours", None, Shown(one.adjacency.in_words, one.adjacency.value)
     yield "settings", one.settings, Shown(_progress(one), _progress(one))
     for name, values in one.parameters.items():
         yield name, len(values), _values(values, name)

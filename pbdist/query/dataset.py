@@ -9,6 +9,7 @@ from xarray.core import indexing
 
 from pbdist.query.blocks import BlockReader
 from pbdist.query.grid import Grid
+from pbdist.query.neighbours import neighbours_by_label, neighbours_of_cells, neighbours_text
 from pbdist.query.rows import ABOUT, BOTH, STATUS, UNATTAINED, attained_of, bounds_of_block, status_of
 from pbdist.query.selection import Selection
 from pbdist.query.stored import Union
@@ -38,7 +39,7 @@ def bounds_of(union: Union) -> xr.Dataset:
             dataset[name] = xr.Variable(dataset[name].dims, values, dataset[name].attrs)
     told = [name for name in (*BOUNDS, WITHIN, *COMPUTED) if name in dataset]
     bounds: xr.Dataset = dataset[told].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
-    return bounds
+    return bounds.assign_attrs(adjacency=neighbours_text(neighbours_by_label(union.study)))
 
 
 def _assembled(union: Union) -> xr.Dataset:
@@ -67,7 +68,8 @@ def selected_dataset(
     take = (slice(None), slice(None), *np.ix_(chosen.compositions, chosen.epsilon))
     about: dict[str, dict[str, Any]] = {name: one.as_dict() for name, one in BOUNDS.items()}
     about[WITHIN] = {"long_name": ABOUT[WITHIN]}
-    attained = attained_of([study.cells[cell] for cell in chosen.cells.tolist()])
+    cells = [study.cells[cell] for cell in chosen.cells.tolist()]
+    attained = attained_of(cells)
     inner = (DIRECTION, COMPOSITIONS, EPSILON)
     dims, shape = tuple(layout.axes), tuple(map(len, layout.axes.values()))
     variables: dict[str, Any] = {}
@@ -91,7 +93,8 @@ def selected_dataset(
     for name, (dim, values) in layout.columns.items():
         units = {} if name in TEXT_COLUMNS else {"units": "1"}
         coords[name] = (() if dim is None else dim, values, {"long_name": COLUMNS[name], **units})
-    dataset = xr.Dataset(variables, coords, {"title": study.name, "study_digest": study.digest})
+    told = neighbours_text(neighbours_of_cells(study, cells))
+    dataset = xr.Dataset(variables, coords, {"title": study.name, "study_digest": study.digest, "adjacency": told})
     single = [name for name in (*dims, COMPOSITIONS, EPSILON) if name in chosen.scalar]
     return dataset.squeeze([*single, *([DIRECTION] if direction == BOTH else [])])
 

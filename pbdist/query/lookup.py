@@ -17,7 +17,7 @@ from pbdist.study import Cell, StudySpec
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
-from pbdist.types import BoolArray
+from pbdist.types import Adjacency, BoolArray
 
 __all__ = [
     "OTHER_PARAMETERS",
@@ -63,6 +63,8 @@ class Bounds:
     why_wide
         Why they are not within the tolerance, as in `pbdist.results.DeltaBounds`; empty text where they are, or there
         is no tolerance.
+    adjacency
+        For which neighbours they are, as in `pbdist.results.DeltaBounds`.
     """
 
     setting: str
@@ -73,6 +75,7 @@ class Bounds:
     asked_exp_epsilon: float | None = None
     within_tolerance: bool | None = None
     why_wide: str = ""
+    adjacency: Adjacency = Adjacency.AS_STATED
 
     @property
     def delta_lower(self) -> tuple[float, ...]:

@@ -11,11 +11,12 @@ import numpy as np
 
 from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.mechanisms import alike
 from pbdist.query.arguments import one_number
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
 from pbdist.store.layout import COLUMNS, cell_columns
-from pbdist.types import FloatArray
+from pbdist.types import Adjacency, FloatArray
 
 __all__ = ["NoiseChoice", "NoiseGroup", "TabulatedNoise", "noise_choices", "noise_groups"]
 
@@ -106,6 +107,8 @@ class NoiseChoice:
     refuted
         Of the settings with less noise than `smallest`, or of all where that is None: the one with the most noise whose
         lower bound exceeds the target's δ; None where there is none. Of noise between the two nothing is said.
+    adjacency
+        For which neighbours the settings are. Choices for different neighbours do not compare.
     """
 
     label: str
@@ -114,6 +117,7 @@ class NoiseChoice:
     tried: tuple[TabulatedNoise, ...]
     smallest: TabulatedNoise | None
     refuted: TabulatedNoise | None
+    adjacency: Adjacency = Adjacency.AS_STATED
 
 
 def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]:
@@ -272,4 +276,5 @@ def _judged(study: Study, group: NoiseGroup, lower: FloatArray, upper: FloatArra
     smallest = next((one for one in tried if one.verdict is Verdict.YES), None)
     below = tried if smallest is None else tried[: tried.index(smallest)]
     refuted = next((one for one in reversed(below) if one.verdict is Verdict.NO), None)
-    return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), smallest, refuted)
+    told = alike(study.spec.neighbours_of(study.spec.cells[one.cell]) for one in tried)
+    return NoiseChoice(group.label, group.what, group.fixed, tuple(tried), smallest, refuted, told)

@@ -12,19 +12,21 @@ from rich.text import Text
 from pbdist.errors import printable
 from pbdist.query.judging import BETWEEN, NO_LOWER, Precision, TargetResult
 from pbdist.query.lookup import Bounds
+from pbdist.query.neighbours import neighbours_words
 from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
 from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
-from pbdist.types import Direction, JsonValue
+from pbdist.types import Adjacency, Direction, JsonValue
 
 __all__ = [
     "Answers",
     "answers_as_json",
     "answers_sheet",
     "bounds_as_json",
+    "neighbours_line",
     "precision_as_json",
     "precision_line",
     "printed_bounds",
@@ -62,6 +64,7 @@ def answers_sheet(
     judged = [
         Column("within_tolerance", "within", number=False, printed=False),
         Column("why_wide", "", number=False, printed=marked),
+        Column("adjacency", "neighbours", number=False, printed=False),
     ]
     rows: list[tuple[Cell, ...]] = []
     for index, row in enumerate(zip(*asked.values(), strict=True)):
@@ -74,10 +77,11 @@ def answers_sheet(
             within = None if found.within_tolerance is None else bool(found.within_tolerance[at])
             why = "" if told is None else str(told[at])
             mark = Shown(f"wide: {why}" if why not in ("", NO_LOWER) else "", why or None)
-            rows.append((mechanism, *texts.values(), *row, *names, *cells, within, mark))
+            rows.append((mechanism, *texts.values(), *row, *names, *cells, within, mark, found.adjacency.value))
     caption = " ".join([mechanism, *(f"{name}={value}" for name, value in texts.items())])
     notes = (UNATTAINED,) if unattained is not None and any(unattained) else ()
-    return Sheet((*bare, *given, *direction, *bounds, *judged), tuple(rows), (caption,), notes)
+    above = (caption, neighbours_line(found.adjacency))
+    return Sheet((*bare, *given, *direction, *bounds, *judged), tuple(rows), above, notes)
 
 
 def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: Answers) -> dict[str, JsonValue]:
@@ -94,7 +98,12 @@ def answers_as_json(mechanism: str, asked: Mapping[str, Sequence[Any]], found: A
             answer.update({name: _number(name, values[index]) for name, values in columns.items()})
             answer.update(_judged(found, (index,)))
         answers.append(answer)
-    return {"mechanism": mechanism, "answers": answers}
+    return {"mechanism": mechanism, "adjacency": found.adjacency.value, "answers": answers}
+
+
+def neighbours_line(adjacency: Adjacency) -> str:
+    """Return in a line for which neighbours answers are."""
+    return f"neighbours: {adjacency.in_words}"
 
 
 def _columns(found: Answers) -> dict[str, Any]:
@@ -163,7 +172,8 @@ def printed_bounds(bounds: Bounds) -> Group:
         if bounds.why_wide:
             mended = ": --refine computes it" if bounds.why_wide == BETWEEN else ""
             notes.append(Text(f"why: {bounds.why_wide}{mended}"))
-    return Group(Text(printable(bounds.setting)), Text(point), table, *notes)
+    about = Text(printable(bounds.setting)), Text(neighbours_line(bounds.adjacency)), Text(point)
+    return Group(*about, table, *notes)
 
 
 def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
@@ -178,6 +188,7 @@ def bounds_as_json(bounds: Bounds) -> dict[str, JsonValue]:
     )
     return {
         "setting": bounds.setting,
+        "adjacency": bounds.adjacency.value,
         "compositions": bounds.compositions,
         "epsilon": bounds.epsilon,
         "exp_epsilon": bounds.exp_epsilon if math.isfinite(bounds.exp_epsilon) else None,
@@ -233,7 +244,10 @@ def precision_as_json(tolerance: float, precision: Precision) -> dict[str, JsonV
 
 
 def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetResult]) -> Group:
-    """Return as a printed table which cells meet a target: parameters that tell them apart, bounds, verdicts."""
+    """Return as a printed table which cells meet a target: parameters that tell them apart, bounds, verdicts.
+
+    Above it stands for which neighbours they are, where any of them says it.
+    """
     goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
     table = Table(pad_edge=False)
     columns = cell_columns(study.cells)
@@ -251,7 +265,9 @@ def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetRe
         # Of texts that others chose nothing is taken for markup.
         row = (*map(printable, values), low if known else NOT_KNOWN, high, result.verdict.value)
         table.add_row(*map(Text, row))
-    return Group(Text(f"Which noise settings meet {goal}?"), table)
+    neighbours = [(result.cell.label, study.neighbours_of(result.cell)) for result in results]
+    told = neighbours_words(neighbours) if any(relation.definite for _, relation in neighbours) else ""
+    return Group(Text(f"Which noise settings meet {goal}?"), *([Text(printable(told))] if told else []), table)
 
 
 def _tells_apart(columns: Mapping[str, Sequence[float | str]], name: str) -> bool:

@@ -12,13 +12,14 @@ from pbdist.mechanisms import Pair
 from pbdist.query.answers import Questions, bound_compositions, bound_delta, bound_epsilon, stored_within
 from pbdist.query.arguments import check_flag, given_array, noise_parameter, one_setting
 from pbdist.query.judging import delta_within
+from pbdist.query.neighbours import neighbours_of_settings
 from pbdist.query.refine import Failures, Point, narrow_compositions, narrow_epsilon
 from pbdist.query.settings import Setting, Settings
 from pbdist.query.wide import why_delta, why_epsilon, why_rounds
 from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
-from pbdist.types import BoolArray, FloatArray, IntArray
+from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray
 
 __all__ = ["Queries"]
 
@@ -74,7 +75,8 @@ class Queries:
         lower, upper, log_lower, log_upper = (
             _frozen(answers[list(BOUNDS).index(name)].reshape(whole)) for name in ("delta_lower", "delta_upper", *_LOGS)
         )
-        return DeltaBounds(lower, upper, log_lower, log_upper, within, why), missed
+        told = self.neighbours(mechanism, asked.settings)
+        return DeltaBounds(lower, upper, log_lower, log_upper, within, why, adjacency=told), missed
 
     def epsilon(
         self,
@@ -107,7 +109,9 @@ class Queries:
         within, why, missed = why_epsilon(self._study, asked, targets, (lower, upper), refined=refine)
         judged = _shaped(within, whole), _shaped(why, whole)
         lower[..., ~asked.attained] = np.nan
-        return EpsilonBounds(_frozen(lower.reshape(whole)), _frozen(upper.reshape(whole)), *judged), missed
+        told = self.neighbours(mechanism, asked.settings)
+        bounds = _frozen(lower.reshape(whole)), _frozen(upper.reshape(whole))
+        return EpsilonBounds(*bounds, *judged, adjacency=told), missed
 
     def compositions(
         self,
@@ -137,7 +141,9 @@ class Queries:
         lower, upper = bound_compositions(asked, values, targets, around)
         within, why, missed = why_rounds(self._study, asked, values, targets, (lower, upper), refined=refine)
         judged = _shaped(within, shape), _shaped(why, shape)
-        return CompositionBounds(_frozen(lower.reshape(shape)), _frozen(upper.reshape(shape)), *judged), missed
+        told = self.neighbours(mechanism, asked.settings)
+        bounds = _frozen(lower.reshape(shape)), _frozen(upper.reshape(shape))
+        return CompositionBounds(*bounds, *judged, adjacency=told), missed
 
     def setting(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> Setting:
         """Return the one setting that a mechanism, or a label with parameters, names."""
@@ -145,6 +151,10 @@ class Queries:
         if isinstance(mechanism, Pair):
             return self._settings.of_pair(mechanism)
         return self._settings.of_label(mechanism, one_setting(noise))
+
+    def neighbours(self, mechanism: str | Pair, settings: Sequence[Setting]) -> Adjacency:
+        """Return for which neighbours the answers about some settings are; as stated where they differ."""
+        return neighbours_of_settings(self._study, mechanism, settings)
 
     def _asking_again(
         self, mechanism: str | Pair, noise: Mapping[str, Any], asked: Questions, **arguments: Any

@@ -38,6 +38,7 @@ ABOUT = {
     "setting": "the cell in words",
     **COLUMNS,
     **{name: about.long_name for name, about in COMPUTED.items()},
+    "adjacency": "for which neighbours: add-or-remove, replace-one, zero-out, or as-stated, those of the parameters",
     DIRECTION: f"{GRIDS[DIRECTION].long_name}; {BOTH}: the larger of the two",
     **{name: GRIDS[name].long_name for name in (COMPOSITIONS, EPSILON, "exp_epsilon")},
     **{name: about.long_name for name, about in BOUNDS.items()},
@@ -89,6 +90,7 @@ def rows_of(block: Block, study: StudySpec, r: Sequence[int], epsilon: Sequence[
         if name in COLUMNS:
             columns[name] = _text(values) if name in TEXT_COLUMNS else np.array(values, dtype=np.float64)
     columns |= {name: block.values[name] for name in COMPUTED}
+    columns["adjacency"] = _text([study.neighbours_of(cell).value for cell in cells])
     rows = {name: np.repeat(values, inner) for name, values in columns.items()}
     grid = (len(cells), len(directions), len(r), len(epsilon))
     chosen = np.array([study.epsilon[index] for index in epsilon])

@@ -49,6 +49,8 @@ class Setting:
         How many of them to read at least.
     ordered
         Whether an order of noise is proved for its kind.
+    stored
+        The cells of the study that have its pair, by their numbers.
     """
 
     cell: Cell
@@ -57,6 +59,7 @@ class Setting:
     below: Sequence[PairPoints]
     near: int
     ordered: bool
+    stored: Sequence[int] = ()
 
     @property
     def attained(self) -> bool:
@@ -193,9 +196,10 @@ class _Order:
         if equal is not None and not equal.compositions.size:
             equal = None
         first = [] if equal is None else [equal]
+        stored = self._cells.get(pair, [])
         order = noise_order(pair)
         if order is None:
-            return Setting(cell, equal, first, first, 1, ordered=False)
+            return Setting(cell, equal, first, first, 1, ordered=False, stored=stored)
         amounts, pairs = self._sorted().get(order.family, ([], []))
         mine = order.amounts
         if len(mine) == 1:
@@ -211,7 +215,8 @@ class _Order:
             # Its own points come first; other pairs that are as noisy bound from both sides.
             above, below = ([its for its in side if its != pair] for side in (above, below))
         near = 1 if len(mine) == 1 else _MOST_NEAR
-        return Setting(cell, equal, _Points(self, first, above), _Points(self, first, below), near, ordered=True)
+        sides = _Points(self, first, above), _Points(self, first, below)
+        return Setting(cell, equal, *sides, near, ordered=True, stored=stored)
 
     def stored(self, pair: Pair) -> Pair:
         """Return a pair as it is stored: the worst of one attained pair, as plans are stored, is that pair."""

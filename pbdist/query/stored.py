@@ -227,6 +227,7 @@ class StoredPoints:
             else MISSED
             if self.spec.seeks_tolerance(self.spec.cells[cell])
             else FACTOR,
+            adjacency=self.spec.neighbours_of(self.spec.cells[cell]),
         )
 
     def maxima(self, compositions: int, epsilon: int) -> tuple[FloatArray, FloatArray]:

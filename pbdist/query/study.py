@@ -1,6 +1,7 @@
 """An opened study: its bounds as a Dataset, and its answers to questions at any point."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -27,7 +28,7 @@ from pbdist.store import (
     read_refinements,
     sizes_of_store,
 )
-from pbdist.types import FloatArray
+from pbdist.types import Adjacency, FloatArray
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -249,7 +250,7 @@ class Study(LabelledPoints):
             study=self.spec,
         )
         tell(missed, strict=strict)
-        return found
+        return self._of_neighbours(found, mechanism, noise)
 
     def total_variation(
         self,
@@ -274,7 +275,7 @@ class Study(LabelledPoints):
             study=self.spec,
         )
         tell(missed, strict=strict)
-        return found
+        return self._of_neighbours(found, mechanism, noise)
 
     def renyi(
         self,
@@ -302,11 +303,17 @@ class Study(LabelledPoints):
         """
         pair = self._pair(mechanism, noise)
         if not from_states:
-            return pair_renyi(pair, compositions=compositions, order=order, tolerance=tolerance, direction=direction)
+            found = pair_renyi(pair, compositions=compositions, order=order, tolerance=tolerance, direction=direction)
+            return self._of_neighbours(found, mechanism, noise)
         cells = [cell for cell, one in enumerate(self.spec.cells) if one.pair == pair]
         kept = [found for cell in cells for found in self._union.rows_of(cell)]
         state_at = self._states(mechanism, noise)
-        return state_renyi(kept, state_at, pair, compositions=compositions, order=order, direction=direction)
+        found = state_renyi(kept, state_at, pair, compositions=compositions, order=order, direction=direction)
+        return self._of_neighbours(found, mechanism, noise)
+
+    def neighbours(self, mechanism: str | Pair, **noise: Any) -> Adjacency:
+        """Return for which neighbours the bounds of one setting are, named as for `describe`; errors as there."""
+        return self.queries.neighbours(mechanism, [self.queries.setting(mechanism, noise)])
 
     @cached_property
     def queries(self) -> Queries:
@@ -329,6 +336,9 @@ class Study(LabelledPoints):
     def _reader(self) -> PointReader:
         self._check()
         return PointReader(self._union, self._is_committed, read_refinements(self._parts[0]))
+
+    def _of_neighbours(self, found: CurveBounds, mechanism: str | Pair, noise: Mapping[str, Any]) -> CurveBounds:
+        return replace(found, adjacency=self.neighbours(mechanism, **noise))
 
     def _states(self, mechanism: str | Pair, noise: Mapping[str, Any]) -> StateAt:
         """Return what reads the kept states of a setting."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError, shown
-from pbdist.mechanisms import NoisyCount, Pair, RandomizedResponse, Reversed
+from pbdist.mechanisms import NoisyCount, Pair, RandomizedResponse, Reversed, checked_adjacency, stated
 from pbdist.query.arguments import check_flag
 from pbdist.query.judging import tell
 from pbdist.query.study import Study, open_study
@@ -18,6 +18,7 @@ from pbdist.sizing.families import CountFamily, count_family_of, expected_messag
 from pbdist.sizing.goal import Computed, Goal, Judge, Source, checked_goal
 from pbdist.sizing.scale import smallest_scale
 from pbdist.store import Place
+from pbdist.types import Adjacency
 
 __all__ = ["CountFamily", "ScannedPoint", "SizedNoise", "size"]
 
@@ -123,6 +124,7 @@ def size(
     store: Study | str | Path | Place | None = None,
     scale_limits: tuple[float, float] | None = None,
     strict: bool = False,
+    adjacency: str | None = None,
     **parameters: Any,
 ) -> SizedNoise:
     """Return the smallest noise of a family that provably meets δ(ε) <= delta after r compositions.
@@ -153,6 +155,8 @@ def size(
         bounds.
     strict : bool, optional
         Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
+    adjacency : {"add-or-remove", "replace-one", "zero-out"}, optional
+        For which neighbours the parameters, such as the sensitivity, are stated, as of `pbdist.privacy_bounds`.
     **parameters
         Other parameters of the mechanism class.
 
@@ -192,6 +196,7 @@ def size(
     True
     """
     check_flag("strict", strict)
+    given = checked_adjacency(adjacency)
     goal = checked_goal(compositions, epsilon, exp_epsilon, delta)
     part = _checked_tolerance(tolerance)
     limits = _checked_limits(scale_limits)
@@ -203,12 +208,14 @@ def size(
     messages: float | None
     if isinstance(family, CountFamily) or (family is NoisyCount and parameters.get("mean") is None):
         counts = count_family_of(family, parameters)
+        _checked_neighbours(_made(counts.pair, 1.0, 1.0) if given.definite else None, given)
         known_counts = [] if study is None else _stored_amounts(study, counts.pair, _means_and_scales)
         found = smallest_count(counts, judge, part, limits, known_counts)
         answer, mean, ordered = found.answer, found.mean, False
         refuted_mean, messages = mean * (1.0 - part), found.expected_messages
     else:
         scales = family_of(family, parameters)
+        _checked_neighbours(_made(scales.make, 0.5) if given.definite else None, given)
         known_scales = [] if study is None else _stored_amounts(study, scales.make, _scales)
         answer = smallest_scale(scales, judge, part, limits, [scale for (scale,) in known_scales])
         ordered = scales.ordered
@@ -232,9 +239,17 @@ def size(
         expected_messages=messages,
         evaluations=source.evaluations,
         within_tolerance=answer.within,
+        adjacency=_checked_neighbours(answer.mechanism, given),
     )
     tell(_missed(sized), strict=strict)
     return sized
+
+
+def _checked_neighbours(mechanism: Pair | None, given: Adjacency) -> Adjacency:
+    """Return for which neighbours a mechanism of the family is; what it says itself is not gainsaid."""
+    if mechanism is None:
+        return given
+    return stated(mechanism.adjacency, given, "adjacency", type(mechanism).__name__)
 
 
 def _missed(sized: SizedNoise) -> str | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import Pair
 from pbdist.results import Bracket
+from pbdist.types import Adjacency
 
 __all__ = ["Certificate", "ScannedPoint", "SizedNoise"]
 
@@ -92,6 +93,8 @@ class SizedNoise:
     within_tolerance : bool
         Whether the noise smaller by the tolerance is refuted. If not, a smaller one is, and nothing is known of those
         between.
+    adjacency : Adjacency
+        For which neighbours it is enough: what the mechanism says itself, or else what was stated.
 
     Raises
     ------
@@ -117,6 +120,7 @@ class SizedNoise:
     expected_messages: float | None
     evaluations: int
     within_tolerance: bool = True
+    adjacency: Adjacency = Adjacency.AS_STATED
 
     def __post_init__(self) -> None:
         part = 1.0 - self.tolerance

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pbdist.errors import PbdistError
+from pbdist.query.printing import neighbours_line
 from pbdist.query.rounding import exact, rounded_down, rounded_up
 from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
 from pbdist.sizing.certificate import SizedNoise
@@ -53,7 +54,8 @@ def sized_table(sized: SizedNoise, printed: PrintedSize) -> Group:
         f"δ <= {exact(sized.delta)} at e^ε = {exponential(sized.epsilon):.6g} (ε = {sized.epsilon!r}) after"
         f" {sized.compositions} compositions"
     )
-    return Group(Text(goal), Text(str(enough.mechanism)), table, Text(_proved(sized) + _wide(sized)))
+    about = Text(goal), Text(str(enough.mechanism)), Text(neighbours_line(sized.adjacency))
+    return Group(*about, table, Text(_proved(sized) + _wide(sized)))
 
 
 def sized_sheet(caption: str, answers: Sequence[Answer]) -> Sheet:
@@ -80,12 +82,14 @@ def sized_sheet(caption: str, answers: Sequence[Answer]) -> Sheet:
         Column("ordered", "", number=False, printed=False),
         Column("mechanism", "", number=False, printed=False),
         Column("problem", "", number=False, printed=wide),
+        Column("adjacency", "", number=False, printed=False),
     )
     claims = tuple(dict.fromkeys(map(_proved, found)))
     several = (
         "Smaller noise is refuted one by one, and nothing is claimed of that between: --format json has all of it.",
     )
-    return Sheet(columns, tuple(map(_row, answers)), (caption,), claims if len(claims) < 2 else several)
+    told = dict.fromkeys(neighbours_line(sized.adjacency) for sized in found)
+    return Sheet(columns, tuple(map(_row, answers)), (caption, *told), claims if len(claims) < 2 else several)
 
 
 def answers_as_json(answers: Sequence[Answer]) -> list[JsonValue]:
@@ -110,6 +114,7 @@ def sized_as_json(sized: SizedNoise) -> dict[str, JsonValue]:
     """Return everything, unrounded."""
     return {
         "mechanism": sized.mechanism.canonical(),
+        "adjacency": sized.adjacency.value,
         "scale": sized.scale,
         "mean": sized.mean,
         "compositions": sized.compositions,
@@ -145,7 +150,7 @@ def _row(answer: Answer) -> tuple[Cell, ...]:
     power = exponential(goal.epsilon) if answer.exp_epsilon is None else answer.exp_epsilon
     asked = (goal.compositions, goal.epsilon, power, goal.delta)
     if isinstance(sized, PbdistError):
-        return (*asked, *[None] * 11, Shown(f"none: {sized}", str(sized)))
+        return (*asked, *[None] * 11, Shown(f"none: {sized}", str(sized)), None)
     shown: dict[str, str] = {}
     if printed is not None:
         shown = {
@@ -175,6 +180,7 @@ def _row(answer: Answer) -> tuple[Cell, ...]:
         sized.ordered,
         str(sized.mechanism),
         Shown("" if sized.within_tolerance else f"wide: {_less(sized)} less is refuted", None),
+        sized.adjacency.value,
     )
 
 

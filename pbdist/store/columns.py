@@ -1,6 +1,7 @@
 """Read the cells of a study from the columns of a store, chunk by chunk when they are needed."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -53,6 +54,10 @@ class StoredCells(KnownCells):
     def __len__(self) -> int:
         """Return the number of cells."""
         return self._count
+
+    def labels(self) -> dict[str, int]:
+        """As `KnownCells.labels`; no cell is made."""
+        return dict(Counter(self.column("mechanism")))
 
     @overload
     def __getitem__(self, index: int) -> Cell: ...

@@ -10,7 +10,7 @@ from typing import Any
 
 from pbdist.arguments import MAX_BUCKETS, MAX_COMPOSITIONS, MAX_EPSILON, SMALLEST_TOLERANCE
 from pbdist.store.layout import COLUMN_CHUNK
-from pbdist.types import JsonValue
+from pbdist.types import Adjacency, JsonValue
 
 __all__ = ["is_parts_form", "is_record_form", "is_refinement_form", "is_root_form"]
 
@@ -93,10 +93,17 @@ def _is_head(head: JsonValue) -> bool:
         and floor is not None
         and 0.0 <= floor < 1.0
         and head.get("direction", "each") in ("both", "each")
+        and _is_adjacency(head.get("adjacency", {}))
         and isinstance(head.get("keep_states"), bool)
         and _is_count(head.get("cells"), 1)
         and _is_digest(head.get("cells_sha256"))
     )
+
+
+def _is_adjacency(told: JsonValue) -> bool:
+    """Whether definite relations are stated, by labels."""
+    known = {one.value for one in Adjacency if one.definite}
+    return isinstance(told, dict) and all(isinstance(one, str) and one in known for one in told.values())
 
 
 def _number_of(text: JsonValue) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pbdist.mechanisms import Laplace, Pair
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
-from pbdist.study.pair_grid import Axis, PairGrid, parameters_of
+from pbdist.study.pair_grid import Axis, PairGrid, alike_values, parameters_of
 
 __all__ = ["accepted_grid"]
 
@@ -27,7 +27,6 @@ _BY_THEMSELVES = (
     "ApproximateDP",
     "LaplaceSum",
     "Staircase",
-    "Product",
     "Reversed",
 )
 #: Scale and truncation are checked together, as the truncated noise must not be too little.
@@ -68,7 +67,11 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> PairGrid:
 def _tried(kind: str, grids: Grids, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield what is to be tried besides each value with the first ones of the others."""
     together: Sequence[str] = names
-    if kind in (*_BY_THEMSELVES, *_WITH_SENSITIVITY) or (kind == "NoisyCount" and _few_counts(grids)):
+    if kind == "Product":
+        # Of the pairs of a product only that they are for the same neighbours is checked together.
+        grids = {name: [grids[name][place] for place in alike_values(grids[name])] for name in names}
+        together = [name for name in names if len(grids[name]) > 1]
+    elif kind in (*_BY_THEMSELVES, *_WITH_SENSITIVITY) or (kind == "NoisyCount" and _few_counts(grids)):
         together = ()
     elif kind in _TRUNCATED:
         together = [name for name in names if name in ("scale", "truncate")]

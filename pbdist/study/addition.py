@@ -7,7 +7,8 @@ from typing import Any
 from pbdist.errors import StoreMismatchError
 from pbdist.study.extension import COMMON, union_of
 from pbdist.study.models import TargetModel
-from pbdist.study.spec import Cell, StudySpec
+from pbdist.study.neighbours import check_stated
+from pbdist.study.spec import Cell, Stated, StudySpec
 from pbdist.study.targets import with_targets
 
 __all__ = ["Addition"]
@@ -25,6 +26,8 @@ class Addition:
         As of a study, or None.
     targets
         The targets; their r and ε are added to those of the file.
+    adjacency
+        What is stated of the neighbours of its mechanisms; of labels that it says nothing of, it is as in the store.
     given
         The settings of the file that all parts of a store share, by their fields.
     plans, numbers
@@ -37,6 +40,7 @@ class Addition:
     compositions: tuple[int, ...] | None
     epsilon: tuple[float, ...] | None
     targets: tuple[TargetModel, ...]
+    adjacency: Stated
     given: Mapping[str, Any]
     plans: bool
     numbers: bool
@@ -56,6 +60,9 @@ class Addition:
             if value != getattr(stored, field):
                 raise StoreMismatchError(f"{field}: expected {getattr(stored, field)!r} as in the store, got {value!r}")
         self._check_cells(stored)
+        told = {**dict(stored.adjacency), **dict(self.adjacency)}
+        if self.cells is not None and told:
+            check_stated(self.cells, told)
         common: dict[str, Any] = {field: getattr(stored, field) for field in COMMON}
         bare = StudySpec(
             name=self.name,
@@ -63,6 +70,7 @@ class Addition:
             cells=stored.cells if self.cells is None else self.cells,
             compositions=self.compositions or stored.compositions,
             epsilon=self.epsilon or stored.epsilon,
+            adjacency=tuple(sorted(told.items())),
             **common,
         )
         return with_targets(bare, self.targets)

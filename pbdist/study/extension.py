@@ -1,6 +1,6 @@
 """Find what a study has that stored studies lack, as studies of their own; and the union of studies."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +8,8 @@ import numpy as np
 from pbdist.errors import StoreMismatchError
 from pbdist.study.cell_hashes import hashes_of, standing_in
 from pbdist.study.grid_cells import LazyCells
-from pbdist.study.spec import Cell, StudySpec
-from pbdist.types import IntArray
+from pbdist.study.spec import Cell, KnownCells, Stated, StudySpec
+from pbdist.types import Adjacency, IntArray
 
 __all__ = ["COMMON", "missing_parts", "missing_points", "union_of"]
 
@@ -35,6 +35,7 @@ def union_of(studies: Sequence[StudySpec]) -> StudySpec:
         cells=tuple(cells),
         compositions=tuple(sorted({r for study in studies for r in study.compositions})),
         epsilon=tuple(sorted({epsilon for study in studies for epsilon in study.epsilon})),
+        adjacency=tuple(sorted({told for study in studies for told in study.adjacency})),
     )
 
 
@@ -62,7 +63,7 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
     Raises
     ------
     StoreMismatchError
-        The studies differ in more than cells and grids.
+        The studies differ in more than cells and grids, or state different neighbours of one label.
     """
     stored = studies[0]
     for name in COMMON:
@@ -72,6 +73,7 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
             )
     if any(study.digest == wanted.digest for study in studies):
         return ()
+    _check_neighbours(studies, wanted)
     missing, lacking = _missing_points(studies, wanted)
     by_points: dict[_Missing, list[int]] = {}
     for group, points in enumerate(missing):
@@ -79,11 +81,42 @@ def missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[Stu
             by_points.setdefault(points, []).append(group)
     bare = replace(wanted, description=None, targets=(), target_compositions=(), target_epsilon=())
     return tuple(
-        replace(bare, cells=cells, compositions=tuple(compositions), epsilon=epsilon)
+        replace(
+            bare,
+            cells=cells,
+            compositions=tuple(compositions),
+            epsilon=epsilon,
+            adjacency=_stated_of(cells, wanted.adjacency),
+        )
         for points, groups in by_points.items()
         for cells in [_picked(wanted.cells, np.flatnonzero(np.isin(lacking, groups)))]
         for epsilon, compositions in _by_epsilon(points).items()
     )
+
+
+def _check_neighbours(studies: Sequence[StudySpec], wanted: StudySpec) -> None:
+    """Refuse a study that states other neighbours of a label than the stored ones."""
+    mine = dict(wanted.adjacency)
+    for study in studies:
+        its = dict(study.adjacency)
+        # Where neither states anything, no cell is looked at.
+        for label in sorted(mine.keys() | its.keys()):
+            first, second = (one.get(label, Adjacency.AS_STATED) for one in (its, mine))
+            if first is not second and all(label in _labels(one.cells) for one in (study, wanted)):
+                raise StoreMismatchError(
+                    f"adjacency: expected {first.value} of {label!r} as in the store, got {second.value}: bounds for"
+                    " one are no bounds for the other"
+                )
+
+
+def _stated_of(cells: Sequence[Cell], told: Stated) -> Stated:
+    """Return what is stated of the labels of some cells."""
+    known = _labels(cells) if told else ()
+    return tuple((label, relation) for label, relation in told if label in known)
+
+
+def _labels(cells: Sequence[Cell]) -> Collection[str]:
+    return cells.labels().keys() if isinstance(cells, KnownCells) else {cell.label for cell in cells}
 
 
 def _missing_points(studies: Sequence[StudySpec], wanted: StudySpec) -> tuple[list[_Missing], IntArray]:

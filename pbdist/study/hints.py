@@ -89,6 +89,10 @@ _OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         **dict.fromkeys(("goals", "questions"), ("targets", "")),
         **dict.fromkeys(("noise", "settings", "kinds"), ("mechanisms", "mechanisms is a list of entries, each a kind")),
         "delta": ("targets", "a δ belongs to a target: targets: [{epsilon: .., delta: .., compositions: ..}]"),
+        **dict.fromkeys(
+            ("neighbours", "neighbors", "neighbouring", "neighboring", "neighbouring_relation", "neighboring_relation"),
+            ("adjacency", "adjacency is for which neighbours: add-or-remove, replace-one or zero-out"),
+        ),
         "version": ("format", ""),
         "title": ("description", ""),
     },

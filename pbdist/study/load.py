@@ -20,9 +20,10 @@ from pbdist.study.sections import (
     entries_of,
     epsilon_grid,
     release_plans,
+    stated_of,
     targets_of,
 )
-from pbdist.study.spec import StudySpec
+from pbdist.study.spec import Stated, StudySpec
 from pbdist.study.targets import with_targets
 
 __all__ = ["load_asked", "load_study"]
@@ -103,6 +104,9 @@ def _study(document: Document) -> StudySpec:
     for keys in release_plans(document):
         with problems.collected():
             _check_release_plan(document, model, keys)
+    told: Stated = ()
+    with problems.collected():
+        told = stated_of(document, model.adjacency, entries)
     problems.refuse()
     tolerance, buckets = _precision(document, model)
     floor, direction = _promise(document, model)
@@ -117,6 +121,7 @@ def _study(document: Document) -> StudySpec:
         keep_states=model.keep_states,
         floor=floor,
         direction=direction,
+        adjacency=told,
         description=model.description,
     )
     return with_targets(bare, targets)
@@ -175,6 +180,9 @@ def _addition(document: Document) -> Addition:
     entries = entries_of(document, problems)
     targets = targets_of(document, problems)
     problems.refuse()
+    if model.adjacency is not None and model.mechanisms is None:
+        refuse(document, ("adjacency",), "expected mechanisms beside it, got none")
+    told = stated_of(document, model.adjacency, entries)
     given = {name: value for name in COMMON if (value := getattr(model, name)) is not None}
     factors = (None,) if model.factors is None else model.factors
     return Addition(
@@ -184,6 +192,7 @@ def _addition(document: Document) -> Addition:
         compositions=None if model.compositions is None else tuple(sorted(model.compositions)),
         epsilon=epsilon_grid(document, model) if model.epsilon or model.exp_epsilon else None,
         targets=targets,
+        adjacency=told,
         given=given,
         plans=model.mechanisms is not None and bool(release_plans(document)),
         numbers=any(factor is not None for factor in factors),

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, PlainValidator
 
 from pbdist.arguments import MAX_BUCKETS, MAX_EPSILON, SMALLEST_TOLERANCE
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import checked_adjacency
 from pbdist.study import grids
 from pbdist.study.document import shown
 from pbdist.study.hints import is_exponential
@@ -92,6 +94,13 @@ def _method(value: JsonValue) -> str:
 
 def _direction(value: JsonValue) -> str:
     return _one_of(_DIRECTIONS, value)
+
+
+def _adjacency(value: JsonValue) -> str:
+    try:
+        return checked_adjacency(value, "").value
+    except InvalidInputError as error:
+        raise custom_error(grids.GridError(str(error).removeprefix(": "))) from None
 
 
 def _one_of(names: Sequence[str], value: JsonValue) -> str:
@@ -181,6 +190,7 @@ class StudyModel(BaseModel):
     keep_states: bool = False
     targets: list[Any] = []
     extend: bool = False
+    adjacency: Annotated[str, PlainValidator(_adjacency)] | None = None
 
 
 class AdditionModel(BaseModel):
@@ -203,3 +213,4 @@ class AdditionModel(BaseModel):
     exp_epsilon: Annotated[tuple[float, ...], PlainValidator(_exp_epsilons)] | None = None
     keep_states: bool | None = None
     targets: list[Any] = []
+    adjacency: Annotated[str, PlainValidator(_adjacency)] | None = None

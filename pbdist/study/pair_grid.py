@@ -2,16 +2,16 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, overload
 
 import numpy as np
 
 from pbdist.mechanisms.pair import Pair, Product
-from pbdist.types import IntArray, JsonValue
+from pbdist.types import Adjacency, IntArray, JsonValue
 
-__all__ = ["WHOLE", "Axis", "PairGrid", "encoder_of_forms"]
+__all__ = ["WHOLE", "Axis", "PairGrid", "alike_values", "encoder_of_forms"]
 
 #: The field of a grid whose pairs are listed one by one.
 WHOLE = "pair itself"
@@ -43,6 +43,20 @@ class Axis:
     def distinct(self) -> bool:
         """Whether no value occurs twice."""
         return len(set(zip(*self.values, strict=True))) == len(self)
+
+
+def alike_values(values: Sequence[Any]) -> list[int]:
+    """Return the places of the first values of each kind: those that say the same of their neighbours, if pairs.
+
+    Numbers say nothing, and so do texts: of these it is the first one alone.
+    """
+    if not isinstance(values[0], Pair):
+        return [0]
+    found: dict[Hashable, int] = {}
+    for place, pair in enumerate(values):
+        said = pair.adjacency, frozenset((one.adjacency, one.removal) for one in pair.factors)
+        found.setdefault(said, place)
+    return list(found.values())
 
 
 class PairGrid(Sequence[Pair]):
@@ -113,6 +127,13 @@ class PairGrid(Sequence[Pair]):
         for place in range(len(self.axes[number])):
             places[number] = place
             yield self.at(places)
+
+    def adjacencies(self) -> set[Adjacency]:
+        """Return what the pairs say of their neighbours; few of them are made, as no number tells."""
+        if not self._length:
+            return set()
+        kinds = [sorted({place for column in axis.values for place in alike_values(column)}) for axis in self.axes]
+        return {self.at(places).adjacency for places in itertools.product(*kinds)}
 
     def places(self, rows: IntArray) -> list[IntArray]:
         """Return on each axis the places of some pairs, given by their indices."""

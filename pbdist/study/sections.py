@@ -12,11 +12,12 @@ from pbdist.study.entries import MOST_SETTINGS
 from pbdist.study.grid_cells import CellGrid, GridCells
 from pbdist.study.hints import STUDY, meant_key
 from pbdist.study.models import AdditionModel, StudyModel, TargetModel
+from pbdist.study.neighbours import stated_by_label
 from pbdist.study.pair_grid import PairGrid
 from pbdist.study.refusals import refuse, refuse_invalid
 from pbdist.study.release_entries import RELEASE_PLAN, grids_of_mechanism
 from pbdist.study.repeated import repeated_cells
-from pbdist.study.spec import NAME, STUDY_FORMAT
+from pbdist.study.spec import NAME, STUDY_FORMAT, Stated
 from pbdist.study.targets import checked_target
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "entries_of",
     "epsilon_grid",
     "release_plans",
+    "stated_of",
     "targets_of",
 ]
 
@@ -70,9 +72,14 @@ def entries_of(document: Document, problems: Problems) -> Entries:
     entries: Entries = {}
     for index in range(_length(document, "mechanisms")):
         with problems.collected():
-            entries[index] = grids_of_mechanism(document, ("mechanisms", index), own=("label",))
+            entries[index] = grids_of_mechanism(document, ("mechanisms", index), own=("label", "adjacency"))
             _label(document, index)
     return entries
+
+
+def stated_of(document: Document, given: str | None, entries: Entries) -> Stated:
+    """Return for which neighbours the file states that mechanisms are, where they do not say it themselves."""
+    return stated_by_label(document, given, entries, {index: _label(document, index) for index in entries})
 
 
 def targets_of(document: Document, problems: Problems) -> tuple[TargetModel, ...]:

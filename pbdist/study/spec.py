@@ -10,20 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.mechanisms.pair import Pair
 from pbdist.results import log_relative_width
-from pbdist.types import BoolArray, FloatArray, JsonValue
+from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
 __all__ = [
     "NAME",
     "STUDY_FORMAT",
     "Cell",
     "KnownCells",
+    "Stated",
     "StudySpec",
     "Target",
     "exponential",
@@ -37,7 +38,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 STUDY_FORMAT = 1
 #: The versions of the canonical form that has the number and the SHA-256 of the cells in place of the cells. The first
 #: has neither floor nor direction: it stands for the default floor and for the direction "each".
-_HEAD_FORMATS = (3, 4)
+#: The last one alone states neighbours.
+_HEAD_FORMATS = (3, 4, 5)
+#: For which neighbours mechanisms are that do not say it themselves, by their labels, sorted.
+Stated: TypeAlias = tuple[tuple[str, Adjacency], ...]
 #: So many pairs of a worst of several are told, and so many factors of each; larger whole numbers are rounded.
 _MOST_TOLD, _LONG_NUMBER = 2, 10**15
 #: Canonical JSON: one text for equal values.
@@ -136,6 +140,9 @@ class StudySpec:
         Where an upper bound on δ is at most this, the tolerance need not be met.
     direction
         ``both``: the tolerance is judged on the larger of the two directions. ``each``: on each of them.
+    adjacency
+        What is stated of mechanisms that do not say themselves for which neighbours they are, by their labels. It is
+        part of the digest: bounds of a study for one relation are no answer to a study for another one.
     description, targets
         Not part of the digest, as nothing that is computed depends on them.
     target_compositions, target_epsilon
@@ -152,6 +159,7 @@ class StudySpec:
     keep_states: bool = False
     floor: float = DEFAULT_FLOOR
     direction: str = "each"
+    adjacency: Stated = ()
     description: str | None = None
     targets: tuple[Target, ...] = ()
     target_compositions: tuple[int, ...] = ()
@@ -162,10 +170,12 @@ class StudySpec:
 
         In the oldest format that can express it, so that the digest of a study never changes.
         """
-        old = (self.floor, self.direction) == (DEFAULT_FLOOR, "each")
-        promise = {} if old else {"floor": self.floor.hex(), "direction": self.direction}
+        old = (self.floor, self.direction) == (DEFAULT_FLOOR, "each") and not self.adjacency
+        promise: dict[str, JsonValue] = {} if old else {"floor": self.floor.hex(), "direction": self.direction}
+        if self.adjacency:
+            promise["adjacency"] = {label: relation.value for label, relation in self.adjacency}
         return {
-            "format": _HEAD_FORMATS[0 if old else 1],
+            "format": _HEAD_FORMATS[0 if old else 2 if self.adjacency else 1],
             "method": self.method,
             "tolerance": None if self.tolerance is None else self.tolerance.hex(),
             **promise,
@@ -196,12 +206,23 @@ class StudySpec:
         """Return what the study computes in a few words, by the names of its keys."""
         r, epsilon = self.compositions, self.epsilon
         kept = f"buckets {self.buckets:,}" if self.buckets is not None else f"tolerance {self.tolerance:g}"
+        neighbours = "; ".join(f"{label}: {relation.in_words}" for label, relation in self.adjacency)
         return {
             "method": f"{self.method}, {kept}",
             "cells": f"{len(self.cells):,}",
             "compositions": f"{len(r):,}, from {r[0]:,} to {r[-1]:,}",
             "epsilon": f"{len(epsilon):,}, from {epsilon[0]:g} to {epsilon[-1]:g}",
+            **({"neighbours": neighbours} if neighbours else {}),
         }
+
+    def neighbours_of(self, cell: Cell) -> Adjacency:
+        """Return for which neighbours a cell is: what its pair says, or else what the study states of its label."""
+        own = cell.pair.adjacency
+        return own if own.definite else self._stated.get(cell.label, Adjacency.AS_STATED)
+
+    @cached_property
+    def _stated(self) -> Mapping[str, Adjacency]:
+        return dict(self.adjacency)
 
     @property
     def seeks_some(self) -> bool:
@@ -233,6 +254,7 @@ class StudySpec:
         if head["format"] not in _HEAD_FORMATS:
             raise ValueError(f"expected study format {' or '.join(map(str, _HEAD_FORMATS))}, got {head['format']!r}")
         old = head["format"] == _HEAD_FORMATS[0]
+        told = head["adjacency"] if head["format"] == _HEAD_FORMATS[2] else {}
         return cls(
             name=name,
             cells=cells,
@@ -244,6 +266,7 @@ class StudySpec:
             keep_states=head["keep_states"],
             floor=DEFAULT_FLOOR if old else float.fromhex(head["floor"]),
             direction="each" if old else head["direction"],
+            adjacency=tuple(sorted((label, Adjacency(relation)) for label, relation in told.items())),
         )
 
 

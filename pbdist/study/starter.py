@@ -25,6 +25,10 @@ format: 1 # of this file
 name: {name} # names the store, too
 description: What it is for.
 
+# For which neighbours the bounds are: add-or-remove, replace-one or zero-out one record. Where nothing is said they are
+# those for which sensitivities are stated. An entry may have its own; SubsampledGaussian says add-or-remove itself.
+# adjacency: add-or-remove
+
 mechanisms: # one entry or more; each stands for every combination of its values
 {entry}
 

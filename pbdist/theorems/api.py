@@ -12,6 +12,7 @@ from pbdist.arguments import (
     checked_components,
     checked_compositions,
     checked_epsilon,
+    checked_neighbours,
     components_of,
 )
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
@@ -96,7 +97,8 @@ def earlier_bounds(
     True
     """
     check_choice("theorem", theorem, tuple(THEOREMS))
-    parts = checked_components(components_of(mechanism))
+    components = components_of(mechanism)
+    parts = checked_components(components)
     rounds = checked_compositions(compositions)
     losses = checked_epsilon(epsilon)
     check_totals(parts, rounds)
@@ -116,6 +118,7 @@ def earlier_bounds(
         rounds,
         Axis(EPSILON, losses, "privacy loss ε in nats"),
         direction="both",
+        neighbours=checked_neighbours(components, None),
         attributes={"theorem": theorem, "source": THEOREMS[theorem]},
     )
 

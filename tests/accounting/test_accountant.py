@@ -196,13 +196,11 @@ def test_neighbours_are_told_and_not_mixed() -> None:
     assert run.add(Gaussian(20.0)).delta(1.0).adjacency == "add-or-remove"
     assert Accountant().add(Gaussian(20.0)).epsilon(1e-5).adjacency == "as-stated"
     before = run.phases
-    words = (
-        "expected pairs about the same neighbours, got SubsampledGaussian for add-or-remove and ReplacedGaussian for"
-    )
+    words = "expected pairs for the same neighbours, got SubsampledGaussian for add-or-remove and ReplacedGaussian for"
     with pytest.raises(InvalidInputError, match=f"{words} replace-one"):
         run.add(ReplacedGaussian(1.0))
     assert run.phases == before
-    with pytest.raises(InvalidInputError, match="add-or-remove and Product for replace-one"):
+    with pytest.raises(InvalidInputError, match="add-or-remove and ReplacedGaussian for replace-one"):
         run.add(Product(ReplacedGaussian(1.0), Laplace(1.0)))
     step = SubsampledGaussian(1.0, 0.1)
     with pytest.raises(InvalidInputError, match="expected pairs"):

@@ -18,7 +18,7 @@ def test_dimensions_names_and_units() -> None:
     both = pbdist.tradeoff_bounds(pair, compositions=[1, 4], type_one_error=[0.1, 0.5, 0.9])
     assert both.type_two_error_upper.dims == ("compositions", "type_one_error")
     assert np.array_equal(both.type_two_error_lower, curve.type_two_error_lower.min("direction"))
-    assert curve.attrs == {"tolerance": 1e-3}
+    assert curve.attrs == {"tolerance": 1e-3, "adjacency": "add-or-remove"}
     distance = pbdist.total_variation_bounds(pair, compositions=[1, 4])
     assert distance.total_variation_lower.dims == ("compositions",)
     divergences = pbdist.renyi_bounds(pair, compositions=4, order=[1, 2])

@@ -73,7 +73,7 @@ def test_what_is_printed_is_a_bound(form: str, capsys: pytest.CaptureFixture[str
     told = " ".join(out.split())
     assert "no analysis can prove a" in told
     assert "below the lower one" in told
-    assert "Neighbours: one record is added or removed." in told
+    assert "neighbours: one record added or removed" in told
 
 
 def test_csv_is_unrounded_and_has_a_row_for_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,8 +102,9 @@ def test_exp_epsilon_is_shown_as_it_was_given(capsys: pytest.CaptureFixture[str]
     rows = list(csv.DictReader(io.StringIO(_called(capsys, "--family", "Gaussian", *several, "--format", "csv")[1])))
     assert [(float(row["exp_epsilon"]), float(row["epsilon"])) for row in rows] == [(2, math.log(2)), (3, math.log(3))]
     lines = _called(capsys, "--family", "Gaussian", *several, "--format", "markdown")[1].splitlines()
-    assert lines[2].startswith("| r | e^ε | δ \\<= | scale that will do |")
-    assert lines[4].startswith("| 16 | 2 | 1e-05 | ")
+    assert lines[2] == "neighbours: those that the parameters were stated for"
+    assert lines[4].startswith("| r | e^ε | δ \\<= | scale that will do |")
+    assert lines[6].startswith("| 16 | 2 | 1e-05 | ")
 
 
 def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.CaptureFixture[str]) -> None:

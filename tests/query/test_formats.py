@@ -245,6 +245,7 @@ def test_every_format_has_the_same_rows(
     assert len(table) == len(rows)
     for row, answer in zip(table, rows, strict=True):
         assert row.pop("mechanism") == f"'{LABEL}"
+        assert row.pop("adjacency") == found["adjacency"] == "as-stated"
         assert row.keys() == answer.keys()
         for name, value in answer.items():
             if isinstance(value, bool):

@@ -52,7 +52,10 @@ def test_the_digest_depends_on_what_is_in_a_file_and_not_on_where_it_is(tmp_path
         ("file: [t.csv, t.csv, t.csv]", "file: expected the path of a file, or of two files, got ["),
         ("file: t.csv\n    columns: t", "columns: expected a list of names, got 't'"),
         ("file: t.csv\n    columns: [a, b]", "columns: expected 3 different names, as in"),
-        ("file: t.csv\n    p: [1, 2]", "p: expected one of kind, file, columns, label, settings, got an unknown key"),
+        (
+            "file: t.csv\n    p: [1, 2]",
+            "p: expected one of kind, file, columns, label, adjacency, settings, got an unknown key",
+        ),
     ],
 )
 def test_wrong_files_of_histograms(tmp_path: Path, entry: str, words: str) -> None:

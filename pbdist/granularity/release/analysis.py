@@ -5,15 +5,22 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.granularity.notions import Granularity, Unbounded
+from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
 from pbdist.granularity.release.blocks import check_count, checked_names
-from pbdist.mechanisms import Pair, WorstOf
+from pbdist.mechanisms import Adjacency, Pair, WorstOf
 
 __all__ = ["Analysis", "Attained", "on_each_block"]
 
 #: Whether neighbouring inputs follow the pair exactly: none is known to, some do, or all do.
 Attained: TypeAlias = Literal["never", "some", "every"]
 _UNBOUNDED = Unbounded()
+#: What pairs may say of their neighbours that are declared for what is removed or added, and for one changed record.
+#: What is declared for all databases holds for no pair that speaks of one record; of a given relation nothing is known.
+_ALLOWED: tuple[tuple[tuple[type[Granularity], ...], tuple[Adjacency, ...]], ...] = (
+    ((Unbounded, UserLevel, EdgeLevel, NodeLevel), (Adjacency.ADD_OR_REMOVE,)),
+    ((Bounded,), (Adjacency.REPLACE_ONE,)),
+    ((FreeLunch,), ()),
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Analysis:
     Raises
     ------
     InvalidInputError
-        If a field is none of these.
+        If a field is none of these, or a pair says itself that it is for other neighbours than it is declared for.
     """
 
     name: str
@@ -80,6 +87,7 @@ class Analysis:
             raise InvalidInputError(f"{self.name}.declared: expected a Granularity, got {shown(given.declared)}")
         if not isinstance(given.domain, str) or given.domain not in ("own", "common"):
             raise InvalidInputError(f"{self.name}.domain: expected own or common, got {shown(given.domain)}")
+        self._check_adjacency("pair", self.pair, self.declared)
         self._check_replaced(given.replaced)
         check_count(f"{self.name}.repeats", given.repeats)
         if not isinstance(given.attained, str) or given.attained not in ("never", "some", "every"):
@@ -94,6 +102,18 @@ class Analysis:
         if self.declared != Unbounded():
             raise InvalidInputError(
                 f"{self.name}.replaced: expected none beside a pair declared for {self.declared!r}, got {shown(given)}"
+            )
+        if isinstance(given, Pair):
+            self._check_adjacency("replaced", given, Bounded())
+
+    def _check_adjacency(self, field: str, pair: Pair, declared: Granularity) -> None:
+        """Refuse a pair that says itself that it is the worst case of other neighbours than those declared."""
+        own = pair.adjacency
+        allowed = next((names for kinds, names in _ALLOWED if isinstance(declared, kinds)), (own,))
+        if own.definite and own not in allowed:
+            raise InvalidInputError(
+                f"{self.name}.{field}: expected a pair for the neighbours of {declared!r}, got {shown(pair)}, the worst"
+                f" case of {own.in_words}"
             )
 
 

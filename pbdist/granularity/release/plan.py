@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from pbdist.arguments import checked_compositions, checked_delta, checked_epsilon, checked_precision
+from pbdist.arguments import Neighbours, checked_compositions, checked_delta, checked_epsilon, checked_precision
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
@@ -18,11 +18,11 @@ from pbdist.granularity.release.changes import Profile
 from pbdist.granularity.release.profiles import profiles_of
 from pbdist.granularity.release.resolved import Resolved, Resolver, without_dominated, without_reversed
 from pbdist.granularity.release.worst_profile import Largest, largest_delta, largest_epsilon
-from pbdist.mechanisms import Pair, Product, RandomizedResponse, WorstOf
+from pbdist.mechanisms import Adjacency, Pair, Product, RandomizedResponse, WorstOf, joined
 from pbdist.notebook import html_table
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.results import log_relative_width, relative_width
-from pbdist.types import DELTA, EPSILON
+from pbdist.types import DELTA, EPSILON, IntArray
 
 __all__ = ["ReleasePlan"]
 
@@ -54,7 +54,8 @@ class ReleasePlan:
     ------
     InvalidInputError
         If a field is none of these, an analysis reads a block that is not there, or a pair says nothing about
-        neighbours at that distance, such as one for `Bounded` on its own domain where a record moves between blocks.
+        neighbours at that distance, such as one for `Bounded` on its own domain where a record moves between blocks;
+        or two pairs say themselves that they are for different neighbours.
     """
 
     granularity: Granularity
@@ -72,6 +73,8 @@ class ReleasePlan:
         object.__setattr__(self, "profiles", _listed("profiles", given.profiles, Profile))
         self._check_names()
         self._check_profiles()
+        pairs = ((one, pair) for one in self.analyses for pair in (one.pair, one.replaced) if isinstance(pair, Pair))
+        joined(((pair.adjacency, one.name) for one, pair in pairs), "ReleasePlan.analyses")
         # What cannot be bounded is refused now.
         if not self._resolved:
             raise InvalidInputError("ReleasePlan.analyses: expected an analysis that a change can touch, got none")
@@ -124,6 +127,13 @@ class ReleasePlan:
         )
         return html_table(title, rows, ("analysis", "pair", "reads", "attained"))
 
+    @property
+    def adjacency(self) -> Adjacency:
+        """Which neighbours the granularity means: of records removed, added or changed; of others it is as stated."""
+        if isinstance(self.granularity, Unbounded):
+            return Adjacency.ADD_OR_REMOVE
+        return Adjacency.REPLACE_ONE if isinstance(self.granularity, Bounded) else Adjacency.AS_STATED
+
     @cached_property
     def changes(self) -> tuple[Profile, ...]:
         """The profiles of all changes, one of each kind: those declared, or those that follow from the blocks.
@@ -163,9 +173,14 @@ class ReleasePlan:
                 f" {len(products)} of up to {most}: ask for privacy_bounds of the plan itself"
             )
         pairs = [_product(one) for one in products]
-        if len(pairs) == 1 and products[0].attained:
-            return pairs[0]
-        return WorstOf(*pairs, attained=[one.attained for one in products])
+        attained = [one.attained for one in products]
+        # What pairs say is about the inputs of analyses: a record that is removed there may be replaced in the release.
+        # Where a user, an edge or a node is removed, what they say of one record is less than the truth.
+        own = WorstOf(*pairs, attained=attained).adjacency
+        removal = own is Adjacency.ADD_OR_REMOVE and isinstance(self.granularity, UserLevel | EdgeLevel | NodeLevel)
+        if own.definite and own is not self.adjacency and not removal:
+            return WorstOf(*pairs, attained=attained, neighbours=self.adjacency)
+        return pairs[0] if len(pairs) == 1 and attained[0] else WorstOf(*pairs, attained=attained)
 
     def privacy_bounds(self, *, compositions: Any, epsilon: Any, tolerance: float | None = None) -> xr.Dataset:
         """Bound δ(ε) of r releases of the whole plan, with the same input each time.
@@ -206,7 +221,7 @@ class ReleasePlan:
             "within_tolerance": Variable(within[None], "whether δ of what dominates meets the tolerance", "", np.all),
         }
         axis = Axis(EPSILON, losses, "privacy loss ε in nats")
-        return bounds_dataset(variables, rounds, axis, direction="both", attributes=self._attributes(found))
+        return self._dataset(variables, rounds, axis, found)
 
     def epsilon_bounds(self, *, compositions: Any, delta: Any, tolerance: float | None = None) -> xr.Dataset:
         """Bound ε(δ) of r releases of the whole plan: the smallest ε with which (ε, δ) is met.
@@ -241,16 +256,18 @@ class ReleasePlan:
             "within_tolerance": Variable(within[None], "whether ε of what dominates meets the tolerance", "", np.all),
         }
         axis = Axis(DELTA, wanted, "δ")
-        return bounds_dataset(variables, rounds, axis, direction="both", attributes=self._attributes(found))
+        return self._dataset(variables, rounds, axis, found)
 
-    def _attributes(self, found: Largest) -> dict[str, Any]:
-        return {
+    def _dataset(self, variables: dict[str, Variable], rounds: IntArray, axis: Axis, found: Largest) -> xr.Dataset:
+        about = {
             "method": "tight",
             "granularity": repr(self.granularity),
             "profiles": len(self.changes),
             "products": len(self._telling),
             "products_computed": found.computed,
         }
+        neighbours = Neighbours(self.adjacency, None)
+        return bounds_dataset(variables, rounds, axis, direction="both", neighbours=neighbours, attributes=about)
 
 
 def _listed(field: str, given: Any, kind: type) -> tuple[Any, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from pbdist.query.neighbours import neighbours_by_label, neighbours_words
 from pbdist.query.noise_choice import NoiseGroup
 from pbdist.query.rounding import exact
 from pbdist.report.explorer.packing import packed
@@ -74,6 +75,10 @@ def notices(snapshot: Snapshot) -> Iterator[dict[str, JsonValue]]:
             f"Queries have added {snapshot.refined:,} points to this store, and they are not shown here:"
             " pbdist query answers from them too.",
         )
+    neighbours = neighbours_by_label(study)
+    if any(relation.definite for relation in neighbours.values()):
+        words = neighbours_words(neighbours.items())
+        yield _notice("note", f"{words[0].upper()}{words[1:]}.")
     if snapshot.unattained.any():
         yield _notice(
             "note",

@@ -1,9 +1,10 @@
 """Which tabulated noise will do for a goal, which is refuted, and what nothing is said of."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.mechanisms.order import noise_order
+from pbdist.query.neighbours import neighbours_words
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
 from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.query.study import Study
@@ -14,8 +15,16 @@ from pbdist.report.pages.numerals import bracket_text
 from pbdist.results import Verdict
 from pbdist.sizing.goal import Goal
 from pbdist.study import Cell
+from pbdist.types import Adjacency
 
-__all__ = ["VERDICTS", "answers", "group_in_words", "judged_settings", "setting_in_words"]
+__all__ = [
+    "VERDICTS",
+    "answers",
+    "group_in_words",
+    "judged_settings",
+    "neighbours_sentence",
+    "setting_in_words",
+]
 
 #: What the bounds say of a noise setting at a goal.
 VERDICTS = {
@@ -40,6 +49,7 @@ def setting_in_words(cell: Cell) -> str:
 def answers(study: Study, goal: Goal, choices: Sequence[NoiseChoice]) -> Iterator[Block]:
     """Yield for each mechanism the least tabulated noise that will do, the most below it that is refuted, the rest."""
     cells = study.spec.cells
+    yield Paragraph(neighbours_sentence((choice.label, choice.adjacency) for choice in choices))
     told = f"Which tabulated noise will do for {goal_in_words(goal)}"
     rows = [_answer(cells, choice) for choice in choices if choice.what]
     if rows:
@@ -77,6 +87,12 @@ def _deciding(choice: NoiseChoice) -> tuple[str, str]:
         Verdict.MISSING: "",
     }
     return VERDICTS[one.verdict], bound[one.verdict]
+
+
+def neighbours_sentence(found: Iterable[tuple[str, Adjacency]]) -> str:
+    """Return for which neighbours the bounds of some labels are, as a sentence."""
+    words = neighbours_words((named(label), relation) for label, relation in found)
+    return f"{words[0].upper()}{words[1:]}."
 
 
 def judged_settings(study: Study, goal: Goal, choices: Sequence[NoiseChoice]) -> Iterator[Block]:

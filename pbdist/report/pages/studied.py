@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pbdist.query.neighbours import neighbours_by_label
 from pbdist.query.rounding import exact
 from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, named
 from pbdist.report.pages.mechanism_words import ASSUMED, READINGS_IN_WORDS, UNITS, WHAT_IT_DOES, kinds_of, readings_of
@@ -29,10 +30,20 @@ def studied(
     labels: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
         labels.setdefault(key, []).append(row)
-    rows = [(named(label), kind, f"{len(cells):,}", _ranges(columns, cells)) for (label, kind), cells in labels.items()]
+    neighbours = neighbours_by_label(study)
+    rows = [
+        (named(label), kind, f"{len(cells):,}", _ranges(columns, cells), neighbours[label].in_words)
+        for (label, kind), cells in labels.items()
+    ]
     yield Table(
         f"Mechanisms of the study: {len(forms):,} noise settings",
-        (Column("label in the study"), Column("kind"), Column("settings", True), Column("parameters")),
+        (
+            Column("label in the study"),
+            Column("kind"),
+            Column("settings", True),
+            Column("parameters"),
+            Column("neighbours"),
+        ),
         tuple(rows),
     )
     used = {name for form in forms for name in _parameter_names(form)}
@@ -60,8 +71,9 @@ def assumed(forms: Sequence[Mapping[str, Any]], readings: Sequence[str] = ()) ->
         " neighbouring inputs. The bounds are about this pair. An upper bound protects every pair of neighbouring"
         " inputs only if none is told apart more easily than A and B. A lower bound, and so a refutation, is about A"
         " and B themselves: a system in which they never occur may be better.",
-        "Adjacency: which inputs count as neighbouring is decided by the sensitivity, the shift or the sampling that"
-        " were given: one individual's contribution, as large as that. A user who contributes more is protected less.",
+        "Neighbours: where nothing else is said, which inputs count as neighbouring is decided by the sensitivity or"
+        " the shift that was given: one individual's contribution, as large as that. A user who contributes more is"
+        " protected less. Bounds for one record added or removed are none for one record replaced.",
         "Rounds: r is the number of rounds in which one individual takes part, all of them seen by the same observer."
         " Each may be chosen after the outcomes of the earlier ones. The bounds say nothing of an r that is larger.",
         "Nothing else is seen: not the noise, not its random numbers, not what a dishonest server knows, no timing.",

@@ -24,7 +24,7 @@ from pbdist.report.plots.frame import (
     lowest_place,
 )
 from pbdist.report.plots.labels import labelled
-from pbdist.report.plots.notes import NO_LOWER, gap_notes, refuse_nothing, width_note, zero_note
+from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing, width_note, zero_note
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, one_of
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.types import COMPOSITIONS
@@ -143,6 +143,7 @@ def _over_noise(
     notes = [*gap_notes(missing), *width_note(lower, upper), *zero_note(upper)]
     if any(not one.attained for _, mine in groups for one in mine):
         notes.append(NO_LOWER)
+    notes += neighbours_notes((one.columns, one.adjacency) for _, mine in groups for one in mine)
     finish(
         drawn,
         title=", ".join(part for part in (title, f"r = {r:,}, ε = {exact(epsilon)}") if part),

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
+from pbdist.mechanisms import checked_adjacency
 from pbdist.query.rounding import exact
 from pbdist.report.plots.frame import (
     LN10,
@@ -22,10 +23,10 @@ from pbdist.report.plots.frame import (
     lowest_place,
 )
 from pbdist.report.plots.labels import labelled
-from pbdist.report.plots.notes import NO_LOWER, gap_notes, refuse_nothing, width_note, zero_note
+from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing, width_note, zero_note
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, named
 from pbdist.study.grids import nearest_exponential, nearest_match
-from pbdist.types import COMPOSITIONS, DELTA, FloatArray, IntArray
+from pbdist.types import COMPOSITIONS, DELTA, Adjacency, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,6 +49,7 @@ class Rounds:
     gap: str
     attained: bool
     wide: int = 0
+    adjacency: Adjacency = Adjacency.AS_STATED
 
 
 def compositions(
@@ -124,7 +126,8 @@ def delta_over_rounds(setting: StoredSetting, epsilon: float, exp_epsilon: float
         index = nearest_exponential(tuple(setting.epsilon.tolist()), exp_epsilon)
     if index is not None:
         lower, upper = (values.max(axis=0)[:, index] for values in (setting.log_lower, setting.log_upper))
-        return Rounds(setting.columns, setting.compositions, lower, upper, setting.gap, setting.attained)
+        told = (setting.columns, setting.compositions, lower, upper, setting.gap, setting.attained)
+        return Rounds(*told, adjacency=setting.adjacency)
     if setting.study is None:
         near = ", ".join(f"{value:.10g}" for value in setting.epsilon[:12])
         raise InvalidInputError(f"epsilon: expected one of {near}, got {epsilon!r}: an opened study answers any ε")
@@ -166,7 +169,8 @@ def _asked(setting: StoredSetting, ask: Callable[[int], tuple[float, float]]) ->
             except OffGridError:
                 continue
         wide += any(issubclass(one.category, PrecisionWarning) for one in told)
-    return Rounds(setting.columns, setting.compositions, lower, upper, setting.gap, setting.attained, wide)
+    found = (setting.columns, setting.compositions, lower, upper, setting.gap, setting.attained)
+    return Rounds(*found, wide=wide, adjacency=setting.adjacency)
 
 
 def _of_epsilon_bounds(bounds: Sources, delta: float | None) -> tuple[list[Rounds], str]:
@@ -183,7 +187,8 @@ def _of_epsilon_bounds(bounds: Sources, delta: float | None) -> tuple[list[Round
         one = one.sortby(DELTA).transpose(COMPOSITIONS, DELTA)
         lower, upper = (one[f"epsilon_{side}"].values[:, index] for side in ("lower", "upper"))
         columns = {"study": name} if name else {}
-        found.append(Rounds(columns, one[COMPOSITIONS].values, lower, upper, "", not np.isnan(lower).all()))
+        told = (columns, one[COMPOSITIONS].values, lower, upper, "", not np.isnan(lower).all())
+        found.append(Rounds(*told, adjacency=checked_adjacency(one.attrs.get("adjacency"))))
     return found, "δ" if delta is None else f"δ = {exact(delta)}"
 
 
@@ -225,6 +230,7 @@ def draw_rounds(
     if any(not one.attained for one in found):
         unattained = [label for one, label in zip(found, labels, strict=True) if not one.attained]
         notes.append(NO_LOWER if len(unattained) == len(found) else f"{'; '.join(unattained)}: {NO_LOWER}")
+    notes += neighbours_notes((one.columns, one.adjacency) for one in found)
     finish(
         axes,
         title=", ".join(part for part in (title, at) if part),

@@ -21,7 +21,7 @@ from pbdist.report.plots.frame import (
     style_of,
 )
 from pbdist.report.plots.labels import labelled
-from pbdist.report.plots.notes import NO_LOWER, gap_notes, refuse_nothing, width_note, zero_note
+from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing, width_note, zero_note
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, one_of
 from pbdist.types import COMPOSITIONS, DIRECTION, FloatArray
 
@@ -192,6 +192,7 @@ def draw_graphs(
     unattained = [label for graph, label in zip(graphs, labels, strict=True) if not graph.setting.attained]
     if unattained:
         notes.append(NO_LOWER if len(unattained) == len(graphs) else f"{'; '.join(unattained)}: {NO_LOWER}")
+    notes += neighbours_notes((graph.columns, graph.setting.adjacency) for graph in graphs)
     finish(
         axes,
         title=title if shared is None else shared,

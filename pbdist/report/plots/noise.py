@@ -13,7 +13,7 @@ from pbdist.query.rounding import exact
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.report.plots.frame import LOWEST, amounts_axis, axes_for, decimal_axis, finish, height_limits, lowest_place
 from pbdist.report.plots.labels import labelled
-from pbdist.report.plots.notes import NO_LOWER, gap_notes, refuse_nothing
+from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing
 from pbdist.report.sheet import LINES
 
 if TYPE_CHECKING:
@@ -178,6 +178,7 @@ def draw_choices(
         notes.append(f"δ is 0 at {nothing:,} of {len(tried):,} settings, which are drawn on the lower edge")
     if any(math.isnan(one.lower) and not math.isnan(one.upper) for one in tried):
         notes.append(NO_LOWER)
+    notes += neighbours_notes(({"mechanism": choice.label}, choice.adjacency) for choice in choices)
     amounts_axis(axes, np.array([one.amount for one in tried]))
     decimal_axis(axes)
     limits = height_limits(

@@ -1,18 +1,22 @@
 """What a plot has to say in words: what is missing, and how wide brackets are that are too thin to be seen."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import OffGridError
+from pbdist.query.neighbours import neighbours_words
 from pbdist.query.printing import rounded_up
 from pbdist.results import log_relative_width
-from pbdist.types import BoolArray, FloatArray
+from pbdist.types import Adjacency, BoolArray, FloatArray
 
-__all__ = ["NO_LOWER", "gap_notes", "refuse_nothing", "width_note", "zero_note"]
+__all__ = ["NO_LOWER", "gap_notes", "neighbours_notes", "refuse_nothing", "width_note", "zero_note"]
 
 NO_LOWER = "no lower bound is known: no change is declared to attain the pairs that dominate it"
+#: What names the curves of a store.
+_NAMES = ("study", "mechanism")
 _REASONS = {
     "not computed": "not computed",
     "failed": "missing: they could not be computed",
@@ -33,6 +37,15 @@ def gap_notes(missing: Iterable[tuple[BoolArray, str]]) -> list[str]:
         f"{count:,} of {total:,} points {'is' if count == 1 else 'are'} {_REASONS.get(reason, reason)}"
         for reason, count in counts.items()
     ]
+
+
+def neighbours_notes(found: Iterable[tuple[Mapping[str, Any], Adjacency]]) -> list[str]:
+    """Return for which neighbours curves are, and whether they compare; nothing where none says it.
+
+    `found` has for each curve the parameters that name it, and the relation.
+    """
+    told = [(" ".join(str(one[name]) for name in _NAMES if name in one), relation) for one, relation in found]
+    return [neighbours_words(told)] if any(relation.definite for _, relation in told) else []
 
 
 def refuse_nothing(missing: Sequence[tuple[BoolArray, str]], what: str) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import xarray as xr
 
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachableError, shown
-from pbdist.mechanisms import pair_from_canonical
+from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.query import Study
 from pbdist.query.lookup import matches
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.store.layout import CELL, COLUMNS, TEXT_COLUMNS, WITHIN
-from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, FloatArray, IntArray
+from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, FloatArray, IntArray
 
 __all__ = ["MOST_CURVES", "Source", "Sources", "StoredSetting", "chosen", "studies_of"]
 
@@ -53,6 +53,8 @@ class StoredSetting:
         Why points are missing; empty where none is.
     study, cell
         Where it is from, of a study.
+    adjacency
+        For which neighbours it is; of a Dataset that does not say it, what its pair says, if that is known.
     """
 
     columns: Mapping[str, float | str]
@@ -68,6 +70,7 @@ class StoredSetting:
     gap: str
     study: Study | None = None
     cell: int = -1
+    adjacency: Adjacency = Adjacency.AS_STATED
 
     @cached_property
     def asked(self) -> dict[str, Any]:
@@ -231,7 +234,21 @@ def _settings(
             gap=gaps.get(row, NOT_COMPUTED if np.isnan(upper).any() else ""),
             study=source if isinstance(source, Study) else None,
             cell=row,
+            adjacency=_adjacency(source, row, str(columns["mechanism"][row]), pair),
         )
+
+
+def _adjacency(source: Source, row: int, label: str, pair: Pair | None) -> Adjacency:
+    """Return for which neighbours a setting is, as far as its source tells."""
+    if isinstance(source, Study):
+        return source.spec.neighbours_of(source.spec.cells[row])
+    told = source.attrs.get("adjacency", "")
+    # A selection of a store's bounds has one relation for each label.
+    of_label = dict(part.split(": ", 1) for part in told.split("; ") if ": " in part)
+    word = of_label.get(label, told)
+    if word in {one.value for one in Adjacency}:
+        return Adjacency(word)
+    return Adjacency.AS_STATED if pair is None else pair.adjacency
 
 
 def _values(one: xr.Dataset, *, unread: bool) -> tuple[FloatArray, FloatArray, BoolArray | None]:
