@@ -53,7 +53,7 @@ class Pair(ABC):
     @property
     def attained_by_some(self) -> bool:
         """Whether some neighbouring inputs follow a pair exactly, so that lower bounds are known; see `WorstOf`."""
-        return True
+        return all(factor.attained_by_some for factor in self.factors)
 
     @property
     @abstractmethod
@@ -84,6 +84,11 @@ class ElementaryPair(Pair):
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The pair itself."""
         return (self,)
+
+    @property
+    def attained_by_some(self) -> bool:
+        """True, but for `BoundedRange`."""
+        return True
 
     @property
     def identical(self) -> bool:
@@ -268,6 +273,11 @@ class Reversed(ElementaryPair):
     def symmetric(self) -> bool:
         """That of the pair."""
         return self.pair.symmetric
+
+    @property
+    def attained_by_some(self) -> bool:
+        """That of the pair."""
+        return self.pair.attained_by_some
 
     @property
     def identical(self) -> bool:

@@ -23,7 +23,7 @@ class WorstOf(Pair):
         At least one; none of them the worst of several.
     attained : sequence of bool, optional
         Of each pair, whether some neighbouring inputs follow it exactly. Only such pairs give lower bounds: others
-        dominate what happens, and may be worse than it. All by default.
+        dominate what happens, and may be worse than it. All by default. A `BoundedRange` never is, whatever is said.
 
     Raises
     ------
@@ -52,7 +52,9 @@ class WorstOf(Pair):
                 f"WorstOf.attained: expected true or false for each of {len(pairs)} pairs, got {shown(given)}"
             )
         object.__setattr__(self, "pairs", pairs)
-        object.__setattr__(self, "attained", tuple(given))
+        object.__setattr__(
+            self, "attained", tuple(one and pair.attained_by_some for one, pair in zip(given, pairs, strict=True))
+        )
 
     @property
     def symmetric(self) -> bool:
