@@ -52,6 +52,7 @@ def violations(
     **arguments: Any,
 ) -> int:
     """Return how many bounds of a pair, in both directions, lie on the wrong side of the exact δ."""
+    epsilon = sorted(set(epsilon))
     with warnings.catch_warnings():
         # Wide bounds are not wrong.
         warnings.simplefilter("ignore", PrecisionWarning)
