@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StudyFileError,
     )
     from pbdist.export import export_study, open_export
+    from pbdist.granularity.group import group
     from pbdist.mechanisms import (
         ApproximateDP,
         BoundedRange,
@@ -92,6 +93,7 @@ __all__ = [
     "epsilon_bounds",
     "exponential_mechanism",
     "export_study",
+    "group",
     "load_histograms",
     "open_export",
     "open_study",
@@ -115,6 +117,7 @@ _ROOMS |= {
     "open_export": "pbdist.export",
     "export_study": "pbdist.export",
     "earlier_bounds": "pbdist.theorems",
+    "group": "pbdist.granularity.group",
 }
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.bounds.curves")
 _ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.sizing.api")
