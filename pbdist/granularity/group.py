@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.release.group_pair import group_pair
@@ -66,7 +67,8 @@ def group(pair: Pair, size: int) -> Pair:
     Gaussian(scale=4.0, sensitivity=3.0, truncate=None)
     """
     times = validation.integer("group", "size", size, minimum=1, maximum=_LARGEST_GROUP)
-    if not isinstance(pair, Pair) or pair.alternatives != (pair,):
+    given: Any = pair
+    if not isinstance(given, Pair) or pair.alternatives != (pair,):
         raise InvalidInputError(
             f"group.pair: expected one worst-case pair, not the worst of several: a group may follow several of them,"
             f" got {shown(pair)}"

@@ -35,8 +35,8 @@ class BoundedRange(ElementaryPair):
     directions, so that it is their worst case under adaptive composition too. The loss has the density e^(l/2) under A,
     and e^(-l/2) under B, up to a constant, between -η and η.
 
-    No mechanism follows the pair: at different ε different ones are the worst. So the lower bounds of several rounds are
-    not known: `privacy_bounds` gives 0, and queries NaN. `exponential_mechanism` has lower bounds, too.
+    No mechanism follows the pair: at different ε different ones are the worst. So lower bounds are not told:
+    `privacy_bounds` gives 0, and queries NaN. `exponential_mechanism` has lower bounds, too.
 
     Parameters
     ----------

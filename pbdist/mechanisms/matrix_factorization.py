@@ -1,8 +1,8 @@
 """Private sums over a stream: tree aggregation and banded matrix factorisation, as Gaussian mechanisms.
 
 The sums of all steps are A X, X the contributions of the steps. They are released as B (C X + Z), A = B C, Z Gaussian:
-so privacy is that of C X + Z, a Gaussian mechanism whose sensitivity is the largest length of what one individual adds to
-C X (Denisov, McMahan, Rush, Smith & Thakurta 2022). The functions here bound it, rounded up: Theorem 43 of
+so privacy is that of C X + Z, a Gaussian mechanism whose sensitivity is the largest length of what one individual adds
+to C X (Denisov, McMahan, Rush, Smith & Thakurta 2022). The functions here bound it, rounded up: Theorem 43 of
 docs/theory.md.
 """
 
@@ -28,9 +28,7 @@ _MOST_STEPS = 2**40
 _MOST_ENTRIES = 10**8
 
 
-def tree_aggregation(
-    leaves: int, noise_multiplier: float, *, participations: int = 1, separation: int = 1
-) -> Gaussian:
+def tree_aggregation(leaves: int, noise_multiplier: float, *, participations: int = 1, separation: int = 1) -> Gaussian:
     """Return the pair of all sums of a binary tree with Gaussian noise on each node.
 
     The nodes are the complete dyadic intervals among the steps 1 .. leaves; every prefix sum is a sum of at most one
@@ -52,8 +50,8 @@ def tree_aggregation(
     -------
     Gaussian
         `scale` is the noise multiplier; `sensitivity` a bound on the length of what one individual adds to all nodes,
-        rounded up. It is exact for one participation, and where leaves and separation are powers of 2. Neighbours differ in whether an individual's contributions are there or zero; a contribution that
-        is replaced moves twice as far.
+        rounded up. It is exact for one participation, and where leaves and separation are powers of 2. Neighbours
+        differ in whether an individual's contributions are there or zero; one that is replaced moves twice as far.
 
     Raises
     ------
@@ -78,13 +76,11 @@ def tree_aggregation(
     return Gaussian(scale, _root_above(Fraction(square)))
 
 
-def banded(
-    matrix: Any, noise_multiplier: float, *, participations: int = 1, separation: int | None = None
-) -> Gaussian:
+def banded(matrix: Any, noise_multiplier: float, *, participations: int = 1, separation: int | None = None) -> Gaussian:
     """Return the pair of C X + Z for a banded strategy matrix C.
 
-    Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta & Xu 2023, "(Amplified) Banded Matrix Factorization". Where C
-    is lower triangular, a contribution may depend on what the rows before its step have shown; else contributions are
+    Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta & Xu 2023, "(Amplified) Banded Matrix Factorization". Where
+    C is lower triangular, a contribution may depend on what the rows before its step have shown; else contributions are
     fixed beforehand.
 
     Parameters
@@ -182,7 +178,7 @@ def _most_steps(length: int, apart: int) -> int:
 
 
 def _most_squares(total: int, largest: int, nodes: int) -> int:
-    """Return the largest sum of squares of whole numbers of 0 to `largest`, `nodes` of them, of a sum of at most `total`.
+    """Return the largest sum of squares of so many whole numbers up to `largest`, of a sum of at most `total`.
 
     Squares are convex: as many as possible are as large as possible.
     """

@@ -1,4 +1,4 @@
-"""Masses of whole numbers, and of stretches of them, under discrete Laplace and discrete Gaussian noise about a mean."""
+"""Masses of whole numbers, and of stretches of them, under discrete Laplace or Gaussian noise about a mean."""
 
 import math
 

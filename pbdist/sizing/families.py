@@ -102,7 +102,9 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily:
 def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
     if kind is RandomizedResponse:
         if parameters:
-            raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters with RandomizedResponse, got one")
+            raise InvalidInputError(
+                f"{next(iter(parameters))}: expected no parameters with RandomizedResponse, got one"
+            )
         return _responses("RandomizedResponse", 2, RandomizedResponse)
     if kind is KaryRandomizedResponse:
         return _answers(parameters)
@@ -280,8 +282,8 @@ class CountFamily:
             raise InvalidInputError(f"CountFamily.make: expected a NoisyCount or a Product of such, got {shown(pair)}")
         if any(not isinstance(count.noise, AdditiveNoise) for count in map(_count_of, pair.factors) if count):
             raise InvalidInputError(
-                "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size its"
-                " scale at a given mean, with the family NoisyCount"
+                "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size"
+                " its scale at a given mean, with the family NoisyCount"
             )
         if self.weights is not None and len(self.weights) != len(pair.factors):
             raise InvalidInputError(

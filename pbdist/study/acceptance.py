@@ -86,6 +86,8 @@ def _few_counts(grids: Grids) -> bool:
     which a mean is whole enough or not: a mean m with a reach t leaves at most
     ⌈m + t⌉ - ⌊m - t⌋ + shift counts, and a negative mean is the only one that may keep too little.
     """
-    reach = max(0.0 if isinstance(noise, Laplace | DiscreteLaplace) else _REACH * noise.scale + 1.0 for noise in grids["noise"])
+    reach = max(
+        0.0 if isinstance(noise, Laplace | DiscreteLaplace) else _REACH * noise.scale + 1.0 for noise in grids["noise"]
+    )
     most = 2.0 * reach + float(max(grids["shift"])) + _MORE_COUNTS
     return math.isfinite(most) and most <= MOST_OUTCOMES and float(min(grids["mean"])) >= 0.0

@@ -108,7 +108,8 @@ _OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         **dict.fromkeys(("epsilon", "eps", "ε"), ("p", "p is the probability of the truth, e^ε / (e^ε + k - 1)")),
         **dict.fromkeys(("probability", "truth", "q"), ("p", "p is the probability of the truth")),
         **dict.fromkeys(
-            ("noise_parameter", "flip_probability"), ("p", "p is 1 - f (k - 1) / k for an answer drawn with probability f")
+            ("noise_parameter", "flip_probability"),
+            ("p", "p is 1 - f (k - 1) / k for an answer drawn with probability f"),
         ),
         **dict.fromkeys(("answers", "num_buckets", "buckets", "d", "n"), ("k", "k is the number of answers")),
     },

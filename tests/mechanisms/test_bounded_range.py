@@ -1,5 +1,6 @@
 """Bounded range: its curve is the largest of all two-point pairs, bounds against enumeration, and what selects."""
 
+import itertools
 import json
 import math
 import warnings
@@ -116,7 +117,11 @@ def two_rounds(eta: float, epsilon: float) -> mpmath.mpf:
     """δ of two rounds of the pair: the integral of the curve of one round over the loss of the other."""
     scale = mpmath.exp(mpmath.mpf(eta) / 2) / (2 * mpmath.expm1(mpmath.mpf(eta)))
     kinks = sorted({-eta, eta, *(x for x in (epsilon - eta, epsilon + eta) if -eta < x < eta)})
-    return mpmath.quad(lambda l: scale * mpmath.exp(l / 2) * curve(eta, epsilon - l), [mpmath.mpf(x) for x in kinks])
+
+    def integrand(loss: mpmath.mpf) -> mpmath.mpf:
+        return scale * mpmath.exp(loss / 2) * curve(eta, epsilon - loss)
+
+    return mpmath.quad(integrand, [mpmath.mpf(x) for x in kinks])
 
 
 def test_bounds_of_the_pair_enclose_its_curve() -> None:
@@ -148,7 +153,7 @@ def test_masses_enclose_integrals(eta: float) -> None:
     ends = [-mpmath.mpf(eta), *(min(max(mpmath.mpf(float(e)), -mpmath.mpf(eta)), mpmath.mpf(eta)) for e in edges)]
     ends.append(mpmath.mpf(eta))
     with mpmath.workdps(120):
-        for index, (low, high) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+        for index, (low, high) in enumerate(itertools.pairwise(ends)):
             for bounds, sign in ((found.bins_a, 1), (found.bins_b, -1)):
                 exact = scale * sign * (mpmath.exp(sign * high / 2) - mpmath.exp(sign * low / 2))
                 assert bounds.lower[index] <= exact <= bounds.upper[index]

@@ -89,7 +89,8 @@ def test_every_pair_of_truths_has_the_same_delta(k: int) -> None:
         for one in range(k):
             for other in range(k):
                 if one != other:
-                    listed = [(mpmath.mpf(float(a)), mpmath.mpf(float(b))) for a, b in zip(rows[one], rows[other])]
+                    sides = ([mpmath.mpf(float(mass)) for mass in rows[truth]] for truth in (one, other))
+                    listed = list(zip(*sides, strict=True))
                     found.add(float(delta_of(listed, 1, epsilon, Direction.A_TO_B)))
         assert len({round(value, 12) for value in found}) == 1
         assert found.pop() == pytest.approx(float(delta_of(mine, 1, epsilon, Direction.B_TO_A)), abs=1e-14)
@@ -104,7 +105,7 @@ def test_masses_enclose_fractions() -> None:
         exact = [Fraction(p), lie, (k - 2) * lie][: found.atom_loss.size]
         for lower, upper, mass in zip(found.atoms_a.lower, found.atoms_a.upper, exact, strict=True):
             assert Fraction(float(lower)) <= mass <= Fraction(float(upper)) <= mass * (1 + Fraction(1, 10**14))
-        for loss, (a, b) in zip(found.atom_loss, zip(exact, [exact[1], exact[0], *exact[2:]]), strict=True):
+        for loss, a, b in zip(found.atom_loss, exact, [exact[1], exact[0], *exact[2:]], strict=True):
             true = mpmath.log(mpmath.mpf(a.numerator) / a.denominator * b.denominator / b.numerator)
             assert abs(mpmath.mpf(float(loss)) - true) <= found.loss_error
 
@@ -225,5 +226,8 @@ epsilon: [0, 0.5]
         between = study.delta("KaryRandomizedResponse", compositions=3, epsilon=0.5, p=0.55, k=4)
     outcomes = outcomes_of(KaryRandomizedResponse(0.55, 4))
     assert between.lower <= delta_of(outcomes, 3, 0.5, Direction.A_TO_B) <= between.upper
-    assert main(["query", str(tmp_path / "s.zarr"), "--p", "0.6", "--k", "3", "--compositions", "3", "--epsilon", "0"]) == 0
+    assert (
+        main(["query", str(tmp_path / "s.zarr"), "--p", "0.6", "--k", "3", "--compositions", "3", "--epsilon", "0"])
+        == 0
+    )
     assert main(["verify", str(tmp_path / "s.zarr")]) == 0

@@ -32,13 +32,12 @@ from tests.studies import write_study
 mpmath.mp.dps = 60
 
 
-
 def noise_masses(noise: DiscreteLaplace | DiscreteGaussian, left_out: int = -70) -> dict[int, mpmath.mpf]:
     """P(N = k) by the definition, for all k of a mass above a power of 10."""
     scale = mpmath.mpf(noise.scale)
 
     def weight(k: int) -> mpmath.mpf:
-        return mpmath.exp(-mpmath.mpf(k) ** 2 / (2 * scale**2) if isinstance(noise, DiscreteGaussian) else -k / scale)
+        return mpmath.exp(-(mpmath.mpf(k) ** 2) / (2 * scale**2) if isinstance(noise, DiscreteGaussian) else -k / scale)
 
     found = {0: mpmath.mpf(1)}
     k = 0
@@ -241,7 +240,12 @@ format: 1
 name: whole
 mechanisms:
   - {kind: NoisyCount, noise: {kind: DiscreteLaplace, scale: [0.5, 1]}, mean: [3, 5], shift: 1}
-  - {label: gauss, kind: NoisyCount, noise: {kind: DiscreteGaussian, scale: 1}, mean: 3, shift: 1, reading: redraw-and-floor}
+  - label: gauss
+    kind: NoisyCount
+    noise: {kind: DiscreteGaussian, scale: 1}
+    mean: 3
+    shift: 1
+    reading: redraw-and-floor
 compositions: [1, 2]
 epsilon: [0, 0.5]
 """

@@ -45,7 +45,9 @@ def test_it_is_read(store: Path) -> None:
 def test_it_is_extended_by_what_has_such_parameters(store: Path, tmp_path: Path) -> None:
     text = (HERE / "study.yaml").read_text(encoding="utf-8")
     more = tmp_path / "study.yaml"
-    more.write_text(text.replace("scale: [2, 4]}", "scale: [2, 4]}\n  - {kind: BoundedRange, eta: 0.5}"), encoding="utf-8")
+    more.write_text(
+        text.replace("scale: [2, 4]}", "scale: [2, 4]}\n  - {kind: BoundedRange, eta: 0.5}"), encoding="utf-8"
+    )
     assert main(["run", str(more), "--store", str(store), "--serial"]) == 0
     study = open_study(store)
     assert study.delta("BoundedRange", compositions=2, epsilon=0.5, eta=0.5).upper > 0.0
