@@ -127,9 +127,9 @@ class NoisyCount(ElementaryPair):
     def expected_count(self) -> float:
         """E[N], in messages: the average cost of the noise in a round; about 12 digits, not a certified bound.
 
-        Of real-valued noise: Σ over k >= 0 of P(N > k). That is Σ over k >= 0 of P(X > k) where X is clamped and rounded
-        up (for ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it is redrawn and
-        rounded down. Of discrete noise: E max(0, X), divided by P(X >= 0) where X is redrawn.
+        Of real-valued noise: Σ over k >= 0 of P(N > k). That is Σ over k >= 0 of P(X > k) where X is clamped and
+        rounded up (for ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it
+        is redrawn and rounded down. Of discrete noise: E max(0, X), divided by P(X >= 0) where X is redrawn.
         """
         if isinstance(self.noise, DiscreteLaplace | DiscreteGaussian):
             mean = mean_of_positive_part(self.noise, self.mean)
