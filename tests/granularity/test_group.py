@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from collections.abc import Iterator
 from fractions import Fraction
 
 import mpmath
@@ -37,7 +38,13 @@ from tests import effort
 from tests.effort import times
 from tests.oracles.outcome_pairs import delta_of
 
-mpmath.mp.dps = 40
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    """Whatever other modules set."""
+    with mpmath.workdps(60):
+        yield
+
 
 ADDED = [
     (Laplace(2.0, 0.1), Laplace(2.0, 0.30000000000000004)),
@@ -97,7 +104,7 @@ def distributions(rng: np.random.Generator, steps: int) -> list[list[Fraction]]:
 def test_chains_of_any_mechanism_are_dominated() -> None:
     """A chain D_0, D_1, .., D_k whose steps all have δ of at most that of a pair: ends against the pair of a group."""
     rng, wrong, told = np.random.default_rng([49, effort.SEED]), 0, 0
-    while told < times(5):
+    while told < times(3):
         steps = int(rng.integers(2, 4))
         chain = distributions(rng, steps)
         # The smallest (ε, δ) that all steps have, in both orders: M_{ε,δ} dominates each of them.
@@ -170,7 +177,7 @@ def test_what_is_only_above_the_group_has_no_lower_bounds() -> None:
 def test_ranges_add_up_along_a_chain() -> None:
     """Three outputs whose neighbours have the range η: the first and the last have at most 2η."""
     rng = np.random.default_rng([50, effort.SEED])
-    for _ in range(times(20)):
+    for _ in range(times(8)):
         eta = float(rng.uniform(0.05, 2.0))
         masses = [mpmath.mpf(float(x)) for x in rng.dirichlet(np.ones(4))]
         chain = [masses]

@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import mpmath
@@ -33,7 +34,13 @@ from tests.effort import times
 from tests.oracles.outcome_pairs import Outcomes, delta_of
 from tests.studies import write_study
 
-mpmath.mp.dps = 40
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    """Whatever other modules set."""
+    with mpmath.workdps(60):
+        yield
+
 
 ETAS = [1e-30, 1e-9, 0.01, 0.3, 1.0, 4.0, 30.0, 500.0]
 
@@ -131,7 +138,7 @@ def test_bounds_of_the_pair_enclose_its_curve() -> None:
         attained_by_some = True  # type: ignore[assignment]
 
     rng, wrong = np.random.default_rng([44, effort.SEED]), 0
-    for _ in range(times(12)):
+    for _ in range(times(6)):
         eta = float(rng.choice([rng.uniform(0.01, 3.0), 10.0 ** rng.uniform(-6, 2.6)]))
         epsilon = sorted({0.0, float(rng.uniform(0, 1.1)) * eta, float(rng.uniform(1.0, 2.0)) * eta, eta})
         found = quiet(Told(eta), compositions=[1, 2], epsilon=epsilon, direction="each", tolerance=0.01)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -26,7 +27,13 @@ from tests.effort import times
 from tests.oracles.outcome_pairs import Outcomes, delta_of, epsilons_about, violations
 from tests.studies import write_study
 
-mpmath.mp.dps = 60
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    """Whatever other modules set."""
+    with mpmath.workdps(60):
+        yield
+
 
 EDGES = [
     (0.5, 2),

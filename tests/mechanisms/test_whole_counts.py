@@ -1,6 +1,7 @@
 """Counts under discrete noise: every reading against its definition, outcome by outcome in 60 digits."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import mpmath
@@ -29,7 +30,12 @@ from tests.effort import times
 from tests.oracles.outcome_pairs import Outcomes, delta_of, epsilons_about, violations
 from tests.studies import write_study
 
-mpmath.mp.dps = 60
+
+@pytest.fixture(autouse=True)
+def digits() -> Iterator[None]:
+    """Whatever other modules set."""
+    with mpmath.workdps(60):
+        yield
 
 
 def noise_masses(noise: DiscreteLaplace | DiscreteGaussian, left_out: int = -70) -> dict[int, mpmath.mpf]:
