@@ -34,12 +34,12 @@ def delta_of(outcomes: Outcomes, rounds: int, epsilon: float, direction: Directi
     return total
 
 
-def epsilons_about(outcomes: Outcomes, rng: np.random.Generator) -> list[float]:
-    """Return ε at 0, at a loss, at a sum of losses, and in between; none is too large for its e^ε."""
+def epsilons_about(outcomes: Outcomes, rng: np.random.Generator, most: float = 600.0) -> list[float]:
+    """Return ε at 0, at a loss, at a sum of losses, and in between; none above `most`, for e^ε of what is left out."""
     losses = [float(mpmath.log(a / b)) for a, b in outcomes if a > 0 and b > 0]
     first, second = (abs(float(rng.choice(losses))) if losses else 1.0 for _ in range(2))
     found = {0.0, first, first + second, float(rng.uniform(0.0, 1.2)) * (first + 1e-3)}
-    return sorted(min(value, 600.0) for value in found)
+    return sorted(min(value, most) for value in found)
 
 
 def violations(
