@@ -27,12 +27,15 @@ if TYPE_CHECKING:
         StudyFileError,
     )
     from pbdist.export import export_study, open_export
+    from pbdist.granularity.group import group
     from pbdist.mechanisms import (
         ApproximateDP,
+        BoundedRange,
         DiscreteGaussian,
         DiscreteLaplace,
         Gaussian,
         Histogram,
+        KaryRandomizedResponse,
         Laplace,
         LaplaceSum,
         NoisyCount,
@@ -43,7 +46,9 @@ if TYPE_CHECKING:
         Staircase,
         SubsampledGaussian,
         WorstOf,
+        exponential_mechanism,
         load_histograms,
+        permute_and_flip,
     )
     from pbdist.query import open_study
     from pbdist.sizing.api import CountFamily, SizedNoise, size
@@ -53,12 +58,14 @@ __all__ = [
     "Accountant",
     "ApproximateDP",
     "BatchError",
+    "BoundedRange",
     "CountFamily",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Gaussian",
     "Histogram",
     "InvalidInputError",
+    "KaryRandomizedResponse",
     "Laplace",
     "LaplaceSum",
     "MissingDependencyError",
@@ -84,10 +91,13 @@ __all__ = [
     "__version__",
     "earlier_bounds",
     "epsilon_bounds",
+    "exponential_mechanism",
     "export_study",
+    "group",
     "load_histograms",
     "open_export",
     "open_study",
+    "permute_and_flip",
     "privacy_bounds",
     "renyi_bounds",
     "size",
@@ -107,6 +117,7 @@ _ROOMS |= {
     "open_export": "pbdist.export",
     "export_study": "pbdist.export",
     "earlier_bounds": "pbdist.theorems",
+    "group": "pbdist.granularity.group",
 }
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.bounds.curves")
 _ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.sizing.api")

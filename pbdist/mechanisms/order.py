@@ -10,8 +10,10 @@ from fractions import Fraction
 from typing import Any
 
 from pbdist.mechanisms.additive import Gaussian, Laplace
+from pbdist.mechanisms.bounded_range import BoundedRange
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
+from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
@@ -43,6 +45,7 @@ NOISE_PARAMETER: Mapping[type[Pair], str] = {
     DiscreteGaussian: "scale",
     DiscreteLaplace: "scale",
     Gaussian: "scale",
+    KaryRandomizedResponse: "p",
     Laplace: "scale",
     Poisson: "mean",
     RandomizedResponse: "p",
@@ -97,7 +100,10 @@ def _order_of_factor(factor: ElementaryPair) -> NoiseOrder | None:
     # By the exact type: nothing is known of a subclass.
     amounts = _AMOUNTS.get(type(factor))
     found = None if amounts is None else amounts(factor)
-    return None if found is None else NoiseOrder(type(factor).__name__, found)
+    if found is None:
+        return None
+    name = type(factor).__name__
+    return NoiseOrder((name, *_side(factor)) if isinstance(factor, KaryRandomizedResponse) else name, found)
 
 
 def _of_additive(pair: Gaussian | Laplace) -> tuple[Fraction, ...] | None:
@@ -125,14 +131,29 @@ def _of_response(pair: RandomizedResponse) -> tuple[Fraction, ...]:
     return (min(truth, 1 - truth),)
 
 
+def _of_answers(pair: KaryRandomizedResponse) -> tuple[Fraction, ...]:
+    return (-abs(Fraction(pair.p) - Fraction(1, pair.k)),)
+
+
+def _side(pair: KaryRandomizedResponse) -> tuple[int, bool]:
+    """Return the number of answers, and whether the truth is the rarest one: only such are compared with each other."""
+    return pair.k, Fraction(pair.p) * pair.k < 1
+
+
+def _of_range(pair: BoundedRange) -> tuple[Fraction, ...]:
+    return (-Fraction(pair.eta),)
+
+
 def _of_approximate(pair: ApproximateDP) -> tuple[Fraction, ...]:
     return -Fraction(pair.epsilon), -Fraction(pair.delta)
 
 
 _AMOUNTS: Mapping[type[ElementaryPair], Callable[[Any], tuple[Fraction, ...] | None]] = {
     ApproximateDP: _of_approximate,
+    BoundedRange: _of_range,
     DiscreteLaplace: _of_discrete_laplace,
     Gaussian: _of_additive,
+    KaryRandomizedResponse: _of_answers,
     Laplace: _of_additive,
     LaplaceSum: _of_sum,
     Poisson: _of_poisson,

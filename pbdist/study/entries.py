@@ -57,6 +57,17 @@ class _RandomizedResponseEntry(Entry):
     p: Numbers
 
 
+class _KaryRandomizedResponseEntry(Entry):
+    construct_pair = mechanisms.KaryRandomizedResponse
+    p: Numbers
+    k: Numbers
+
+
+class _BoundedRangeEntry(Entry):
+    construct_pair = mechanisms.BoundedRange
+    eta: Numbers
+
+
 class _SubsampledGaussianEntry(Entry):
     construct_pair = mechanisms.SubsampledGaussian
     scale: Numbers
@@ -141,6 +152,8 @@ _ENTRIES: Mapping[str, type[Entry]] = {
     "LaplaceSum": _LaplaceSumEntry,
     "Gaussian": _GaussianEntry,
     "RandomizedResponse": _RandomizedResponseEntry,
+    "KaryRandomizedResponse": _KaryRandomizedResponseEntry,
+    "BoundedRange": _BoundedRangeEntry,
     "SubsampledGaussian": _SubsampledGaussianEntry,
     "ApproximateDP": _ApproximateDPEntry,
     "Histogram": _HistogramEntry,
@@ -154,7 +167,7 @@ _ENTRIES: Mapping[str, type[Entry]] = {
 }
 #: The kinds of mechanisms that are one worst-case pair.
 KINDS = tuple(_ENTRIES)
-_NOISES = ("Laplace", "Gaussian")
+_NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
 _NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 

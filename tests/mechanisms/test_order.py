@@ -7,10 +7,12 @@ import pytest
 
 from pbdist import (
     ApproximateDP,
+    BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Histogram,
+    KaryRandomizedResponse,
     Laplace,
     LaplaceSum,
     NoisyCount,
@@ -30,6 +32,9 @@ ORDERED = [
     (Laplace(3), Laplace(2)),
     (Laplace(2, sensitivity=0.5), Laplace(2)),
     (LaplaceSum((3, 2)), LaplaceSum((3, 1))),
+    (KaryRandomizedResponse(0.4, 4), KaryRandomizedResponse(0.5, 4)),
+    (KaryRandomizedResponse(0.2, 4), KaryRandomizedResponse(0.1, 4)),
+    (BoundedRange(0.3), BoundedRange(0.35)),
     (LaplaceSum((3, 2), 2), LaplaceSum((2, 2), 2.5)),
     (SubsampledGaussian(2, 0.1), SubsampledGaussian(1.5, 0.1)),
     (SubsampledGaussian(2, 0.05), SubsampledGaussian(2, 0.1)),
