@@ -1,5 +1,6 @@
 """Gaussian noise whose mean one record moves by a random amount: the pair of a mixture and a Gaussian."""
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -45,11 +46,9 @@ class GaussianMixture(ElementaryPair):
     scale : float
         Standard deviation of the noise, above 0.
     shifts : sequence of float
-        At least 0, one of them above 0, in the units of the scale; at most 64 of a weight above 0. They are kept in
-        increasing order.
+        Increasing, from 0 on, the last one above 0, in the units of the scale; at most 64.
     weights : sequence of float
-        Probabilities, one a shift; they are divided by their sum, which is 1 within 1e-9. Shifts without weight are
-        left out.
+        Probabilities above 0, one a shift. They are divided by their sum, which is 1 within 1e-9.
 
     Raises
     ------
@@ -77,22 +76,22 @@ class GaussianMixture(ElementaryPair):
         if len(shifts) != len(weights):
             raise InvalidInputError(f"{name}.weights: expected one a shift, {len(shifts)}, got {len(weights)}")
         for index, shift in enumerate(shifts):
-            if shift != 0.0:
+            if shift != 0.0 or len(shifts) == 1:
                 validation.size(name, f"shifts[{index}]", shift)
+        for index, (before, shift) in enumerate(itertools.pairwise(shifts), 1):
+            if not before < shift:
+                raise InvalidInputError(f"{name}.shifts[{index}]: expected more than {before!r}, got {shift!r}")
+        if len(shifts) > _MOST_SHIFTS:
+            raise InvalidInputError(f"{name}.shifts: expected at most {_MOST_SHIFTS}, got {len(shifts)}")
         for index, weight in enumerate(weights):
-            validation.probability(name, f"weights[{index}]", weight)
+            validation.rate(name, f"weights[{index}]", weight)
         if not abs(math.fsum(weights) - 1.0) <= _SUM_TOLERANCE:
             raise InvalidInputError(
                 f"{name}.weights: expected probabilities that sum to 1 within {_SUM_TOLERANCE:g},"
                 f" got a sum of {math.fsum(weights)!r}"
             )
-        kept = sorted((shift, weight) for shift, weight in zip(shifts, weights, strict=True) if weight > 0.0)
-        if kept[-1][0] == 0.0:
-            raise InvalidInputError(f"{name}.shifts: expected one above 0 with a weight above 0, got {shown(self.shifts)}")
-        if len(kept) > _MOST_SHIFTS:
-            raise InvalidInputError(f"{name}.shifts: expected at most {_MOST_SHIFTS}, got {len(kept)}")
-        object.__setattr__(self, "shifts", tuple(shift for shift, _ in kept))
-        object.__setattr__(self, "weights", tuple(weight for _, weight in kept))
+        object.__setattr__(self, "shifts", tuple(shifts))
+        object.__setattr__(self, "weights", tuple(weights))
 
     @property
     def adjacency(self) -> Adjacency:

@@ -141,12 +141,16 @@ _FORMS = encoder_of_forms()
 _NOISE_OF_KIND = {
     "DiscreteGaussian": "DiscreteGaussian",
     "DiscreteLaplace": "DiscreteLaplace",
+    "FixedBatchGaussian": "Gaussian",
     "Gaussian": "Gaussian",
+    "GaussianMixture": "Gaussian",
     "Laplace": "Laplace",
     "LaplaceSum": "LaplaceSum",
     "Poisson": "Poisson",
     "Staircase": "Staircase",
     "SubsampledGaussian": "Gaussian",
+    "SubsampledLaplace": "Laplace",
+    "TruncatedPoissonGaussian": "Gaussian",
 }
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
 

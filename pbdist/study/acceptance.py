@@ -24,6 +24,8 @@ Make: TypeAlias = Callable[[Sequence[Any]], Pair]
 _BY_THEMSELVES = (
     "RandomizedResponse",
     "SubsampledGaussian",
+    "SubsampledLaplace",
+    "TruncatedPoissonGaussian",
     "ApproximateDP",
     "LaplaceSum",
     "Staircase",
