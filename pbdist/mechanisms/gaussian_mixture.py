@@ -248,7 +248,7 @@ class GaussianMixture(ElementaryPair):
         Newton's steps come down to it. Each one ends by itself, so that it does not depend on the others.
         """
         shares, above, lowest = self._shares
-        goal = full_losses(edges, above)
+        goal = full_losses(edges, above).copy()
         if self.shifts[0] == 0.0:
             # Far below 0 the weight of the shift 0 tells more than that of the others.
             far = edges < -0.5

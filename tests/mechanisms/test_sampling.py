@@ -405,3 +405,14 @@ def test_a_batch_of_all_records_is_gaussian_noise_of_twice_the_sensitivity() -> 
     pair = FixedBatchGaussian(3.0, 7, 7, 0.5)
     assert pair.alone == SubsampledGaussian(3.0, 1.0, 1.0)
     assert TruncatedPoissonGaussian(3.0, 0.2, 7, 7).alone == SubsampledGaussian(3.0, 0.2)
+
+
+def test_a_faint_weight_of_no_shift_is_told_and_edges_stay_as_they_are() -> None:
+    """Losses go down to the logarithm of that weight, though the other weights sum to 1 as floats."""
+    pair = GaussianMixture(0.2, (0.0, 0.1, 0.3), (1e-17, 0.5, 0.5))
+    edges = np.array([-45.0, -39.0, -30.0, -5.0, 0.0, 2.0])
+    given = edges.copy()
+    masses = pair.loss_masses(edges)
+    np.testing.assert_array_equal(edges, given)
+    assert masses.loss_error < 1e-12
+    assert masses.bins_b.upper[:2].max() < 1e-40
