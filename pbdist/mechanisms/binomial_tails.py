@@ -91,11 +91,10 @@ def _falling(most: int, ratio: Callable[[FloatArray], FloatArray]) -> FloatArray
     """Return products of the ratios of 0, 1, .., at most so many, up to the first one that is faint."""
     length = min(most, _FEW)
     while True:
-        products = np.cumprod(ratio(np.arange(length, dtype=np.float64)))
+        products: FloatArray = np.cumprod(ratio(np.arange(length, dtype=np.float64)), dtype=np.float64)
         faint = np.flatnonzero(products < _SMALLEST)
         if faint.size:
-            kept: FloatArray = products[: int(faint[0])]
-            return kept
+            return products[: int(faint[0])]
         if length == most:
             return products
         length = min(most, 4 * length)

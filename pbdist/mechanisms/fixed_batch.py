@@ -35,8 +35,8 @@ class FixedBatchGaussian(Alternatives):
 
     In one round δ is H((1-q) N(0) + q N(2 sensitivity) || N(0); ε) in both directions. In several rounds no pair of
     data sets is known to be the worst (Lebeda, Regehr, Kamath & Steinke 2024): neither that pair nor its reversal
-    dominates the mechanism. So upper bounds are those of another pair, `upper_pair`, which does, and lower bounds those of
-    neighbouring data sets that follow `lower_pair` (Theorem 39 of docs/theory.md; Zhu, Dong & Wang 2022).
+    dominates the mechanism. So upper bounds are those of another pair, `upper_pair`, which does, and lower bounds
+    those of neighbouring data sets that follow `lower_pair` (Theorem 39 of docs/theory.md; Zhu, Dong & Wang 2022).
 
     Parameters
     ----------
@@ -109,11 +109,11 @@ class FixedBatchGaussian(Alternatives):
 class FixedBatchUpper(ElementaryPair):
     """The pair that dominates Gaussian noise on a batch of a fixed size when one record is replaced.
 
-    With M = (1-rate) N(0, scale²) + rate N(2 sensitivity, scale²), its outcomes are x above the sensitivity with a sign,
-    and one more: A has M at (x, +) and N(0, scale²) at (x, -), B has N(0, scale²) at (x, +) and M at (x, -); both have
-    what is left of 1 at the last outcome. For ε >= 0 its δ in one round is H(M||N(0, scale²); ε), in both directions:
-    Theorem 39 of docs/theory.md. Bounds are those of this pair, which no neighbours need to follow: `FixedBatchGaussian`
-    has lower bounds for the mechanism itself.
+    With N = N(0, scale²) and M = (1-rate) N + rate N(2 sensitivity, scale²), its outcomes are x above the sensitivity,
+    with a sign, and one more: A has M at (x, +) and N at (x, -), B has N at (x, +) and M at (x, -); both have what is
+    left of 1 at the last outcome. For ε >= 0 its δ in one round is H(M||N; ε), in both directions: Theorem 39 of
+    docs/theory.md. Bounds are those of this pair, which no neighbours need to follow: `FixedBatchGaussian` has lower
+    bounds for the mechanism itself.
 
     Parameters
     ----------

@@ -173,10 +173,10 @@ class GaussianMixture(ElementaryPair):
         ]
         bins_a, scale_a = added(parts)
         bins_b, scale_b = parts[0][2:] if self.shifts[0] == 0.0 else about(0.0)
-        nothing, before = MassBounds.zeros(0), np.zeros(first)
+        nothing = MassBounds.zeros(0)
         masses = LossMasses(
-            bins_a=bins_a.preceded_by_empty(first),
-            bins_b=bins_b.preceded_by_empty(first),
+            bins_a=bins_a,
+            bins_b=bins_b,
             atom_loss=np.zeros(0),
             atoms_a=nothing,
             atoms_b=nothing,
@@ -184,8 +184,7 @@ class GaussianMixture(ElementaryPair):
             only_b=MassBounds.zeros(1),
             loss_error=loss_error,
         )
-        scales = (np.concatenate((before, scale)) for scale in (scale_a, scale_b))
-        return ScaledLossMasses(masses, *scales, np.zeros(0), np.zeros(0))
+        return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(0), np.zeros(0)).after_empty(first)
 
     @cached_property
     def _shares(self) -> tuple[FloatArray, float, float]:
@@ -226,7 +225,7 @@ class GaussianMixture(ElementaryPair):
         return loss, error
 
     def _loss_error(self, edges: FloatArray, ends: FloatArray) -> float:
-        """Bound how far the exact losses at the end points that were used lie from the edges, where there are losses."""
+        """Bound how far exact losses at the end points that were used lie from the edges, where there are losses."""
         if edges.size == 0:
             return 0.0
         finite = np.isfinite(ends)

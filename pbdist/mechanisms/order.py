@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from pbdist.mechanisms.additive import Gaussian, Laplace
-from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
+from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.laplace_sum import LaplaceSum
@@ -68,7 +68,10 @@ def noise_order(pair: Pair) -> NoiseOrder | None:
         if len(known) < len(inner):
             return None
         families = tuple(order.family for order in known)
-        return NoiseOrder((WorstOf, tuple(there for _, there in pair.choices), families), tuple(x for order in known for x in order.amounts))
+        return NoiseOrder(
+            (WorstOf, tuple(there for _, there in pair.choices), families),
+            tuple(x for order in known for x in order.amounts),
+        )
     found = [_order_of_factor(factor) for factor in pair.factors]
     orders = [order for order in found if order is not None]
     if len(orders) < len(found):

@@ -37,9 +37,7 @@ class _TruncatedPoisson:
         object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
         object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
         for field, value in (("batch", self.batch), ("examples", self.examples)):
-            object.__setattr__(
-                self, field, validation.integer(name, field, value, minimum=1, maximum=_MOST_EXAMPLES)
-            )
+            object.__setattr__(self, field, validation.integer(name, field, value, minimum=1, maximum=_MOST_EXAMPLES))
         object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
         # Twice the sensitivity is a size, too.
         validation.size(name, "sensitivity", 2.0 * self.sensitivity)
@@ -61,8 +59,8 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, Alternatives):
 
     Each round draws a Poisson sample of the records with the probability `rate`. If more than `batch` were drawn, that
     many of them are kept, every set of so many with the same probability. What each record contributes is clipped to a
-    vector of length at most `sensitivity`, and N(0, scale²  I) is added to the sum (Chua et al. 2024). Where a sample is
-    cut, the record takes the place of another one: that moves the sum by up to twice the sensitivity.
+    vector of length at most `sensitivity`, and N(0, scale² I) is added to the sum (Chua et al. 2024). Where a sample
+    is cut, the record takes the place of another one: that moves the sum by up to twice the sensitivity.
 
     Upper bounds are those of `upper_pair`, which dominates the mechanism, lower bounds those of `lower_pair`, which it
     follows where all other records contribute nothing. They meet as far as samples are seldom cut (Theorem 38 of

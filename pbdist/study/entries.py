@@ -17,7 +17,17 @@ from pbdist.study.alternatives import NESTED, Entry, choices, other_choices
 from pbdist.study.document import Document, Keys, Problems, shown
 from pbdist.study.hints import OTHER_KINDS
 from pbdist.study.pair_grid import PairGrid
-from pbdist.study.parameters import Choices, Files, Masses, Names, NumberLists, NumberPairs, Numbers, Readings, Truncations
+from pbdist.study.parameters import (
+    Choices,
+    Files,
+    Masses,
+    Names,
+    NumberLists,
+    NumberPairs,
+    Numbers,
+    Readings,
+    Truncations,
+)
 from pbdist.study.refusals import refuse, refuse_invalid, value_at
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue

@@ -92,7 +92,7 @@ def truncated_poisson(rng: np.random.Generator) -> tuple[Pair, Peer]:
 def check(pair: Pair, theirs: Peer, rng: np.random.Generator) -> None:
     rounds = int(rng.choice([1, 2, 10, 100]))
     composed = theirs.self_compose(rounds)
-    epsilon = [float(each) for each in (0.0, 10.0 ** rng.uniform(-2.0, 0.0), rng.uniform(0.1, 3.0))]
+    epsilon = sorted(float(each) for each in (0.0, 10.0 ** rng.uniform(-2.0, 0.0), rng.uniform(0.1, 3.0)))
     values = [float(value) for value in np.atleast_1d(composed.get_delta_for_epsilon(epsilon))]
     ours = privacy_bounds(pair, compositions=rounds, epsilon=epsilon, tolerance=1e-5)
     for value, lower, upper, each in zip(

@@ -13,7 +13,6 @@ from scipy import special
 from pbdist import (
     FixedBatchGaussian,
     GaussianMixture,
-    PrecisionWarning,
     SubsampledGaussian,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
@@ -257,7 +256,9 @@ def check_enumerated(mechanism: Pair, first: list[np.ndarray], second: list[np.n
     for j, each in enumerate(epsilon.tolist()):
         for axis, order in enumerate(((0, 1), (1, 0))):
             for used in (first, second):
-                assert hockey_stick(used[order[0]], used[order[1]], each) <= bounds.delta_upper.values[axis, 0, j] + 1e-9
+                assert (
+                    hockey_stick(used[order[0]], used[order[1]], each) <= bounds.delta_upper.values[axis, 0, j] + 1e-9
+                )
             both = (a, b) if axis == 0 else (b, a)
             assert hockey_stick(*both, each) <= bounds.delta_upper.values[axis, 1, j] + 1e-9
 
@@ -307,7 +308,9 @@ def test_rounds_chosen_after_others_are_worse_than_any_repeated_round() -> None:
             for x, y in ((a, b), (b, a))
         )
         # After each first outcome the second round is the worse one of the two directions.
-        ways = [np.maximum(np.multiply.outer(a, x) - factor * np.multiply.outer(b, y), 0.0) for x, y in ((a, b), (b, a))]
+        ways = [
+            np.maximum(np.multiply.outer(a, x) - factor * np.multiply.outer(b, y), 0.0) for x, y in ((a, b), (b, a))
+        ]
         chosen = float(np.maximum(*(way.sum(axis=1) for way in ways)).sum())
         assert 1.01 * repeated < chosen <= upper.delta_upper.values[0, j]
 
@@ -388,7 +391,9 @@ def test_probabilities_of_large_samples() -> None:
 
 def test_a_mixture_of_two_shifts_is_sampled_gaussian_noise() -> None:
     one, two = GaussianMixture(2.0, (0.0, 3.0), (0.99, 0.01)), SubsampledGaussian(2.0, 0.01, 3.0)
-    found, known = (privacy_bounds(pair, compositions=[1, 300], epsilon=[0.1, 1.0], tolerance=1e-3) for pair in (one, two))
+    found, known = (
+        privacy_bounds(pair, compositions=[1, 300], epsilon=[0.1, 1.0], tolerance=1e-3) for pair in (one, two)
+    )
     np.testing.assert_allclose(found.delta_upper.values, known.delta_upper.values, rtol=2e-3)
     np.testing.assert_allclose(found.delta_lower.values, known.delta_lower.values, rtol=2e-3)
 

@@ -1,4 +1,4 @@
-"""δ of noise on samples with mpmath: thresholds of the loss by bisection, tails in closed form, two rounds by quadrature.
+"""δ of noise on samples with mpmath: thresholds by bisection, tails in closed form, two rounds by quadrature.
 
 Slow and obvious: nothing here uses the lemmas by which the pairs are computed.
 """
@@ -95,7 +95,9 @@ class ShiftTruth:
             return self._mixed(lambda s: self.density(x - s)) if axis == 0 else self.density(x)
 
         return mpmath.quad(
-            lambda x: own(x) * self.delta(e - sign * self.loss(x), axis), [low - reach, *inner, high + reach], maxdegree=4
+            lambda x: own(x) * self.delta(e - sign * self.loss(x), axis),
+            [low - reach, *inner, high + reach],
+            maxdegree=4,
         )
 
 

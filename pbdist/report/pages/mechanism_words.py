@@ -82,9 +82,9 @@ ASSUMED: Mapping[str, str] = {
         " that are vectors count by their length."
     ),
     "TruncatedPoissonGaussian": (
-        "Truncated Poisson samples: neighbouring data sets differ by one individual added or removed, and the larger one"
-        " has the given number of examples. Contributions are clipped to the sensitivity. Which individuals of too large"
-        " a sample are kept is drawn uniformly. Lower bounds are those of data sets where no other individual"
+        "Truncated Poisson samples: neighbouring data sets differ by one individual added or removed, and the larger"
+        " one has the given number of examples. Contributions are clipped to the sensitivity. Which individuals of too"
+        " large a sample are kept is drawn uniformly. Lower bounds are those of data sets where no other individual"
         " contributes anything."
     ),
     "FixedBatchGaussian": (
