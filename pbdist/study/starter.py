@@ -97,7 +97,7 @@ _ENTRIES: Mapping[str, tuple[str, str]] = {
     scale: [1, 2] # the standard deviation of the noise: the noise multiplier times the sensitivity
     rate: 0.01 # the probability with which a record is in a sample
     batch: 150 # the most records of a sample
-    examples: 10_000 # records in the larger one of the neighbouring data sets
+    examples: 10000 # records in the larger one of the neighbouring data sets
     sensitivity: 1 # the clipping norm""",
         "--scale 1",
     ),
@@ -107,7 +107,7 @@ _ENTRIES: Mapping[str, tuple[str, str]] = {
   - kind: FixedBatchGaussian
     scale: [2, 4] # the standard deviation of the noise: the noise multiplier times the sensitivity
     batch: 100
-    examples: 10_000
+    examples: 10000
     sensitivity: 1 # the clipping norm: replacing a record moves a sum by up to twice that""",
         "--scale 2",
     ),
