@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses
@@ -91,8 +92,10 @@ class FixedBatchGaussian(Alternatives):
         return FixedBatchUpper(self.scale, rate, self.sensitivity)
 
     @cached_property
-    def lower_pair(self) -> SubsampledGaussian:
+    def lower_pair(self) -> SubsampledGaussian | Gaussian:
         """A pair that some neighbours follow in all rounds, of the sampling rate rounded down."""
+        if self.batch == self.examples:
+            return Gaussian(self.scale, 2.0 * self.sensitivity)
         rate = self.batch / self.examples
         if Fraction(rate) > Fraction(self.batch, self.examples):
             rate = math.nextafter(rate, 0.0)

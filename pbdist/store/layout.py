@@ -266,6 +266,8 @@ def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
         value = form.get(name)
         if isinstance(value, int | float):
             row[name] = float(value)
+    if kind == "FixedBatchGaussian":
+        row["rate"] = float(form["batch"]) / float(form["examples"])
     if kind == "LaplaceSum":
         # The larger one stands first.
         row["scale"] = float(form["scales"][0])

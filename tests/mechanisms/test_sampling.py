@@ -12,6 +12,7 @@ from scipy import special
 
 from pbdist import (
     FixedBatchGaussian,
+    Gaussian,
     GaussianMixture,
     SubsampledGaussian,
     SubsampledLaplace,
@@ -408,7 +409,7 @@ def test_pairs_say_for_which_neighbours_they_are() -> None:
 
 def test_a_batch_of_all_records_is_gaussian_noise_of_twice_the_sensitivity() -> None:
     pair = FixedBatchGaussian(3.0, 7, 7, 0.5)
-    assert pair.alone == SubsampledGaussian(3.0, 1.0, 1.0)
+    assert pair.alone == Gaussian(3.0, 1.0)
     assert TruncatedPoissonGaussian(3.0, 0.2, 7, 7).alone == SubsampledGaussian(3.0, 0.2)
 
 
