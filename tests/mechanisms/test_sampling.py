@@ -171,9 +171,9 @@ def check_one_round(case: Case, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("draw", [sampled_laplace, mixture, fixed_batch, truncated_poisson])
 def test_masses_of_drawn_pairs(draw: Callable[[np.random.Generator], Case]) -> None:
-    """100 of each kind with effort 1; 1,000 with effort 10."""
+    """60 of each kind with effort 1; 1,020 with effort 17."""
     rng = np.random.default_rng((SEED, 10))
-    for _ in range(times(100)):
+    for _ in range(times(60)):
         check_masses(draw(rng), rng)
 
 
@@ -243,7 +243,7 @@ def sums_of_cut_samples(values: np.ndarray, rate: float, batch: int) -> dict[flo
 
 def drawn_values(rng: np.random.Generator, count: int) -> np.ndarray:
     """Contributions of records within the clipping norm 1, often at its ends."""
-    return np.clip(rng.uniform(-2.5, 2.5, count), -1.0, 1.0) if rng.random() < 0.8 else np.full(count, -1.0)
+    return np.clip(rng.uniform(-2.5, 2.5, count), -1.0, 1.0) if rng.random() < 0.5 else np.full(count, -1.0)
 
 
 def check_enumerated(mechanism: Pair, first: list[np.ndarray], second: list[np.ndarray]) -> None:
