@@ -21,7 +21,7 @@ from pbdist.arguments import (
 )
 from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Pair, WorstOf, factor_counts, reveals_nothing
+from pbdist.mechanisms import Alternatives, Pair, factor_counts, reveals_nothing
 from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -153,7 +153,7 @@ def bounds_table(
     parts = checked_components(components, worst_of=True)
     check_totals(parts, rounds)
     worst, count = parts[0]
-    if isinstance(worst, WorstOf):
+    if isinstance(worst, Alternatives):
         if keep_states or method != "tight":
             raise InvalidInputError(
                 "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
@@ -265,7 +265,7 @@ def epsilon_table_of(
     check_totals(parts, rounds)
     precision = checked_precision(tolerance, None, None)
     worst, count = parts[0]
-    if isinstance(worst, WorstOf):
+    if isinstance(worst, Alternatives):
         return _worst_epsilon_table(
             worst, count, compositions=rounds, delta=wanted, tolerance=tolerance, together=together
         )
@@ -278,16 +278,16 @@ def epsilon_table_of(
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
 
 
-def _worst_table(worst: WorstOf, count: int, **settings: Any) -> BoundsTable:
+def _worst_table(worst: Alternatives, count: int, **settings: Any) -> BoundsTable:
     """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.
 
     The largest of upper bounds is one. Lower bounds of pairs that are attained alone are lower bounds of δ. Where the
     bounds of the pair with the largest upper one meet within the tolerance, so do the largest of each kind, up to what
     is not attained.
     """
-    tables = [bounds_table([(pair, count)], **settings) for pair in worst.pairs]
+    tables = [bounds_table([(pair, count)], **settings) for pair in worst.alternatives]
     first = tables[0]
-    attained = [table for table, there in zip(tables, worst.attained, strict=True) if there]
+    attained = [table for table, (_, there) in zip(tables, worst.choices, strict=True) if there]
     return BoundsTable(
         compositions=first.compositions,
         epsilon=first.epsilon,
@@ -318,11 +318,11 @@ def _within(tables: Sequence[BoundsTable], *, together: bool) -> BoolArray | Non
     return np.asarray(np.all(met | (upper <= np.where(met, upper, -np.inf).max(axis=0)), axis=0))
 
 
-def _worst_epsilon_table(worst: WorstOf, count: int, **settings: Any) -> EpsilonTable:
+def _worst_epsilon_table(worst: Alternatives, count: int, **settings: Any) -> EpsilonTable:
     """Bound ε of the worst of several pairs: the largest of theirs; from below that of the pairs that are attained."""
-    tables = [epsilon_table_of([(pair, count)], **settings) for pair in worst.pairs]
+    tables = [epsilon_table_of([(pair, count)], **settings) for pair in worst.alternatives]
     first = tables[0]
-    attained = [table.lower for table, there in zip(tables, worst.attained, strict=True) if there]
+    attained = [table.lower for table, (_, there) in zip(tables, worst.choices, strict=True) if there]
     return EpsilonTable(
         first.compositions,
         first.delta,

@@ -18,6 +18,9 @@ _FAMILIES = (
     "Gaussian",
     "Laplace",
     "SubsampledGaussian",
+    "SubsampledLaplace",
+    "TruncatedPoissonGaussian",
+    "FixedBatchGaussian",
     "Poisson",
     "DiscreteLaplace",
     "DiscreteGaussian",
@@ -27,7 +30,9 @@ _FAMILIES = (
 )
 _NUMBERS = {
     "sensitivity": "sensitivity of the query",
-    "rate": "sampling rate of a SubsampledGaussian",
+    "rate": "sampling rate of a SubsampledGaussian, SubsampledLaplace or TruncatedPoissonGaussian",
+    "batch": "records of a batch of a FixedBatchGaussian, at most of a TruncatedPoissonGaussian",
+    "examples": "records of the data set of a FixedBatchGaussian or TruncatedPoissonGaussian",
     "shift": "difference of neighbouring counts of a NoisyCount",
     "mean": "mean of a NoisyCount; without it, mean and scale are sized together",
     "k": "number of answers of a KaryRandomizedResponse",

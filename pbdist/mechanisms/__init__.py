@@ -8,6 +8,8 @@ from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.adjacency import Adjacency, alike, checked_adjacency, joined, stated
 from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
+from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
+from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
@@ -27,7 +29,9 @@ from pbdist.mechanisms.pair import (
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
-from pbdist.mechanisms.worst_of import WorstOf
+from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
+from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
+from pbdist.mechanisms.worst_of import Alternatives, WorstOf
 from pbdist.types import JsonValue
 
 __all__ = [
@@ -37,12 +41,16 @@ __all__ = [
     "UNIT_ROUNDOFF",
     "AdditiveNoise",
     "Adjacency",
+    "Alternatives",
     "ApproximateDP",
     "BoundedRange",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ElementaryPair",
+    "FixedBatchGaussian",
+    "FixedBatchUpper",
     "Gaussian",
+    "GaussianMixture",
     "Histogram",
     "KaryRandomizedResponse",
     "Laplace",
@@ -58,6 +66,9 @@ __all__ = [
     "ScaledLossMasses",
     "Staircase",
     "SubsampledGaussian",
+    "SubsampledLaplace",
+    "TruncatedPoissonGaussian",
+    "TruncatedPoissonUpper",
     "WorstOf",
     "adjacency_together",
     "alike",
@@ -81,7 +92,10 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         BoundedRange,
         DiscreteGaussian,
         DiscreteLaplace,
+        FixedBatchGaussian,
+        FixedBatchUpper,
         Gaussian,
+        GaussianMixture,
         Histogram,
         KaryRandomizedResponse,
         Laplace,
@@ -93,6 +107,9 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         Reversed,
         Staircase,
         SubsampledGaussian,
+        SubsampledLaplace,
+        TruncatedPoissonGaussian,
+        TruncatedPoissonUpper,
         WorstOf,
     )
 }

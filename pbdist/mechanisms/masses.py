@@ -1,7 +1,7 @@
 """Certified masses: lower and upper values, and where they lie along the privacy loss of a pair."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -195,6 +195,21 @@ class ScaledLossMasses:
         """Masses whose factors are all 1."""
         bins, atoms = np.zeros(masses.bins_a.lower.shape), np.zeros(masses.atoms_a.lower.shape)
         return cls(masses, bins, bins, atoms, atoms)
+
+    def after_empty(self, count: int) -> "ScaledLossMasses":
+        """These masses, with `count` bins before the others in which no event lies."""
+        before = np.zeros(count)
+        masses = replace(
+            self.masses,
+            bins_a=self.masses.bins_a.preceded_by_empty(count),
+            bins_b=self.masses.bins_b.preceded_by_empty(count),
+        )
+        return replace(
+            self,
+            masses=masses,
+            log_scale_a=np.concatenate((before, self.log_scale_a)),
+            log_scale_b=np.concatenate((before, self.log_scale_b)),
+        )
 
     def swapped(self) -> "ScaledLossMasses":
         """Masses of the pair (B, A), on the bins whose edges are the negated edges in reversed order."""

@@ -12,13 +12,16 @@ from typing import Any
 from pbdist.mechanisms.additive import Gaussian, Laplace
 from pbdist.mechanisms.bounded_range import BoundedRange
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
+from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
+from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.subsampled import SubsampledGaussian
-from pbdist.mechanisms.worst_of import WorstOf
+from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
+from pbdist.mechanisms.worst_of import Alternatives, WorstOf
 
 __all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]
 
@@ -44,12 +47,15 @@ class NoiseOrder:
 NOISE_PARAMETER: Mapping[type[Pair], str] = {
     DiscreteGaussian: "scale",
     DiscreteLaplace: "scale",
+    FixedBatchGaussian: "scale",
     Gaussian: "scale",
+    GaussianMixture: "scale",
     KaryRandomizedResponse: "p",
     Laplace: "scale",
     Poisson: "mean",
     RandomizedResponse: "p",
     SubsampledGaussian: "scale",
+    SubsampledLaplace: "scale",
 }
 
 
@@ -59,13 +65,16 @@ def noise_order(pair: Pair) -> NoiseOrder | None:
     A product has the families and the amounts of its factors, in their order; so has the worst of several pairs, whose
     δ is the largest of theirs; the worst of one pair that is attained is that pair.
     """
-    if isinstance(pair, WorstOf) and pair.alone is None:
-        inner = [noise_order(one) for one in pair.pairs]
+    if isinstance(pair, Alternatives) and pair.alone is None:
+        inner = [noise_order(one) for one in pair.alternatives]
         known = [order for order in inner if order is not None]
         if len(known) < len(inner):
             return None
         families = tuple(order.family for order in known)
-        return NoiseOrder((WorstOf, pair.attained, families), tuple(x for order in known for x in order.amounts))
+        return NoiseOrder(
+            (WorstOf, tuple(there for _, there in pair.choices), families),
+            tuple(x for order in known for x in order.amounts),
+        )
     found = [_order_of_factor(factor) for factor in pair.factors]
     orders = [order for order in found if order is not None]
     if len(orders) < len(found):
@@ -102,8 +111,14 @@ def _order_of_factor(factor: ElementaryPair) -> NoiseOrder | None:
     found = None if amounts is None else amounts(factor)
     if found is None:
         return None
-    name = type(factor).__name__
-    return NoiseOrder((name, *_side(factor)) if isinstance(factor, KaryRandomizedResponse) else name, found)
+    family: Hashable = type(factor).__name__
+    if isinstance(factor, KaryRandomizedResponse):
+        family = (family, *_side(factor))
+    # Mixtures are compared where their shifts are in proportion, with the same weights.
+    if isinstance(factor, GaussianMixture):
+        largest = Fraction(factor.shifts[-1])
+        family = (family, factor.weights, tuple(Fraction(shift) / largest for shift in factor.shifts))
+    return NoiseOrder(family, found)
 
 
 def _of_additive(pair: Gaussian | Laplace) -> tuple[Fraction, ...] | None:
@@ -114,8 +129,12 @@ def _of_sum(pair: LaplaceSum) -> tuple[Fraction, ...]:
     return tuple(Fraction(scale) / Fraction(pair.sensitivity) for scale in pair.scales)
 
 
-def _of_subsampled(pair: SubsampledGaussian) -> tuple[Fraction, ...]:
+def _of_subsampled(pair: SubsampledGaussian | SubsampledLaplace | FixedBatchUpper) -> tuple[Fraction, ...]:
     return Fraction(pair.scale) / Fraction(pair.sensitivity), 1 / Fraction(pair.rate)
+
+
+def _of_mixture(pair: GaussianMixture) -> tuple[Fraction, ...]:
+    return (Fraction(pair.scale) / Fraction(pair.shifts[-1]),)
 
 
 def _of_discrete_laplace(pair: DiscreteLaplace) -> tuple[Fraction, ...]:
@@ -152,11 +171,14 @@ _AMOUNTS: Mapping[type[ElementaryPair], Callable[[Any], tuple[Fraction, ...] | N
     ApproximateDP: _of_approximate,
     BoundedRange: _of_range,
     DiscreteLaplace: _of_discrete_laplace,
+    FixedBatchUpper: _of_subsampled,
     Gaussian: _of_additive,
+    GaussianMixture: _of_mixture,
     KaryRandomizedResponse: _of_answers,
     Laplace: _of_additive,
     LaplaceSum: _of_sum,
     Poisson: _of_poisson,
     RandomizedResponse: _of_response,
     SubsampledGaussian: _of_subsampled,
+    SubsampledLaplace: _of_subsampled,
 }

@@ -6,19 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.sampling import edge_error, full_losses
 from pbdist.mechanisms.tails import log_moment_of_lines, picture_values, steepest_tilt
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SubsampledGaussian"]
 
-#: Losses below this are reached only by rates above 0.39; e^loss - 1 then is no better known than e^loss.
-_FAR_BELOW = -0.5
 #: Logarithm of the weight that a picture may leave out.
 _UNSEEN = -40.0
 
@@ -53,10 +51,7 @@ class SubsampledGaussian(ElementaryPair):
         name = type(self).__name__
         object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
         object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        rate = validation.probability(name, "rate", self.rate)
-        if rate == 0.0:
-            raise InvalidInputError(f"{name}.rate: expected a probability in (0, 1], got {self.rate!r}")
-        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
 
     @property
     def adjacency(self) -> Adjacency:
@@ -86,6 +81,10 @@ class SubsampledGaussian(ElementaryPair):
         """Masses of the bins, each an interval of x, along which the loss rises from ln(1 - q)."""
         return self._masses(edges, gaussian_interval).masses
 
+    def masses_beyond(self, edges: FloatArray, start: float, *, scaled: bool) -> ScaledLossMasses:
+        """Masses as those of the bins, but of the outcomes x above `start` alone."""
+        return self._masses(edges, scaled_gaussian_interval if scaled else gaussian_interval, start)
+
     def keeps_order(self, edges: FloatArray) -> bool:
         """Whether the end points are in order, and the outermost ones the same as if their edges were given alone."""
         ends = self._location(edges)
@@ -95,13 +94,15 @@ class SubsampledGaussian(ElementaryPair):
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         return self._masses(edges, scaled_gaussian_interval)
 
-    def _masses(self, edges: FloatArray, interval: Callable[..., tuple[FloatArray, ...]]) -> ScaledLossMasses:
-        ends = np.concatenate(([-np.inf], self._location(edges), [np.inf]))
+    def _masses(
+        self, edges: FloatArray, interval: Callable[..., tuple[FloatArray, ...]], start: float = -math.inf
+    ) -> ScaledLossMasses:
+        ends = np.concatenate(([start], self._location(edges), [np.inf]))
         # Rounding must not let neighbouring bins overlap.
         if np.any(ends[1:] < ends[:-1]):
             np.maximum.accumulate(ends, out=ends)
-        # Edges below every loss lie at -inf; the bins between them are empty.
-        first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
+        # Edges below every loss lie at -inf, or at the start; the bins between them are empty.
+        first = max(int(np.searchsorted(ends, start, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
         parts = interval(lower, upper, self.scale, np.array([[0.0], [self.sensitivity]]))
         log_scale = parts[2] if len(parts) == 3 else np.zeros(parts[0].shape)
@@ -233,41 +234,12 @@ class SubsampledGaussian(ElementaryPair):
 
     def _gain(self, loss: FloatArray) -> FloatArray:
         """Return V = (s / scale²)(x - s/2), the loss of the sampled Gaussian, at increasing losses."""
-        q = self.rate
-        if q == 1.0:
-            return loss
-        # e^loss - (1 - q), from whichever form has the smaller absolute error.
-        excess = np.expm1(np.minimum(loss, 700.0)) + q
-        below, low, high, above = np.searchsorted(loss, (_FAR_BELOW, -0.5 * q, 0.5 * q, 700.0))
-        excess[:below] = np.exp(loss[:below]) - (1.0 - q)
-        with np.errstate(divide="ignore"):
-            gain: FloatArray = np.log(np.maximum(excess, 0.0))
-        gain -= math.log(q)
-        gain[low:high] = np.log1p(np.expm1(loss[low:high]) / q)
-        gain[above:] = loss[above:] - math.log(q)
-        return gain
+        return full_losses(loss, self.rate)
 
     def _edge_error(self, edges: FloatArray) -> float:
         """Bound the distance, in nats, between the edges asked for and the exact losses at the end points used.
 
-        Theorem 7 of docs/theory.md.
+        Theorem 7 of docs/theory.md: from V to x there are four roundings of V, and one of the middle.
         """
-        if edges.size == 0:
-            return 0.0
-        q, top = self.rate, float(edges[-1])
-        deepest = self._deepest
-        lowest = min(deepest, max(0.0, -float(edges[0])))
-        slope, step = 1.0, max(top, 0.0)
-        if q < 1.0:
-            slope = min(1.0, max(0.0, -math.expm1(-top) + q * math.exp(-top))) if top > -deepest else 0.0
-            step = max(top, 0.0) - math.log(q)
-            if 0.0 < top < 1.0:
-                step = min(step, math.log1p(math.expm1(top) / q))
-        weighted = max(lowest, slope * step if top > 0.0 else 0.0)
-        rounding = 13.0 * weighted + slope * (10.0 * abs(math.log(q)) + 0.5 * (self.sensitivity / self.scale) ** 2)
-        if deepest < -_FAR_BELOW:
-            change = min(1.0, max(-math.expm1(-max(top, 0.0)), math.expm1(lowest)))
-            rounding += 16.0 * change + 2.0 * slope
-        elif q < 1.0:
-            rounding += 20.0
-        return 1.01 * rounding * UNIT_ROUNDOFF
+        ratio = self.sensitivity / self.scale
+        return edge_error(edges, self.rate, steps=4.0, level=0.5 * ratio**2)

@@ -12,7 +12,7 @@ SMALLEST_KEPT = 1e-10
 #: Scales, sensitivities and truncations beyond this, or below its inverse, are refused rather than left to overflow.
 _LARGEST = 1e30
 
-__all__ = ["SMALLEST_KEPT", "integer", "number", "probability", "size", "truncation"]
+__all__ = ["SMALLEST_KEPT", "integer", "number", "probability", "rate", "size", "truncation"]
 
 
 def number(owner: str, field: str, value: Any) -> float:
@@ -49,6 +49,14 @@ def probability(owner: str, field: str, value: Any) -> float:
     result = number(owner, field, value)
     if not 0.0 <= result <= 1.0:
         raise InvalidInputError(f"{owner}.{field}: expected a probability in [0, 1], got {shown(value)}")
+    return result
+
+
+def rate(owner: str, field: str, value: Any) -> float:
+    """Return `value` as a float in (0, 1], or raise `InvalidInputError`."""
+    result = probability(owner, field, value)
+    if result == 0.0:
+        raise InvalidInputError(f"{owner}.{field}: expected a probability in (0, 1], got {result!r}")
     return result
 
 

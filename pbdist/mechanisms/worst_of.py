@@ -1,5 +1,6 @@
 """The worst of several pairs: which of them a mechanism follows depends on which neighbouring inputs are compared."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,11 +10,48 @@ from pbdist.mechanisms.adjacency import Adjacency, checked_adjacency, joined
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.types import Direction, JsonValue
 
-__all__ = ["WorstOf"]
+__all__ = ["Alternatives", "WorstOf"]
+
+
+class Alternatives(Pair):
+    """Several pairs of which the worst counts: upper bounds are the largest of theirs, lower ones of those attained.
+
+    Subclasses name the pairs, and whether some neighbouring inputs follow each of them exactly.
+    """
+
+    @property
+    @abstractmethod
+    def choices(self) -> tuple[tuple[Pair, bool], ...]:
+        """Each of the pairs, none of which has alternatives, and whether it is attained."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every pair is."""
+        return all(pair.symmetric for pair, _ in self.choices)
+
+    @property
+    def alternatives(self) -> tuple[Pair, ...]:
+        """The pairs."""
+        return tuple(pair for pair, _ in self.choices)
+
+    @property
+    def alone(self) -> Pair | None:
+        """The only pair, if it is attained."""
+        return self.choices[0][0] if [there for _, there in self.choices] == [True] else None
+
+    @property
+    def attained_by_some(self) -> bool:
+        """Whether some pair is attained."""
+        return any(there for _, there in self.choices)
+
+    @property
+    def factors(self) -> tuple[ElementaryPair, ...]:
+        """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
+        return tuple(factor for pair, _ in self.choices for factor in pair.factors)
 
 
 @dataclass(frozen=True, init=False)
-class WorstOf(Pair):
+class WorstOf(Alternatives):
     """Several pairs, one for each way in which neighbouring inputs may differ; δ is the largest of theirs.
 
     In all rounds the same inputs are compared, so that δ after r rounds is the largest of the δ of r rounds of one of
@@ -51,7 +89,7 @@ class WorstOf(Pair):
             raise InvalidInputError("WorstOf.pairs: expected at least one pair, got none")
         pair: Any
         for position, pair in enumerate(pairs):
-            if not isinstance(pair, Pair) or isinstance(pair, WorstOf):
+            if not isinstance(pair, Pair) or isinstance(pair, Alternatives):
                 raise InvalidInputError(f"WorstOf.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         given: Any = (True,) * len(pairs) if attained is None else attained
         if (
@@ -73,9 +111,9 @@ class WorstOf(Pair):
         _ = self.adjacency
 
     @property
-    def symmetric(self) -> bool:
-        """Whether every pair is."""
-        return all(pair.symmetric for pair in self.pairs)
+    def choices(self) -> tuple[tuple[Pair, bool], ...]:
+        """The pairs, and whether each is attained."""
+        return tuple(zip(self.pairs, self.attained, strict=True))
 
     @property
     def adjacency(self) -> Adjacency:
@@ -91,26 +129,6 @@ class WorstOf(Pair):
     def removal(self) -> Direction | None:
         """That of all pairs; none of neighbours that differ by more than a record that is there or not."""
         return super().removal if self.adjacency in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT) else None
-
-    @property
-    def alternatives(self) -> tuple[Pair, ...]:
-        """The pairs."""
-        return self.pairs
-
-    @property
-    def alone(self) -> Pair | None:
-        """The only pair, if it is attained."""
-        return self.pairs[0] if self.attained == (True,) else None
-
-    @property
-    def attained_by_some(self) -> bool:
-        """Whether some pair is attained."""
-        return any(self.attained)
-
-    @property
-    def factors(self) -> tuple[ElementaryPair, ...]:
-        """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
-        return tuple(factor for pair in self.pairs for factor in pair.factors)
 
     def canonical(self) -> dict[str, JsonValue]:
         """Canonical form, as of every pair; without ``neighbours`` where the pairs tell them, as it has always been."""

@@ -143,12 +143,16 @@ _FORMS = encoder_of_forms()
 _NOISE_OF_KIND = {
     "DiscreteGaussian": "DiscreteGaussian",
     "DiscreteLaplace": "DiscreteLaplace",
+    "FixedBatchGaussian": "Gaussian",
     "Gaussian": "Gaussian",
+    "GaussianMixture": "Gaussian",
     "Laplace": "Laplace",
     "LaplaceSum": "LaplaceSum",
     "Poisson": "Poisson",
     "Staircase": "Staircase",
     "SubsampledGaussian": "Gaussian",
+    "SubsampledLaplace": "Laplace",
+    "TruncatedPoissonGaussian": "Gaussian",
 }
 _NUMBERS = ("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "eta")
 
@@ -264,6 +268,8 @@ def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
         value = form.get(name)
         if isinstance(value, int | float):
             row[name] = float(value)
+    if kind == "FixedBatchGaussian":
+        row["rate"] = float(form["batch"]) / float(form["examples"])
     if kind == "LaplaceSum":
         # The larger one stands first.
         row["scale"] = float(form["scales"][0])

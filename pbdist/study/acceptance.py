@@ -26,6 +26,8 @@ _BY_THEMSELVES = (
     "KaryRandomizedResponse",
     "BoundedRange",
     "SubsampledGaussian",
+    "SubsampledLaplace",
+    "TruncatedPoissonGaussian",
     "ApproximateDP",
     "LaplaceSum",
     "Staircase",

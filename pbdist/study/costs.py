@@ -9,6 +9,7 @@ import numpy as np
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import (
+    Alternatives,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
@@ -18,7 +19,6 @@ from pbdist.mechanisms import (
     Poisson,
     Product,
     Reversed,
-    WorstOf,
     factor_counts,
 )
 from pbdist.pld.cost import Cost, table_cost
@@ -128,8 +128,8 @@ _CUT = 37.0
 
 def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
-    if isinstance(cell.pair, WorstOf):
-        costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.pairs]
+    if isinstance(cell.pair, Alternatives):
+        costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives]
         return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
     rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
     outcomes = sum(pair.outcomes for pair in cell.pair.factors)

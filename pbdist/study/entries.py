@@ -17,12 +17,31 @@ from pbdist.study.alternatives import NESTED, Entry, choices, other_choices
 from pbdist.study.document import Document, Keys, Problems, shown
 from pbdist.study.hints import OTHER_KINDS
 from pbdist.study.pair_grid import PairGrid
-from pbdist.study.parameters import Choices, Files, Masses, Names, NumberPairs, Numbers, Readings, Truncations
+from pbdist.study.parameters import (
+    Choices,
+    Files,
+    Masses,
+    Names,
+    NumberLists,
+    NumberPairs,
+    Numbers,
+    Readings,
+    Truncations,
+)
 from pbdist.study.refusals import refuse, refuse_invalid, value_at
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
-__all__ = ["KINDS", "MOST_MADE", "MOST_SETTINGS", "expand_entry", "grids_of_entry", "models_of", "settings_of"]
+__all__ = [
+    "KINDS",
+    "KINDS_OF_SEVERAL",
+    "MOST_MADE",
+    "MOST_SETTINGS",
+    "expand_entry",
+    "grids_of_entry",
+    "models_of",
+    "settings_of",
+]
 
 #: Larger studies are refused.
 MOST_SETTINGS = 20_000_000
@@ -72,6 +91,37 @@ class _SubsampledGaussianEntry(Entry):
     construct_pair = mechanisms.SubsampledGaussian
     scale: Numbers
     rate: Numbers
+    sensitivity: Numbers | None = None
+
+
+class _SubsampledLaplaceEntry(Entry):
+    construct_pair = mechanisms.SubsampledLaplace
+    scale: Numbers
+    rate: Numbers
+    sensitivity: Numbers | None = None
+
+
+class _GaussianMixtureEntry(Entry):
+    construct_pair = mechanisms.GaussianMixture
+    scale: Numbers
+    shifts: NumberLists
+    weights: NumberLists
+
+
+class _TruncatedPoissonGaussianEntry(Entry):
+    construct_pair = mechanisms.TruncatedPoissonGaussian
+    scale: Numbers
+    rate: Numbers
+    batch: Numbers
+    examples: Numbers
+    sensitivity: Numbers | None = None
+
+
+class _FixedBatchGaussianEntry(Entry):
+    construct_pair = mechanisms.FixedBatchGaussian
+    scale: Numbers
+    batch: Numbers
+    examples: Numbers
     sensitivity: Numbers | None = None
 
 
@@ -155,6 +205,10 @@ _ENTRIES: Mapping[str, type[Entry]] = {
     "KaryRandomizedResponse": _KaryRandomizedResponseEntry,
     "BoundedRange": _BoundedRangeEntry,
     "SubsampledGaussian": _SubsampledGaussianEntry,
+    "SubsampledLaplace": _SubsampledLaplaceEntry,
+    "GaussianMixture": _GaussianMixtureEntry,
+    "TruncatedPoissonGaussian": _TruncatedPoissonGaussianEntry,
+    "FixedBatchGaussian": _FixedBatchGaussianEntry,
     "ApproximateDP": _ApproximateDPEntry,
     "Histogram": _HistogramEntry,
     "NoisyCount": _NoisyCountEntry,
@@ -165,8 +219,10 @@ _ENTRIES: Mapping[str, type[Entry]] = {
     "Product": _ProductEntry,
     "Reversed": _ReversedEntry,
 }
-#: The kinds of mechanisms that are one worst-case pair.
+#: The kinds of mechanisms that an entry may have.
 KINDS = tuple(_ENTRIES)
+#: Those of them whose bounds are those of several pairs.
+KINDS_OF_SEVERAL = ("TruncatedPoissonGaussian", "FixedBatchGaussian")
 _NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
 _NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)

@@ -24,6 +24,11 @@ OTHER_KINDS: Mapping[str, str] = {
     "dpsgd": "SubsampledGaussian",
     "dp_sgd": "SubsampledGaussian",
     "poissonsampledgaussian": "SubsampledGaussian",
+    "poissonsampledlaplace": "SubsampledLaplace",
+    "mixtureofgaussians": "GaussianMixture",
+    "mixturegaussian": "GaussianMixture",
+    "truncatedsubsampledgaussian": "TruncatedPoissonGaussian",
+    "sampledwithoutreplacement": "FixedBatchGaussian",
     "geometric": "DiscreteLaplace",
     "twosidedgeometric": "DiscreteLaplace",
     "rr": "RandomizedResponse",
@@ -70,6 +75,11 @@ _NOISE: Mapping[str, tuple[str, str]] = {
         "scale",
         "scale is the standard deviation of the noise: the noise multiplier times the sensitivity",
     ),
+    **dict.fromkeys(
+        ("GaussianMixture", "TruncatedPoissonGaussian", "FixedBatchGaussian"),
+        ("scale", "scale is the standard deviation of the noise: the noise multiplier times the clipping norm"),
+    ),
+    "SubsampledLaplace": ("scale", _LAPLACE),
     "NoisyCount": ("noise", "the scale belongs to the noise: noise: {kind: Laplace, scale: ..}"),
     "Poisson": ("mean", "mean is the mean of the noise, which is its variance too"),
     "Staircase": ("epsilon", "epsilon tells how much noise there is: that of one round"),
@@ -79,6 +89,13 @@ _RATES = ("q", "sampling_rate", "sample_rate", "sampling", "sampling_probability
 _SENSITIVITIES = (
     *("delta_f", "l1_sensitivity", "l2_sensitivity", "clip", "clipping_norm", "max_grad_norm", "l2_norm_clip", "df"),
 )
+_BATCHES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(("batch_size", "b", "sample_size"), ("batch", "batch is the number of records of a batch")),
+    **dict.fromkeys(
+        ("n", "dataset_size", "source_dataset_size", "data_size", "records"),
+        ("examples", "examples is the number of records of the data set"),
+    ),
+}
 _ROUNDS = ("r", "n", "k", "steps", "rounds", "iterations", "queries", "num_steps", "number_of_compositions")
 _OF_ROUNDS = ("compositions", "compositions is r, how often a mechanism is run: rounds, steps or queries")
 _OF_EPSILON = ("epsilon", "epsilon is ε, in nats")
@@ -120,8 +137,22 @@ _OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "BoundedRange": {
         **dict.fromkeys(("epsilon", "eps", "ε", "range"), ("eta", "eta is the length of the interval of the losses")),
     },
-    "SubsampledGaussian": {
+    **{
+        kind: dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample"))
+        for kind in ("SubsampledGaussian", "SubsampledLaplace")
+    },
+    "TruncatedPoissonGaussian": {
         **dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample")),
+        **_BATCHES,
+        **dict.fromkeys(("truncated_batch_size",), ("batch", "batch is the most records of a sample")),
+    },
+    "FixedBatchGaussian": {
+        **_BATCHES,
+        **dict.fromkeys((*_RATES, "rate"), ("batch", "batch and examples are numbers of records")),
+    },
+    "GaussianMixture": {
+        **dict.fromkeys(("sensitivities", "sensitivity", "means"), ("shifts", "shifts are by how much a record moves")),
+        **dict.fromkeys(("sampling_probs", "probabilities", "rates"), ("weights", "weights are probabilities")),
     },
     **{
         kind: dict.fromkeys(("epsilon", "eps", "ε"), ("scale", "scale is sensitivity / ε for the ε of one round"))

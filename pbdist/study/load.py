@@ -11,15 +11,14 @@ from pbdist.study.document import Document, Keys, Problems, read_document, shown
 from pbdist.study.extension import COMMON
 from pbdist.study.models import AdditionModel, StudyModel
 from pbdist.study.refusals import refuse
-from pbdist.study.release_entries import RELEASE_PLAN
 from pbdist.study.sections import (
     cells_of,
     check_format,
     check_name,
     checked_model,
     entries_of,
+    entries_of_several,
     epsilon_grid,
-    release_plans,
     stated_of,
     targets_of,
 )
@@ -101,9 +100,9 @@ def _study(document: Document) -> StudySpec:
     entries = entries_of(document, problems)
     targets = targets_of(document, problems)
     problems.refuse()
-    for keys in release_plans(document):
+    for keys, kind in entries_of_several(document):
         with problems.collected():
-            _check_release_plan(document, model, keys)
+            _check_several(document, model, f"a {kind}", keys)
     told: Stated = ()
     with problems.collected():
         told = stated_of(document, model.adjacency, entries)
@@ -156,13 +155,13 @@ def _promise(document: Document, model: StudyModel) -> tuple[float, str]:
     return DEFAULT_FLOOR, "each"
 
 
-def _check_release_plan(document: Document, model: StudyModel, keys: Keys) -> None:
+def _check_several(document: Document, model: StudyModel, what: str, keys: Keys) -> None:
     """Refuse what only one worst-case pair has."""
-    plan = f"a {RELEASE_PLAN}, as mechanisms[{keys[1]}] is"
+    entry = f"{what}, as mechanisms[{keys[1]}] is"
     if model.method != "tight":
-        refuse(document, ("method",), f"expected tight with {plan}, got {model.method}")
+        refuse(document, ("method",), f"expected tight with {entry}, got {model.method}")
     if model.keep_states:
-        refuse(document, ("keep_states",), f"expected false with {plan}, got true")
+        refuse(document, ("keep_states",), f"expected false with {entry}, got true")
 
 
 def _addition(document: Document) -> Addition:
@@ -194,7 +193,7 @@ def _addition(document: Document) -> Addition:
         targets=targets,
         adjacency=told,
         given=given,
-        plans=model.mechanisms is not None and bool(release_plans(document)),
+        plans=model.mechanisms is not None and bool(entries_of_several(document)),
         numbers=any(factor is not None for factor in factors),
     )
 

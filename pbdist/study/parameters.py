@@ -12,7 +12,18 @@ from pbdist.study.document import Keys, shown
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
-__all__ = ["Choices", "Files", "Masses", "Names", "NumberPairs", "Numbers", "Readings", "Truncations", "custom_error"]
+__all__ = [
+    "Choices",
+    "Files",
+    "Masses",
+    "Names",
+    "NumberLists",
+    "NumberPairs",
+    "Numbers",
+    "Readings",
+    "Truncations",
+    "custom_error",
+]
 
 #: The alternatives for one parameter of an entry, each with the keys from the entry to it.
 Choices: TypeAlias = tuple[tuple[Any, Keys], ...]
@@ -48,6 +59,23 @@ def _truncations(value: JsonValue) -> Choices:
 
 def _number_pairs(value: JsonValue) -> Choices:
     return _pairs(value, "two numbers, or a list of such pairs", list)
+
+
+def _number_lists(value: JsonValue) -> Choices:
+    """One list of numbers, or a list of such lists."""
+    several = isinstance(value, list) and bool(value) and all(isinstance(x, list) for x in value)
+    choices: list[tuple[Any, Keys]] = []
+    wrong: list[grids.GridError] = []
+    for index, numbers in enumerate(value if several else [value]):
+        at: Keys = (index,) if several else ()
+        try:
+            if not isinstance(numbers, list) or not numbers:
+                raise grids.GridError(f"expected a list of numbers, or a list of such lists, got {shown(numbers)}", at)
+            choices.append((tuple(grids.number(x, (*at, place)) for place, x in enumerate(numbers)), at))
+        except grids.GridError as error:
+            wrong.append(error)
+    _refuse_all(wrong)
+    return tuple(choices)
 
 
 def _pairs(value: JsonValue, expected: str, items: Any) -> Choices:
@@ -107,6 +135,7 @@ def _names(value: JsonValue) -> Choices:
 
 
 Numbers = Annotated[Choices, PlainValidator(_numbers)]
+NumberLists = Annotated[Choices, PlainValidator(_number_lists)]
 NumberPairs = Annotated[Choices, PlainValidator(_number_pairs)]
 Truncations = Annotated[Choices, PlainValidator(_truncations)]
 Readings = Annotated[Choices, PlainValidator(_readings)]

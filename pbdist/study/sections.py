@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from pbdist.arguments import problem_of_either
 from pbdist.study.document import Document, Keys, Problems, shown
-from pbdist.study.entries import MOST_SETTINGS
+from pbdist.study.entries import KINDS_OF_SEVERAL, MOST_SETTINGS
 from pbdist.study.grid_cells import CellGrid, GridCells
 from pbdist.study.hints import STUDY, meant_key
 from pbdist.study.models import AdditionModel, StudyModel, TargetModel
@@ -27,8 +27,8 @@ __all__ = [
     "check_name",
     "checked_model",
     "entries_of",
+    "entries_of_several",
     "epsilon_grid",
-    "release_plans",
     "stated_of",
     "targets_of",
 ]
@@ -131,10 +131,11 @@ def cells_of(document: Document, factors: Sequence[float | None], entries: Entri
     return GridCells([grid for grids in found.values() for grid in grids])
 
 
-def release_plans(document: Document) -> list[Keys]:
-    """Return the keys of the entries that are release plans; there are only entries with a kind."""
+def entries_of_several(document: Document) -> list[tuple[Keys, str]]:
+    """Return the keys and kinds of the entries whose bounds are those of several pairs; all entries have a kind."""
     entries = enumerate(document.data["mechanisms"])
-    return [("mechanisms", index) for index, entry in entries if entry["kind"] == RELEASE_PLAN]
+    kinds = (RELEASE_PLAN, *KINDS_OF_SEVERAL)
+    return [(("mechanisms", index), entry["kind"]) for index, entry in entries if entry["kind"] in kinds]
 
 
 def _label(document: Document, index: int) -> str:

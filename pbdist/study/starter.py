@@ -73,6 +73,44 @@ _ENTRIES: Mapping[str, tuple[str, str]] = {
     sensitivity: 1 # the clipping norm""",
         "--scale 1",
     ),
+    "SubsampledLaplace": (
+        """\
+  # A query with Laplace noise, asked of a Poisson sample.
+  - kind: SubsampledLaplace
+    scale: [1, 2, 4] # sensitivity / ε for the ε of one round without sampling
+    rate: 0.01 # the probability with which a record is in a sample""",
+        "--scale 2",
+    ),
+    "GaussianMixture": (
+        """\
+  # Gaussian noise; a record moves the mean by one of the shifts, each with its weight as the probability.
+  - kind: GaussianMixture
+    scale: [2, 4]
+    shifts: [0, 1, 2] # increasing
+    weights: [0.81, 0.18, 0.01] # probabilities that sum to 1""",
+        "--scale 4",
+    ),
+    "TruncatedPoissonGaussian": (
+        """\
+  # DP-SGD on Poisson samples that are cut to a largest size. compositions are steps.
+  - kind: TruncatedPoissonGaussian
+    scale: [1, 2] # the standard deviation of the noise: the noise multiplier times the sensitivity
+    rate: 0.01 # the probability with which a record is in a sample
+    batch: 150 # the most records of a sample
+    examples: 10000 # records in the larger one of the neighbouring data sets
+    sensitivity: 1 # the clipping norm""",
+        "--scale 1",
+    ),
+    "FixedBatchGaussian": (
+        """\
+  # DP-SGD on batches of a fixed size, drawn without replacement; neighbours replace a record. compositions are steps.
+  - kind: FixedBatchGaussian
+    scale: [2, 4] # the standard deviation of the noise: the noise multiplier times the sensitivity
+    batch: 100
+    examples: 10000
+    sensitivity: 1 # the clipping norm: replacing a record moves a sum by up to twice that""",
+        "--scale 2",
+    ),
     "LaplaceSum": (
         """\
   # The sum of two values with Laplace noise each, of which only the sum is seen.

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import WorstOf
+from pbdist.mechanisms import Alternatives, WorstOf
 from pbdist.store import (
     Place,
     Refinement,
@@ -310,7 +310,7 @@ def _sample(points: _Points, number: int, max_cells: int) -> Sample:
             }
             exact = exact_bounds([(cell.pair, 1)], **settings)
             verdict = _judge(bounds, exact)
-            if isinstance(cell.pair, WorstOf):
+            if isinstance(cell.pair, Alternatives):
                 verdict = _judge_attained(cell.pair, bounds, verdict, settings)
             elif not cell.pair.attained_by_some:
                 verdict = _without_lower(bounds, verdict)
@@ -350,11 +350,11 @@ def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None)
 
 
 def _judge_attained(
-    pair: WorstOf, stored: tuple[float, float, float, float], verdict: Verdict, settings: dict[str, Any]
+    pair: Alternatives, stored: tuple[float, float, float, float], verdict: Verdict, settings: dict[str, Any]
 ) -> Verdict:
     """Return a verdict that holds the lower bound against the attained pairs alone; without one it has to be 0."""
-    attained = [one for one, there in zip(pair.pairs, pair.attained, strict=True) if there]
-    if len(attained) == len(pair.pairs):
+    attained = [one for one, there in pair.choices if there]
+    if len(attained) == len(pair.choices):
         return verdict
     lower, log_lower = stored[0], stored[2]
     if not attained:

@@ -13,7 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pbdist
-from pbdist import Accountant, Gaussian, Histogram, InvalidInputError, Laplace, RandomizedResponse, SubsampledGaussian
+from pbdist import (
+    Accountant,
+    FixedBatchGaussian,
+    Gaussian,
+    Histogram,
+    InvalidInputError,
+    Laplace,
+    RandomizedResponse,
+    SubsampledGaussian,
+)
 from pbdist.accounting import answers
 from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf
 from pbdist.types import Direction
@@ -297,3 +306,12 @@ def test_answers_cannot_be_changed() -> None:
     spent = Accountant().step(**STEP, steps=3).epsilon([1e-5])
     with pytest.raises(ValueError, match="read-only"):
         spent.upper[0] = 0.0
+
+
+def test_a_mechanism_of_several_pairs_says_itself_which_neighbours_it_is_about() -> None:
+    accountant = Accountant().add(FixedBatchGaussian(4.0, 10, 1000), 100)
+    assert accountant.adjacency is Adjacency.REPLACE_ONE
+    found = accountant.epsilon(1e-5)
+    assert 0.0 < found.lower.item() <= found.upper.item()
+    with pytest.raises(InvalidInputError, match="same neighbours"):
+        Accountant().step(**STEP).add(FixedBatchGaussian(4.0, 10, 1000).upper_pair)

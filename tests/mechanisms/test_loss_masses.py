@@ -14,7 +14,9 @@ from pbdist.mechanisms import (
     BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
+    FixedBatchGaussian,
     Gaussian,
+    GaussianMixture,
     Histogram,
     KaryRandomizedResponse,
     Laplace,
@@ -24,6 +26,8 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     Staircase,
     SubsampledGaussian,
+    SubsampledLaplace,
+    TruncatedPoissonGaussian,
 )
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.types import Direction
@@ -45,6 +49,12 @@ PAIRS = [
     (SubsampledGaussian(1.0, 1.0), 30.0),
     (SubsampledGaussian(0.7, 0.999, sensitivity=2.0), 30.0),
     (SubsampledGaussian(40.0, 1e-6), 1e-6),
+    (SubsampledLaplace(2.0, 0.05), 0.02),
+    (SubsampledLaplace(0.5, 1.0), 1.0),
+    (GaussianMixture(4.0, (0.0, 1.0, 2.0), (0.81, 0.18, 0.01)), 0.1),
+    (GaussianMixture(1.0, (0.5, 2.0), (0.5, 0.5)), 2.0),
+    (FixedBatchGaussian(2.0, 10, 100).upper_pair, 0.1),
+    (TruncatedPoissonGaussian(2.0, 0.1, 12, 100).upper_pair, 0.1),
     (RandomizedResponse(0.51), 0.1),
     (RandomizedResponse(0.0), 0.1),
     (Staircase(0.3), 0.5),

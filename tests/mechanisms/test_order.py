@@ -10,7 +10,9 @@ from pbdist import (
     BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
+    FixedBatchGaussian,
     Gaussian,
+    GaussianMixture,
     Histogram,
     KaryRandomizedResponse,
     Laplace,
@@ -20,6 +22,7 @@ from pbdist import (
     Product,
     RandomizedResponse,
     SubsampledGaussian,
+    SubsampledLaplace,
 )
 from pbdist.bounds.delta import privacy_bounds
 from pbdist.mechanisms import Reversed
@@ -38,6 +41,10 @@ ORDERED = [
     (LaplaceSum((3, 2), 2), LaplaceSum((2, 2), 2.5)),
     (SubsampledGaussian(2, 0.1), SubsampledGaussian(1.5, 0.1)),
     (SubsampledGaussian(2, 0.05), SubsampledGaussian(2, 0.1)),
+    (SubsampledLaplace(2, 0.05), SubsampledLaplace(1.5, 0.1)),
+    (GaussianMixture(2, (0, 1, 2), (0.5, 0.25, 0.25)), GaussianMixture(3, (0, 2, 4), (0.5, 0.25, 0.25))),
+    (FixedBatchGaussian(3, 10, 100), FixedBatchGaussian(2.5, 12, 100)),
+    (FixedBatchGaussian(3, 10, 100).upper_pair, FixedBatchGaussian(2.5, 10, 100).upper_pair),
     (RandomizedResponse(0.55), RandomizedResponse(0.6)),
     (RandomizedResponse(0.45), RandomizedResponse(0.6)),
     (DiscreteLaplace(3), DiscreteLaplace(2)),
@@ -62,6 +69,7 @@ UNORDERED = [
     (DiscreteLaplace(3, 2), DiscreteLaplace(2)),
     (Poisson(30, 3), Poisson(20, 2)),
     (SubsampledGaussian(3, 0.2), SubsampledGaussian(2, 0.1)),
+    (GaussianMixture(3, (0, 1), (0.5, 0.5)), GaussianMixture(2, (0, 1), (0.75, 0.25))),
     (ApproximateDP(0.1, 1e-5), ApproximateDP(0.2, 1e-6)),
     (Histogram([1, 1], [1, 1]), Histogram([2, 1], [1, 2])),
     (Product(Gaussian(3), Laplace(1)), Product(Gaussian(2), Laplace(2))),

@@ -17,6 +17,8 @@ from tests.strategies import examples
 SIZES = st.sampled_from([1e-300, 1e-9, 0.5, 1.0, 3.0, 40.0, 1e4, 3e5, 1e7, 1e200, 0.0, -1.0])
 WHOLE = st.sampled_from([1.0, 2.0, 3.0, 1000.0, 1e6, 19_999_990.0, 2e7, 1e13, 0.0, 1.5])
 SHARES = st.sampled_from([0.0, 1e-300, 0.25, 0.5, 1.0, 1.5, -0.5])
+SHIFTS = st.sampled_from([(1.0,), (0.0, 1.0), (0.0, 1e200), (1.0, 0.5), (0.5, 1.0, 2.0), (0.0,)])
+WEIGHTS = st.sampled_from([(1.0,), (0.5, 0.5), (0.9, 0.1), (0.9, 0.2), (0.5, 0.25, 0.25), (1.0, 0.0)])
 LIMITS = st.sampled_from([None, (-9.0, 9.0), (5.0, 6.0), (400.0, 500.0), (-1e5, 3.0), (3.0, 2.0)])
 #: The noises of an entry are of one class.
 NOISES = {
@@ -33,6 +35,10 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "LaplaceSum": {"scales": st.tuples(SIZES, SIZES), "sensitivity": SIZES},
     "RandomizedResponse": {"p": SHARES},
     "SubsampledGaussian": {"scale": SIZES, "rate": SHARES, "sensitivity": SIZES},
+    "SubsampledLaplace": {"scale": SIZES, "rate": SHARES, "sensitivity": SIZES},
+    "GaussianMixture": {"scale": SIZES, "shifts": SHIFTS, "weights": WEIGHTS},
+    "TruncatedPoissonGaussian": {"scale": SIZES, "rate": SHARES, "batch": WHOLE, "examples": WHOLE},
+    "FixedBatchGaussian": {"scale": SIZES, "batch": WHOLE, "examples": WHOLE, "sensitivity": SIZES},
     "ApproximateDP": {"epsilon": SIZES, "delta": SHARES},
     **{
         kind: {

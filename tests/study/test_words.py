@@ -12,7 +12,9 @@ from pbdist.mechanisms import (
     BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
+    FixedBatchGaussian,
     Gaussian,
+    GaussianMixture,
     Histogram,
     KaryRandomizedResponse,
     Laplace,
@@ -25,6 +27,8 @@ from pbdist.mechanisms import (
     Reversed,
     Staircase,
     SubsampledGaussian,
+    SubsampledLaplace,
+    TruncatedPoissonGaussian,
 )
 from pbdist.study.entries import KINDS
 from pbdist.study.words import pairs_of_words, word_parameters
@@ -37,6 +41,18 @@ CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
     ("KaryRandomizedResponse", {"p": "0.6", "k": "4"}, KaryRandomizedResponse(0.6, 4)),
     ("BoundedRange", {"eta": "0.1"}, BoundedRange(0.1)),
     ("SubsampledGaussian", {"scale": "1.1", "rate": ".01"}, SubsampledGaussian(1.1, 0.01)),
+    ("SubsampledLaplace", {"scale": "2", "rate": "0.1"}, SubsampledLaplace(2.0, 0.1)),
+    (
+        "GaussianMixture",
+        {"scale": "2", "shifts": "0 1 2", "weights": "0.81 0.18 0.01"},
+        GaussianMixture(2.0, (0.0, 1.0, 2.0), (0.81, 0.18, 0.01)),
+    ),
+    (
+        "TruncatedPoissonGaussian",
+        {"scale": "2", "rate": "0.01", "batch": "40", "examples": "2000"},
+        TruncatedPoissonGaussian(2.0, 0.01, 40, 2000),
+    ),
+    ("FixedBatchGaussian", {"scale": "2", "batch": "10", "examples": "1e3"}, FixedBatchGaussian(2.0, 10, 1000)),
     ("ApproximateDP", {"epsilon": "0.1", "delta": "1e-9"}, ApproximateDP(0.1, 1e-9)),
     ("Histogram", {"p": "0.5 0.5", "q": "0.25 0.75"}, Histogram((0.5, 0.5), (0.25, 0.75))),
     ("Histogram", {"p": "1 3", "q": "2 5"}, Histogram((1, 3), (2, 5))),
@@ -152,7 +168,7 @@ def test_wrong_words_are_refused_by_name(kind: str, words: dict[str, Any], probl
 def test_parameters_are_those_of_all_kinds() -> None:
     found = {parameter.name: parameter for parameter in word_parameters()}
     assert [*found] == sorted(found)
-    assert found["rate"].kinds == ("SubsampledGaussian",)
+    assert found["rate"].kinds == ("SubsampledGaussian", "SubsampledLaplace", "TruncatedPoissonGaussian")
     assert found["file"].files
     assert not found["p"].files
     assert {kind for parameter in found.values() for kind in parameter.kinds} == set(KINDS)

@@ -18,6 +18,22 @@ WHAT_IT_DOES: Mapping[str, str] = {
         "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
         " others; Gaussian noise is added to what is computed from the sample, as in training with DP-SGD."
     ),
+    "SubsampledLaplace": (
+        "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
+        " others; Laplace noise is added to a number that is computed from the sample."
+    ),
+    "GaussianMixture": (
+        "Gaussian noise is added to what an individual moves by one of several shifts, each with its weight as the"
+        " probability."
+    ),
+    "TruncatedPoissonGaussian": (
+        "Each individual is in the sample of a round with the sampling rate as its probability; of larger samples a"
+        " batch of the largest size is kept; Gaussian noise is added to the sum of what the individuals contribute."
+    ),
+    "FixedBatchGaussian": (
+        "Each round draws a batch of a fixed size without replacement; Gaussian noise is added to the sum of what the"
+        " individuals in it contribute."
+    ),
     "RandomizedResponse": "A yes-or-no question is answered truthfully with probability p, else with a lie.",
     "KaryRandomizedResponse": (
         "A question with k answers is answered truthfully with probability p, else with another answer, each as likely."
@@ -61,6 +77,28 @@ ASSUMED: Mapping[str, str] = {
         " independently. Neighbouring data sets differ by one individual added or removed, whose contribution is"
         " clipped to the sensitivity. Batches of a fixed size, or a data set that is shuffled once an epoch, are other"
         " mechanisms, about which nothing is said here. The noise multiplier is scale / sensitivity."
+    ),
+    "SubsampledLaplace": (
+        "Subsampled Laplace: the sample is a Poisson sample. Neighbouring data sets differ by one individual added or"
+        " removed, who moves the number by at most the sensitivity."
+    ),
+    "GaussianMixture": (
+        "Mixture of Gaussians: neighbouring data sets differ by one individual added or removed; which shift it makes"
+        " is drawn with the weights, afresh and independently in every round, and not known to the observer. Shifts"
+        " that are vectors count by their length."
+    ),
+    "TruncatedPoissonGaussian": (
+        "Truncated Poisson samples: neighbouring data sets differ by one individual added or removed, and the larger"
+        " one has the given number of examples. Contributions are clipped to the sensitivity. Which individuals of too"
+        " large a sample are kept is drawn uniformly. Lower bounds are those of data sets where no other individual"
+        " contributes anything."
+    ),
+    "FixedBatchGaussian": (
+        "Batches of a fixed size: neighbouring data sets have the same number of examples, and one individual is"
+        " replaced by another. Contributions are clipped to the sensitivity, so that replacing one moves a sum by up to"
+        " twice that. Batches are drawn afresh and independently in every round; a data set that is shuffled once an"
+        " epoch is another mechanism. In several rounds the upper bound is that of a pair that dominates, and the lower"
+        " bound that of data sets that are known: the truth may lie anywhere between."
     ),
     "RandomizedResponse": "Randomized response: each answer is drawn afresh and independently of all others.",
     "KaryRandomizedResponse": (
@@ -132,6 +170,10 @@ UNITS: Mapping[str, str] = {
     ),
     "sensitivity": "by how much one individual moves the answer, in the same units",
     "rate": "probability that an individual is in the sample of a round",
+    "batch": "the individuals of a batch, or the most of them",
+    "examples": "the individuals of the data set",
+    "shifts": "by how much one individual moves the answer, one of these",
+    "weights": "the probabilities of the shifts",
     "p": "probability of the true answer",
     "k": "number of answers",
     "eta": "length η of the interval in which the losses of one use lie, in nats",

@@ -1,0 +1,205 @@
+"""Gaussian noise on batches of a fixed size drawn without replacement, when one record is replaced by another."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Gaussian
+from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.intervals import gaussian_interval
+from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses
+from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.sampling import added
+from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.mechanisms.worst_of import Alternatives
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["FixedBatchGaussian", "FixedBatchUpper"]
+
+#: Larger data sets are refused.
+_MOST_EXAMPLES = 10**12
+
+
+@dataclass(frozen=True)
+class FixedBatchGaussian(Alternatives):
+    """Gaussian noise on the sum of a batch of a fixed size, drawn without replacement; one record is replaced.
+
+    Each round draws `batch` of the `examples` records, every set of so many with the same probability, independently of
+    the other rounds, clips what each record contributes to a vector of length at most `sensitivity`, and adds N(0,
+    scale² I) to the sum. Neighbours have equally many records and differ in one. **Replacing a record moves a sum by up
+    to twice the sensitivity**: all figures follow from (1-q) N(0, scale²) + q N(2 sensitivity, scale²) against N(0,
+    scale²), q = batch / examples, and not from a shift by the sensitivity.
+
+    In one round δ is H((1-q) N(0) + q N(2 sensitivity) || N(0); ε) in both directions. In several rounds no pair of
+    data sets is known to be the worst (Lebeda, Regehr, Kamath & Steinke 2024): neither that pair nor its reversal
+    dominates the mechanism. So upper bounds are those of another pair, `upper_pair`, which does, and lower bounds
+    those of neighbouring data sets that follow `lower_pair` (Theorem 39 of docs/theory.md; Zhu, Dong & Wang 2022).
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the noise on the sum, above 0 (the noise multiplier, where the sensitivity is 1).
+    batch : int
+        Records in a batch, at least 1.
+    examples : int
+        Records in the data set, at least `batch` and at most 10^12. It is public.
+    sensitivity : float, optional
+        The clipping norm of one record, above 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from pbdist import FixedBatchGaussian, epsilon_bounds
+    >>> found = epsilon_bounds(FixedBatchGaussian(scale=2.0, batch=10, examples=1000), compositions=100, delta=1e-5)
+    >>> bool(0.0 < found.epsilon_lower.item() <= found.epsilon_upper.item() < 1.1 * found.epsilon_lower.item())
+    True
+    """
+
+    scale: float
+    batch: int
+    examples: int
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
+        examples = validation.integer(name, "examples", self.examples, minimum=1, maximum=_MOST_EXAMPLES)
+        object.__setattr__(self, "examples", examples)
+        object.__setattr__(self, "batch", validation.integer(name, "batch", self.batch, minimum=1, maximum=examples))
+        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
+        # Twice the sensitivity is a size, too.
+        validation.size(name, "sensitivity", 2.0 * self.sensitivity)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record is replaced by another one."""
+        return Adjacency.REPLACE_ONE
+
+    @cached_property
+    def upper_pair(self) -> "FixedBatchUpper":
+        """The pair that dominates, of the sampling rate rounded up."""
+        rate = self.batch / self.examples
+        if Fraction(rate) < Fraction(self.batch, self.examples):
+            rate = math.nextafter(rate, math.inf)
+        return FixedBatchUpper(self.scale, rate, self.sensitivity)
+
+    @cached_property
+    def lower_pair(self) -> SubsampledGaussian | Gaussian:
+        """A pair that some neighbours follow in all rounds, of the sampling rate rounded down."""
+        if self.batch == self.examples:
+            return Gaussian(self.scale, 2.0 * self.sensitivity)
+        rate = self.batch / self.examples
+        if Fraction(rate) > Fraction(self.batch, self.examples):
+            rate = math.nextafter(rate, 0.0)
+        return SubsampledGaussian(self.scale, rate, 2.0 * self.sensitivity)
+
+    @cached_property
+    def choices(self) -> tuple[tuple[Pair, bool], ...]:
+        """The pair that dominates, and the one that is attained, which are one without sampling."""
+        attained: tuple[tuple[Pair, bool], ...] = ((self.lower_pair, True),)
+        return attained if self.batch == self.examples else ((self.upper_pair, False), *attained)
+
+
+@dataclass(frozen=True)
+class FixedBatchUpper(ElementaryPair):
+    """The pair that dominates Gaussian noise on a batch of a fixed size when one record is replaced.
+
+    With N = N(0, scale²) and M = (1-rate) N + rate N(2 sensitivity, scale²), its outcomes are x above the sensitivity,
+    with a sign, and one more: A has M at (x, +) and N at (x, -), B has N at (x, +) and M at (x, -); both have what is
+    left of 1 at the last outcome. For ε >= 0 its δ in one round is H(M||N; ε), in both directions: Theorem 39 of
+    docs/theory.md. Bounds are those of this pair, which no neighbours need to follow: `FixedBatchGaussian` has lower
+    bounds for the mechanism itself.
+
+    Parameters
+    ----------
+    scale, rate, sensitivity
+        As for `FixedBatchGaussian`; the rate is batch / examples, in (0, 1].
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    scale: float
+    rate: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
+        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
+        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
+        validation.size(name, "sensitivity", 2.0 * self.sensitivity)
+
+    @property
+    def symmetric(self) -> bool:
+        """True: exchanging the signs exchanges A and B."""
+        return True
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record is replaced by another one."""
+        return Adjacency.REPLACE_ONE
+
+    @cached_property
+    def _removed(self) -> SubsampledGaussian:
+        """The pair (M, N(0, scale²))."""
+        return SubsampledGaussian(self.scale, self.rate, 2.0 * self.sensitivity)
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of the bins on either side of 0, and of the atom at 0."""
+        return self._masses(edges, scaled=False).masses
+
+    def keeps_order(self, edges: FloatArray) -> bool:
+        """Whether (M, N(0, scale²)) does for the edges above 0, and for the negated ones below."""
+        above, below = edges[edges > 0.0], -edges[edges < 0.0][::-1]
+        return all(self._removed.keeps_order(side) for side in (above, below) if side.size)
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: that of (M, N(0)) above 0, and at most 1 from the rest."""
+        above = self._removed.log_tail_moment(tilt, max(loss, 0.0), Direction.A_TO_B)
+        return above if loss >= 0.0 else float(np.logaddexp(above, 0.0)) + 1e-12
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        return self._masses(edges, scaled=True)
+
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        above = self._above(edges, scaled=scaled)
+        below = self._above(np.ascontiguousarray(-edges[::-1]), scaled=scaled).swapped()
+        bins_a, scale_a = added(
+            [(1.0, 1.0, side.masses.bins_a, side.log_scale_a) for side in (above, below)],
+        )
+        bins_b, scale_b = added(
+            [(1.0, 1.0, side.masses.bins_b, side.log_scale_b) for side in (above, below)],
+        )
+        # (1 - rate) N(0, scale²) of [-sensitivity, sensitivity] is what both have at a loss of 0.
+        inner, error = gaussian_interval(np.array([-self.sensitivity]), np.array([self.sensitivity]), self.scale)
+        rest = 1.0 - self.rate
+        level = MassBounds.around(inner, error)
+        atom, _ = added([(rest, rest, level, np.zeros(1))])
+        masses = LossMasses(
+            bins_a=bins_a,
+            bins_b=bins_b,
+            atom_loss=np.zeros(1),
+            atoms_a=atom,
+            atoms_b=atom,
+            only_a=MassBounds.zeros(1),
+            only_b=MassBounds.zeros(1),
+            loss_error=max(above.masses.loss_error, below.masses.loss_error),
+        )
+        return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(1), np.zeros(1))
+
+    def _above(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        """Return the masses of the outcomes (x, +), whose losses are above 0."""
+        positive = edges[edges > 0.0]
+        found = self._removed.masses_beyond(positive, self.sensitivity, scaled=scaled)
+        return found.after_empty(edges.size - positive.size)

@@ -1,0 +1,121 @@
+"""Laplace noise on a Poisson sample: the pair, its masses and its losses."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Laplace
+from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, ScaledLossMasses, rounded_up
+from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.sampling import edge_error, full_losses, sampled, sampled_losses
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["SubsampledLaplace"]
+
+
+@dataclass(frozen=True)
+class SubsampledLaplace(ElementaryPair):
+    """Laplace noise after Poisson sampling: A = (1-q) Lap(0, scale) + q Lap(sensitivity, scale), B = Lap(0, scale).
+
+    A query that is a number is asked of a sample in which each record is with the probability q, independently of all
+    others. The direction "A||B" is the one in which a record is removed, "B||A" the one in which it is added. The pair
+    dominates for both, and it is attained where one record moves the query by the sensitivity (Theorem 36 of
+    docs/theory.md; Zhu, Dong & Wang 2022, Theorem 11).
+
+    Parameters
+    ----------
+    scale : float
+        Scale of the noise, above 0; its standard deviation is √2 times as large.
+    rate : float
+        Sampling probability q, in (0, 1].
+    sensitivity : float, optional
+        How far one record moves the query of the sample, above 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from pbdist import Laplace, SubsampledLaplace, privacy_bounds
+    >>> sampled, full = (
+    ...     privacy_bounds(pair, compositions=100, epsilon=1.0).delta_upper.item()
+    ...     for pair in (SubsampledLaplace(scale=2.0, rate=0.05), Laplace(scale=2.0))
+    ... )
+    >>> sampled < 1e-2 * full
+    True
+    """
+
+    scale: float
+    rate: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
+        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
+        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every record is in the sample."""
+        return self.rate == 1.0
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record is added or removed."""
+        return Adjacency.ADD_OR_REMOVE
+
+    @cached_property
+    def _full(self) -> Laplace:
+        """The pair without sampling, as its reflection: A about 0, B about the sensitivity."""
+        return Laplace(self.scale, self.sensitivity)
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of the bins, each an interval of outcomes, and of the atoms at the largest and the smallest loss."""
+        return self._masses(edges, scaled=False).masses
+
+    def keeps_order(self, edges: FloatArray) -> bool:
+        """Whether the losses without sampling are in order, and the outermost ones the same if given alone."""
+        full = full_losses(edges, self.rate)
+        alone = np.concatenate((full_losses(edges[:1], self.rate), full_losses(edges[-1:], self.rate)))
+        return bool(np.all(full[1:] >= full[:-1])) and np.array_equal(full[[0, -1]], alone)
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the largest loss, where above `loss`."""
+        ends, error = self._ends
+        largest = rounded_up(max(ends.tolist() if direction is Direction.A_TO_B else (-ends).tolist()) + error)
+        return -math.inf if loss >= largest else rounded_up(tilt * largest)
+
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, float]:
+        """The largest and the smallest loss, and a bound on their error."""
+        full = self.sensitivity / self.scale
+        ends, error = sampled_losses(np.array([full, -full]), self.rate)
+        # The quotient rounds once; the slope of the loss is at most that at its upper end.
+        slope = min(1.0, self.rate * math.exp(min(full - float(ends[0]), 700.0))) if self.rate < 1.0 else 1.0
+        return ends, error + 1.1 * slope * full * UNIT_ROUNDOFF
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        return self._masses(edges, scaled=True)
+
+    def _masses(self, edges: FloatArray, *, scaled: bool) -> ScaledLossMasses:
+        full = full_losses(edges, self.rate)
+        # Rounding must not let neighbouring bins overlap.
+        full = np.maximum.accumulate(full)
+        empty = int(np.count_nonzero(full == -np.inf))
+        inner = full[empty:]
+        if scaled:
+            masses = self._full.scaled_loss_masses(inner)
+        else:
+            masses = ScaledLossMasses.unscaled(self._full.loss_masses(inner))
+        ends, error = self._ends
+        # No event has a loss beyond the largest one; from a loss to x there are two roundings.
+        within = np.minimum(edges, ends[0] + error)
+        missed = edge_error(within, self.rate, steps=2.1, level=1.1 * self.sensitivity / self.scale)
+        return sampled(masses, self.rate, empty=empty, atom_loss=ends, loss_error=max(error, missed))

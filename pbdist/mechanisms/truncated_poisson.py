@@ -1,0 +1,182 @@
+"""Gaussian noise on Poisson samples that are cut to a largest size, when a record is added or removed."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.binomial_tails import CutSample, cut_sample
+from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, rounded_up
+from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.sampling import added
+from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.mechanisms.worst_of import Alternatives
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["TruncatedPoissonGaussian", "TruncatedPoissonUpper"]
+
+#: Larger data sets are refused: so many terms of a binomial distribution take too long.
+_MOST_EXAMPLES = 10**9
+
+
+@dataclass(frozen=True)
+class _TruncatedPoisson:
+    """The parameters of Gaussian noise on Poisson samples that are cut to a largest size."""
+
+    scale: float
+    rate: float
+    batch: int
+    examples: int
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
+        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
+        for field, value in (("batch", self.batch), ("examples", self.examples)):
+            object.__setattr__(self, field, validation.integer(name, field, value, minimum=1, maximum=_MOST_EXAMPLES))
+        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
+        # Twice the sensitivity is a size, too.
+        validation.size(name, "sensitivity", 2.0 * self.sensitivity)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record is added or removed."""
+        return Adjacency.ADD_OR_REMOVE
+
+    @cached_property
+    def _cut(self) -> CutSample:
+        """How often samples are cut, and how often the record is in one."""
+        return cut_sample(self.examples, self.rate, self.batch)
+
+
+@dataclass(frozen=True)
+class TruncatedPoissonGaussian(_TruncatedPoisson, Alternatives):
+    """Gaussian noise on Poisson samples of at most `batch` records; one record is added or removed.
+
+    Each round draws a Poisson sample of the records with the probability `rate`. If more than `batch` were drawn, that
+    many of them are kept, every set of so many with the same probability. What each record contributes is clipped to a
+    vector of length at most `sensitivity`, and N(0, scale² I) is added to the sum (Chua et al. 2024). Where a sample
+    is cut, the record takes the place of another one: that moves the sum by up to twice the sensitivity.
+
+    Upper bounds are those of `upper_pair`, which dominates the mechanism, lower bounds those of `lower_pair`, which it
+    follows where all other records contribute nothing. They meet as far as samples are seldom cut (Theorem 38 of
+    docs/theory.md).
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the noise on the sum, above 0 (the noise multiplier, where the sensitivity is 1).
+    rate : float
+        Sampling probability, in (0, 1].
+    batch : int
+        The most records of a sample, at least 1.
+    examples : int
+        Records in the larger one of the neighbouring data sets, from 1 to 10^9.
+    sensitivity : float, optional
+        The clipping norm of one record, above 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from pbdist import TruncatedPoissonGaussian, epsilon_bounds
+    >>> steps = TruncatedPoissonGaussian(scale=2.0, rate=0.01, batch=40, examples=2000)
+    >>> found = epsilon_bounds(steps, compositions=100, delta=1e-5)
+    >>> bool(0.0 < found.epsilon_lower.item() <= found.epsilon_upper.item() < 1.01 * found.epsilon_lower.item())
+    True
+    """
+
+    @cached_property
+    def upper_pair(self) -> "TruncatedPoissonUpper":
+        """The pair that dominates."""
+        return TruncatedPoissonUpper(self.scale, self.rate, self.batch, self.examples, self.sensitivity)
+
+    @cached_property
+    def lower_pair(self) -> SubsampledGaussian:
+        """The pair where no other record contributes: a sample in which the record is as often as it is in a batch."""
+        return SubsampledGaussian(self.scale, self._cut.used, self.sensitivity)
+
+    @cached_property
+    def choices(self) -> tuple[tuple[Pair, bool], ...]:
+        """The pair that dominates, and the one that is attained, which are one where no sample is ever cut."""
+        attained: tuple[tuple[Pair, bool], ...] = ((self.lower_pair, True),)
+        return attained if self.batch >= self.examples else ((self.upper_pair, False), *attained)
+
+
+@dataclass(frozen=True)
+class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
+    """The pair that dominates Gaussian noise on Poisson samples of at most `batch` records: Theorem 38.
+
+    With the probability τ that `batch` or more of the other records are drawn, it is q' N(2 sensitivity) + (1-q') N(0)
+    against N(0), where q' is the probability of the record to be used then; else rate N(sensitivity) + (1-rate) N(0)
+    against N(0); and which of them it is is seen. Bounds are those of this pair, which no neighbours need to follow:
+    `TruncatedPoissonGaussian` has lower bounds for the mechanism itself.
+
+    Parameters
+    ----------
+    scale, rate, batch, examples, sensitivity
+        As for `TruncatedPoissonGaussian`.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[float, float, SubsampledGaussian], ...]:
+        """Bounds on the probability of each case, and its pair."""
+        cut = self._cut
+        whole, least, most = SubsampledGaussian(self.scale, self.rate, self.sensitivity), *cut.probability
+        if most == 0.0:
+            return ((1.0, 1.0, whole),)
+        other = SubsampledGaussian(self.scale, cut.rate, 2.0 * self.sensitivity)
+        if least == 1.0:
+            return ((1.0, 1.0, other),)
+        # The upper value of 1 - τ rounds up.
+        return ((cut.rest[0], cut.rest[1], whole), (least, most, other))
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of the bins, added over both cases."""
+        return self._masses([part.loss_masses(edges) for _, _, part in self._parts])
+
+    def keeps_order(self, edges: FloatArray) -> bool:
+        """Whether both cases do."""
+        return all(part.keeps_order(edges) for _, _, part in self._parts)
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: those of both cases, with their probabilities."""
+        logs = [math.log(most) + part.log_tail_moment(tilt, loss, direction) for _, most, part in self._parts]
+        return rounded_up(float(np.logaddexp.reduce(logs)) + 1e-14)
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        parts = [part.scaled_loss_masses(edges) for _, _, part in self._parts]
+        return self._added(parts)
+
+    def _masses(self, parts: list[LossMasses]) -> LossMasses:
+        return self._added([ScaledLossMasses.unscaled(part) for part in parts]).masses
+
+    def _added(self, parts: list[ScaledLossMasses]) -> ScaledLossMasses:
+        weights = [(least, most) for least, most, _ in self._parts]
+        pairs = list(zip(weights, parts, strict=True))
+        bins_a, scale_a = added([(*weight, part.masses.bins_a, part.log_scale_a) for weight, part in pairs])
+        bins_b, scale_b = added([(*weight, part.masses.bins_b, part.log_scale_b) for weight, part in pairs])
+        nothing = MassBounds.zeros(0)
+        masses = LossMasses(
+            bins_a=bins_a,
+            bins_b=bins_b,
+            atom_loss=np.zeros(0),
+            atoms_a=nothing,
+            atoms_b=nothing,
+            only_a=MassBounds.zeros(1),
+            only_b=MassBounds.zeros(1),
+            loss_error=max(part.masses.loss_error for part in parts),
+        )
+        return ScaledLossMasses(masses, scale_a, scale_b, np.zeros(0), np.zeros(0))
