@@ -49,6 +49,9 @@ class Pair(ABC):
     @property
     def removal(self) -> Direction | None:
         """The direction in which a record is removed, or zeroed out; None where none is, or not known to be."""
+        if self.adjacency not in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT):
+            # Factors may be removals that bound something else, as in `FixedBatchGaussian`.
+            return None
         found = {factor.removal for factor in self.factors} - {None}
         return found.pop() if len(found) == 1 else None
 

@@ -8,7 +8,7 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.adjacency import Adjacency, checked_adjacency, joined
 from pbdist.mechanisms.pair import ElementaryPair, Pair
-from pbdist.types import Direction, JsonValue
+from pbdist.types import JsonValue
 
 __all__ = ["Alternatives", "WorstOf"]
 
@@ -124,11 +124,6 @@ class WorstOf(Alternatives):
         found = joined(named, "WorstOf.pairs")
         moved = any(not pair.adjacency.definite and _says_some(pair) for pair in self.pairs)
         return Adjacency.AS_STATED if moved else found
-
-    @property
-    def removal(self) -> Direction | None:
-        """That of all pairs; none of neighbours that differ by more than a record that is there or not."""
-        return super().removal if self.adjacency in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT) else None
 
     def canonical(self) -> dict[str, JsonValue]:
         """Canonical form, as of every pair; without ``neighbours`` where the pairs tell them, as it has always been."""

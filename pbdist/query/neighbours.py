@@ -19,7 +19,7 @@ __all__ = [
 #: Kinds whose pairs say what the pairs within them say.
 _NESTED = ("Product", "Reversed", "WorstOf")
 #: What of a canonical form tells nothing about neighbours.
-_NUMBERS = re.compile(r"[-+0-9.eE]+|[\[\], ]+")
+_NUMBERS = re.compile(r"-?\b[0-9][-+0-9.eE]*|[, ]+")
 
 
 def neighbours_by_label(study: StudySpec) -> dict[str, Adjacency]:

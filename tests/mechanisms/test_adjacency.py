@@ -13,6 +13,7 @@ from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     MECHANISMS,
     Adjacency,
+    FixedBatchGaussian,
     Gaussian,
     Laplace,
     Poisson,
@@ -123,6 +124,17 @@ def test_a_reversed_pair_exchanges_removal_and_addition() -> None:
     assert Reversed(REPLACED).adjacency is SWAPPED
     assert Reversed(REPLACED).removal is PLAIN.removal is None
     assert Product(Reversed(SAMPLED), PLAIN).removal is Direction.B_TO_A
+
+
+def test_a_pair_for_records_replaced_removes_none_whatever_bounds_it() -> None:
+    """Fixed batches are bounded from below by a pair for records removed."""
+    pair = FixedBatchGaussian(1.0, 10, 100)
+    assert {factor.adjacency for factor in pair.factors} == {ADDED, SWAPPED}
+    assert (pair.adjacency, pair.removal) == (SWAPPED, None)
+    each = privacy_bounds(pair, compositions=1, epsilon=1.0, direction="each")
+    assert (each.adjacency, each.direction.attrs.keys()) == ("replace-one", {"long_name"})
+    with pytest.raises(InvalidInputError, match=r"^adjacency: expected replace-one, as FixedBatchGaussian is"):
+        checked_neighbours([(pair, 1)], "add-or-remove")
 
 
 def test_a_record_that_moves_is_neither_removed_nor_added() -> None:
