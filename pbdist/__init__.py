@@ -27,14 +27,17 @@ if TYPE_CHECKING:
         StudyFileError,
     )
     from pbdist.export import export_study, open_export
+    from pbdist.granularity.group import group
     from pbdist.mechanisms import (
         ApproximateDP,
+        BoundedRange,
         DiscreteGaussian,
         DiscreteLaplace,
         FixedBatchGaussian,
         Gaussian,
         GaussianMixture,
         Histogram,
+        KaryRandomizedResponse,
         Laplace,
         LaplaceSum,
         NoisyCount,
@@ -47,7 +50,9 @@ if TYPE_CHECKING:
         SubsampledLaplace,
         TruncatedPoissonGaussian,
         WorstOf,
+        exponential_mechanism,
         load_histograms,
+        permute_and_flip,
     )
     from pbdist.query import open_study
     from pbdist.sizing.api import CountFamily, SizedNoise, size
@@ -57,6 +62,7 @@ __all__ = [
     "Accountant",
     "ApproximateDP",
     "BatchError",
+    "BoundedRange",
     "CountFamily",
     "DiscreteGaussian",
     "DiscreteLaplace",
@@ -65,6 +71,7 @@ __all__ = [
     "GaussianMixture",
     "Histogram",
     "InvalidInputError",
+    "KaryRandomizedResponse",
     "Laplace",
     "LaplaceSum",
     "MissingDependencyError",
@@ -92,10 +99,13 @@ __all__ = [
     "__version__",
     "earlier_bounds",
     "epsilon_bounds",
+    "exponential_mechanism",
     "export_study",
+    "group",
     "load_histograms",
     "open_export",
     "open_study",
+    "permute_and_flip",
     "privacy_bounds",
     "renyi_bounds",
     "size",
@@ -115,6 +125,7 @@ _ROOMS |= {
     "open_export": "pbdist.export",
     "export_study": "pbdist.export",
     "earlier_bounds": "pbdist.theorems",
+    "group": "pbdist.granularity.group",
 }
 _ROOMS |= dict.fromkeys(("renyi_bounds", "total_variation_bounds", "tradeoff_bounds"), "pbdist.bounds.curves")
 _ROOMS |= dict.fromkeys(("CountFamily", "SizedNoise", "size"), "pbdist.sizing.api")

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -138,7 +138,8 @@ def bounds_table(
     -------
     BoundsTable
         Every δ is at most 1. Where A and B are the same distribution δ is 0, exactly, for P_A = P_B leaves nothing of
-        Σ max(0, P_A - e^ε P_B).
+        Σ max(0, P_A - e^ε P_B). Where no neighbouring inputs follow a pair, such as `BoundedRange`, the lower bounds
+        are 0; those of the pair itself judge the tolerance.
 
     Raises
     ------
@@ -177,7 +178,7 @@ def bounds_table(
         raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
     if method == "tight":
         precision = checked_precision(tolerance, buckets, width)
-        return _tight_table(
+        table = _tight_table(
             parts,
             rounds,
             losses,
@@ -188,6 +189,7 @@ def bounds_table(
             floor=lowest,
             excuses=excuses,
         )
+        return _attained(parts, table)
     if tolerance is not None:
         raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
     found = bucket_bounds(
@@ -200,7 +202,7 @@ def bounds_table(
         keep_states=keep_states,
         rule=rule,
     )
-    return BoundsTable(
+    table = BoundsTable(
         rounds,
         losses,
         "buckets",
@@ -212,6 +214,15 @@ def bounds_table(
         found.log_upper,
         found.states,
     )
+    return _attained(parts, table)
+
+
+def _attained(parts: Sequence[tuple[Pair, int]], table: BoundsTable) -> BoundsTable:
+    """Return a table without its lower bounds where no neighbouring inputs follow some pair of the round."""
+    if all(pair.attained_by_some for pair, _ in parts):
+        return table
+    nothing = np.zeros_like(table.delta_lower)
+    return replace(table, delta_lower=nothing, log_delta_lower=np.full_like(nothing, -np.inf))
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,8 +236,8 @@ class EpsilonTable:
     lower, upper : ndarray, shape (2, R, D)
         First axis: A||B, B||A; nats.
     computed_lower : ndarray, shape (2, R, D), or None
-        By which a tolerance is judged; None where it is the lower bound. Of the worst of several pairs, some of which
-        are not attained, it is the largest lower bound of all.
+        By which a tolerance is judged; None where it is the lower bound. Where some pair is not attained, it is the
+        largest lower bound of all pairs.
     """
 
     compositions: IntArray
@@ -262,6 +273,8 @@ def epsilon_table_of(
         nothing = np.zeros((2, rounds.size, wanted.size))
         return EpsilonTable(rounds, wanted, nothing, nothing)
     found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance, together=together)
+    if not all(pair.attained_by_some for pair, _ in parts):
+        return EpsilonTable(rounds, wanted, np.zeros_like(found.lower), found.upper, computed_lower=found.lower)
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
 
 
@@ -315,7 +328,9 @@ def _worst_epsilon_table(worst: Alternatives, count: int, **settings: Any) -> Ep
         first.delta,
         _largest(attained, first.lower, 0.0),
         np.max([table.upper for table in tables], axis=0),
-        computed_lower=np.max([table.lower for table in tables], axis=0),
+        computed_lower=np.max(
+            [table.lower if table.computed_lower is None else table.computed_lower for table in tables], axis=0
+        ),
     )
 
 

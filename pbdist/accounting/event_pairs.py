@@ -96,7 +96,7 @@ class EventPairs:
         above = accountant_of(self.upper).epsilon(delta, tolerance=tolerance)
         below = above if self.exact else accountant_of(self.lower).epsilon(delta, tolerance=tolerance)
         within = above.within_tolerance if self.exact else None
-        return EpsilonBounds(below.lower, above.upper, within, adjacency=self.adjacency.value)
+        return EpsilonBounds(below.lower, above.upper, within, adjacency=self.adjacency)
 
     def delta(self, epsilon: Any, *, tolerance: float | None = None) -> DeltaBounds:
         """Bound δ(ε) of the event from both sides; arguments, errors and warnings as of `Accountant.delta`."""
@@ -108,7 +108,7 @@ class EventPairs:
             below.log_lower,
             above.log_upper,
             above.within_tolerance if self.exact else None,
-            adjacency=self.adjacency.value,
+            adjacency=self.adjacency,
         )
 
 

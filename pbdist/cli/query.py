@@ -36,12 +36,14 @@ NOISE_NUMBERS = {
     "sensitivity": "sensitivity of the query, in counts",
     "rate": "sampling rate",
     "p": "probability of the true answer in randomized response",
+    "k": "number of answers of k-ary randomized response",
     "mean": "mean of the noise, in counts",
     "shift": "difference of neighbouring counts",
     "truncate-low": "lower limit of the noise about its mean",
     "truncate-high": "upper limit of the noise about its mean",
     "pair-epsilon": "epsilon of an approximately differentially private mechanism",
     "pair-delta": "delta of an approximately differentially private mechanism",
+    "eta": "range of the losses of a bounded-range mechanism",
 }
 NOISE_TEXTS = {
     "kind": "kind of the mechanism",

@@ -25,6 +25,7 @@ _FAMILIES = (
     "DiscreteLaplace",
     "DiscreteGaussian",
     "RandomizedResponse",
+    "KaryRandomizedResponse",
     "NoisyCount",
 )
 _NUMBERS = {
@@ -34,9 +35,10 @@ _NUMBERS = {
     "examples": "records of the data set of a FixedBatchGaussian or TruncatedPoissonGaussian",
     "shift": "difference of neighbouring counts of a NoisyCount",
     "mean": "mean of a NoisyCount; without it, mean and scale are sized together",
+    "k": "number of answers of a KaryRandomizedResponse",
 }
 _TEXTS = {
-    "noise": "noise of a NoisyCount: Laplace or Gaussian",
+    "noise": "noise of a NoisyCount: Laplace or Gaussian; with a mean also DiscreteLaplace or DiscreteGaussian",
     "reading": "how a noisy count is made a count: clamp-and-ceil, redraw-and-floor or shift-inside",
 }
 _ADJACENCY = (
@@ -57,9 +59,9 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "size",
         help="the smallest noise that provably meets a goal",
         description="The smallest noise whose δ provably is at most --delta, and a proof that a little less is not"
-        " enough. The scale of RandomizedResponse is the probability of a lie, that of Poisson its mean. Of several"
-        " --compositions, --epsilon and --delta all combinations are answered. Noise that will do is rounded up, and"
-        " refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.",
+        " enough. The scale of RandomizedResponse, k-ary too, is the probability of a lie, that of Poisson its mean."
+        " Of several --compositions, --epsilon and --delta all combinations are answered. Noise that will do is rounded"
+        " up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--family", choices=_FAMILIES, help="the mechanism whose noise is sized")

@@ -120,23 +120,23 @@ def log_faint_moment(pair: ElementaryPair, tilt: float, direction: Direction) ->
     if always_reveals(pair, direction):
         return math.inf
     if isinstance(pair, NoisyCount) and isinstance(pair.noise, Gaussian):
-        return _of_gaussian_counts(pair, tilt)
+        return _of_gaussian_counts(pair, pair.noise, tilt)
     if isinstance(pair, Poisson):
         return _of_poisson(pair, tilt)
     return math.inf
 
 
-def _of_gaussian_counts(pair: NoisyCount, tilt: float) -> float:
+def _of_gaussian_counts(pair: NoisyCount, noise: Gaussian, tilt: float) -> float:
     if pair.shift > pair.mean:
         return math.inf
-    scale, shift = pair.noise.scale, float(pair.shift)
+    scale, shift = noise.scale, float(pair.shift)
     # The loss at a distance y from the mean of P_B's noise, on the far side of P_A's, is s (2y - s) / (2 scale²).
     ratio = shift / scale
     loss = _FAR * ratio - 0.5 * ratio * ratio
     loss -= 1e-9 * (1.0 + abs(loss))
     moment = Gaussian(scale, shift).log_tail_moment(tilt, loss, Direction.A_TO_B)
-    kept = float(pair.noise.interval(np.zeros(1), np.full(1, np.inf), pair.mean)[0][0])
-    clamped = float(pair.noise.interval(np.full(1, -np.inf), np.zeros(1), pair.mean)[0][0])
+    kept = float(noise.interval(np.zeros(1), np.full(1, np.inf), pair.mean)[0][0])
+    clamped = float(noise.interval(np.full(1, -np.inf), np.zeros(1), pair.mean)[0][0])
     if pair.reading == "clamp-and-ceil" and clamped <= _CLEAR:
         if clamped > _FAINT:
             return math.inf

@@ -6,12 +6,14 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.adjacency import Adjacency, alike, checked_adjacency, joined, stated
+from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.intervals import scaled_gaussian_interval
+from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
@@ -41,6 +43,7 @@ __all__ = [
     "Adjacency",
     "Alternatives",
     "ApproximateDP",
+    "BoundedRange",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ElementaryPair",
@@ -49,6 +52,7 @@ __all__ = [
     "Gaussian",
     "GaussianMixture",
     "Histogram",
+    "KaryRandomizedResponse",
     "Laplace",
     "LaplaceSum",
     "LossMasses",
@@ -69,10 +73,12 @@ __all__ = [
     "adjacency_together",
     "alike",
     "checked_adjacency",
+    "exponential_mechanism",
     "factor_counts",
     "joined",
     "load_histograms",
     "pair_from_canonical",
+    "permute_and_flip",
     "reveals_nothing",
     "scaled_gaussian_interval",
     "stated",
@@ -83,6 +89,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
     kind.__name__: kind
     for kind in (
         ApproximateDP,
+        BoundedRange,
         DiscreteGaussian,
         DiscreteLaplace,
         FixedBatchGaussian,
@@ -90,6 +97,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         Gaussian,
         GaussianMixture,
         Histogram,
+        KaryRandomizedResponse,
         Laplace,
         LaplaceSum,
         NoisyCount,

@@ -10,9 +10,11 @@ from scipy import special
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import AdditiveNoise, Laplace
+from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.whole_draws import WholeNoise, mean_of_positive_part, whole_interval
 from pbdist.suggestions import did_you_mean
 from pbdist.types import FloatArray
 
@@ -22,7 +24,7 @@ CLAMP_AND_CEIL = "clamp-and-ceil"
 REDRAW_AND_FLOOR = "redraw-and-floor"
 SHIFT_INSIDE = "shift-inside"
 
-#: How a real-valued draw X becomes a number of noise messages; see `NoisyCount`.
+#: How a draw X becomes a number of noise messages; see `NoisyCount`.
 READINGS = (CLAMP_AND_CEIL, REDRAW_AND_FLOOR, SHIFT_INSIDE)
 
 _NAME = "NoisyCount"
@@ -43,10 +45,10 @@ class NoisyCount(ElementaryPair):
 
     Parameters
     ----------
-    noise : Laplace or Gaussian
+    noise : Laplace, Gaussian, DiscreteLaplace or DiscreteGaussian
         The draw X before it is made a count, about its mean; neither truncated nor with a sensitivity of its own.
     mean : float
-        Mean of X, in messages.
+        Mean of X, in messages. Under discrete noise a whole number, so that X is one.
     shift : int
         How far the true counts of neighbouring inputs differ, at least 1: 2 for Vuvuzela's dialing protocol.
     reading : str, optional
@@ -59,26 +61,36 @@ class NoisyCount(ElementaryPair):
           in section 7.1. The shift inside the maximum hides the outputs that reveal the input: it describes a
           system that adds the true count before it cuts at 0, and promises too much for one that adds it after.
 
+        Under discrete noise nothing is left to round: the readings are max(0, X), X redrawn while negative, and the cut
+        after the count is added.
+
     Raises
     ------
     InvalidInputError
         If a parameter is out of its range.
     """
 
-    noise: AdditiveNoise
+    noise: AdditiveNoise | WholeNoise
     mean: float
     shift: int
     reading: str = CLAMP_AND_CEIL
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, AdditiveNoise):
-            raise InvalidInputError(f"{_NAME}.noise: expected Laplace(..) or Gaussian(..), got {shown(self.noise)}")
-        if self.noise.truncate is not None or self.noise.sensitivity != 1.0:
+        if not isinstance(self.noise, AdditiveNoise | DiscreteLaplace | DiscreteGaussian):
+            raise InvalidInputError(
+                f"{_NAME}.noise: expected Laplace(..), Gaussian(..), DiscreteLaplace(..) or DiscreteGaussian(..),"
+                f" got {shown(self.noise)}"
+            )
+        if (isinstance(self.noise, AdditiveNoise) and self.noise.truncate is not None) or self.noise.sensitivity != 1:
             raise InvalidInputError(
                 f"{_NAME}.noise: expected noise without truncation or sensitivity (the shift is"
                 f" the sensitivity), got {shown(self.noise)}"
             )
         object.__setattr__(self, "mean", validation.number(_NAME, "mean", self.mean))
+        if self._whole and not self.mean.is_integer():
+            raise InvalidInputError(
+                f"{_NAME}.mean: expected a whole number with discrete noise, got {shown(self.mean)}"
+            )
         if max(abs(self.mean), self.noise.scale) > _LARGEST_COUNT:
             raise InvalidInputError(
                 f"{_NAME}.mean: expected a mean and a scale of at most {_LARGEST_COUNT:g} messages,"
@@ -115,15 +127,18 @@ class NoisyCount(ElementaryPair):
     def expected_count(self) -> float:
         """E[N], in messages: the average cost of the noise in a round; about 12 digits, not a certified bound.
 
-        Σ over k >= 0 of P(N > k). That is Σ over k >= 0 of P(X > k) where X is clamped and rounded up (for
-        ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it is redrawn and
-        rounded down.
+        Of real-valued noise: Σ over k >= 0 of P(N > k). That is Σ over k >= 0 of P(X > k) where X is clamped and
+        rounded up (for ``"shift-inside"``: the N of A), and Σ over k >= 1 of P(X >= k), divided by P(X >= 0), where it
+        is redrawn and rounded down. Of discrete noise: E max(0, X), divided by P(X >= 0) where X is redrawn.
         """
+        if isinstance(self.noise, DiscreteLaplace | DiscreteGaussian):
+            mean = mean_of_positive_part(self.noise, self.mean)
+            return mean / self._kept() if self.reading == REDRAW_AND_FLOOR else mean
         whole = self._tails_from_one()
         return whole / self._kept() if self.reading == REDRAW_AND_FLOOR else whole + self._kept()
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
-        """One atom a count; the two stretches of constant loss (Laplace) are one atom each."""
+        """One atom a count; the two stretches of constant loss (Laplace, discrete or not) are one atom each."""
         first, last = self._own_loss_counts()
         draws = np.arange(first, last, dtype=np.float64) + self._first_draw()
         a_ends, b_ends = self._irregular_atom()
@@ -132,7 +147,9 @@ class NoisyCount(ElementaryPair):
         lower_b = np.concatenate((b_ends[:, 0], draws - self.shift))
         upper_b = np.concatenate((b_ends[:, 1], draws + 1.0 - self.shift))
         known_loss = np.full(lower_a.size, np.nan)
-        if isinstance(self.noise, Laplace):
+        if self._whole:
+            known_loss[a_ends.shape[0] :] = self._losses_of_draws(draws if self._ends_below else draws + 1.0)
+        if self._is_laplace:
             stretches = self._constant_stretches(first, last)
             lower_a = np.concatenate((lower_a, stretches[:, 0]))
             upper_a = np.concatenate((upper_a, stretches[:, 1]))
@@ -142,7 +159,7 @@ class NoisyCount(ElementaryPair):
         mass_a, error_a = self._mass(lower_a, upper_a)
         mass_b, error_b = self._mass(lower_b, upper_b)
 
-        tails = 0.0 if isinstance(self.noise, Laplace) else 4.0 * SMALLEST_MASS
+        tails = 0.0 if self._is_laplace else 4.0 * SMALLEST_MASS
         revealed = self._revealing_mass()
         return masses_of_outcomes(
             edges,
@@ -155,9 +172,34 @@ class NoisyCount(ElementaryPair):
             further_b=tails,
         )
 
+    @property
+    def _whole(self) -> bool:
+        """Whether every draw is a whole number."""
+        return not isinstance(self.noise, AdditiveNoise)
+
+    @property
+    def _is_laplace(self) -> bool:
+        """Whether the loss is constant where the draws of A and B lie on one side of the mean."""
+        return isinstance(self.noise, Laplace | DiscreteLaplace)
+
+    @property
+    def _ends_below(self) -> bool:
+        """Whether an interval of draws has its lower end, and not its upper one: where X is rounded down."""
+        return self.reading == REDRAW_AND_FLOOR
+
+    def _losses_of_draws(self, draw: FloatArray) -> FloatArray:
+        """Return the losses of counts of one whole draw of A each, off by 3u: whole numbers of this size are exact."""
+        distance, scale = draw - self.mean, self.noise.scale
+        if self._is_laplace:
+            return np.asarray((np.abs(distance - self.shift) - np.abs(distance)) / scale)
+        return np.asarray(0.5 * (self.shift * (self.shift - 2.0 * distance)) / (scale * scale))
+
     def _kept(self) -> float:
         """Mass of the draws of at least 0."""
-        return float(self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0])
+        kept = np.zeros(1), np.full(1, np.inf)
+        if isinstance(self.noise, AdditiveNoise):
+            return float(self.noise.interval(*kept, self.mean)[0][0])
+        return float(whole_interval(self.noise, *kept, self.mean)[0][0])
 
     def _tails_from_one(self) -> float:
         """Σ over k >= 1 of P(X >= k)."""
@@ -193,7 +235,7 @@ class NoisyCount(ElementaryPair):
         is left out beyond 38 standard deviations.
         """
         # One count more on either side: mean and reach may differ by more than float64 resolves.
-        reach = 0.0 if isinstance(self.noise, Laplace) else _GAUSSIAN_REACH * self.noise.scale + 1.0
+        reach = 0.0 if self._is_laplace else _GAUSSIAN_REACH * self.noise.scale + 1.0
         first = math.floor(self.mean - reach) - int(self._first_draw())
         last = math.ceil(self.mean + reach) + self.shift - int(self._first_draw())
         return max(first, 0), max(last, 0)
@@ -222,11 +264,22 @@ class NoisyCount(ElementaryPair):
         return self._mass(above, below)
 
     def _mass(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mass of draws in [lower, upper] and a bound on its relative error; for redrawing, given that X >= 0."""
-        mass, error = self.noise.interval(lower, upper, self.mean)
+        """Mass of draws in [lower, upper] and a bound on its relative error; for redrawing, given that X >= 0.
+
+        Of whole draws one end is left out: see `_ends_below`.
+        """
+        mass, error = self._draws(lower, upper)
         # No outcome is impossible: a mass that underflows must not become 0.
         mass = np.maximum(mass, SMALLEST_FLOAT)
         if self.reading == REDRAW_AND_FLOOR:
-            kept, kept_error = self.noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)
+            kept, kept_error = self._draws(np.zeros(1), np.full(1, np.inf))
             mass, error = mass / kept, error + kept_error + 2.0 * UNIT_ROUNDOFF
         return mass, error
+
+    def _draws(self, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mass of draws in [lower, upper], of whole ones without one end, and a bound on its relative error."""
+        if isinstance(self.noise, AdditiveNoise):
+            return self.noise.interval(lower, upper, self.mean)
+        if self._ends_below:
+            return whole_interval(self.noise, lower, upper - 1.0, self.mean)
+        return whole_interval(self.noise, lower + 1.0, upper, self.mean)

@@ -10,10 +10,12 @@ from fractions import Fraction
 from typing import Any
 
 from pbdist.mechanisms.additive import Gaussian, Laplace
+from pbdist.mechanisms.bounded_range import BoundedRange
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
+from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
@@ -48,6 +50,7 @@ NOISE_PARAMETER: Mapping[type[Pair], str] = {
     FixedBatchGaussian: "scale",
     Gaussian: "scale",
     GaussianMixture: "scale",
+    KaryRandomizedResponse: "p",
     Laplace: "scale",
     Poisson: "mean",
     RandomizedResponse: "p",
@@ -113,6 +116,8 @@ def _order_of_factor(factor: ElementaryPair) -> NoiseOrder | None:
     if isinstance(factor, GaussianMixture):
         largest = Fraction(factor.shifts[-1])
         family = (family, factor.weights, tuple(Fraction(shift) / largest for shift in factor.shifts))
+    if isinstance(factor, KaryRandomizedResponse):
+        family = (family, *_side(factor))
     return NoiseOrder(family, found)
 
 
@@ -145,16 +150,31 @@ def _of_response(pair: RandomizedResponse) -> tuple[Fraction, ...]:
     return (min(truth, 1 - truth),)
 
 
+def _of_answers(pair: KaryRandomizedResponse) -> tuple[Fraction, ...]:
+    return (-abs(Fraction(pair.p) - Fraction(1, pair.k)),)
+
+
+def _side(pair: KaryRandomizedResponse) -> tuple[int, bool]:
+    """Return the number of answers, and whether the truth is the rarest one: only such are compared with each other."""
+    return pair.k, Fraction(pair.p) * pair.k < 1
+
+
+def _of_range(pair: BoundedRange) -> tuple[Fraction, ...]:
+    return (-Fraction(pair.eta),)
+
+
 def _of_approximate(pair: ApproximateDP) -> tuple[Fraction, ...]:
     return -Fraction(pair.epsilon), -Fraction(pair.delta)
 
 
 _AMOUNTS: Mapping[type[ElementaryPair], Callable[[Any], tuple[Fraction, ...] | None]] = {
     ApproximateDP: _of_approximate,
+    BoundedRange: _of_range,
     DiscreteLaplace: _of_discrete_laplace,
     FixedBatchUpper: _of_subsampled,
     Gaussian: _of_additive,
     GaussianMixture: _of_mixture,
+    KaryRandomizedResponse: _of_answers,
     Laplace: _of_additive,
     LaplaceSum: _of_sum,
     Poisson: _of_poisson,

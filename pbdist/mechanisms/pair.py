@@ -70,7 +70,7 @@ class Pair(ABC):
     @property
     def attained_by_some(self) -> bool:
         """Whether some neighbouring inputs follow a pair exactly, so that lower bounds are known; see `WorstOf`."""
-        return True
+        return all(factor.attained_by_some for factor in self.factors)
 
     @property
     @abstractmethod
@@ -107,6 +107,11 @@ class ElementaryPair(Pair):
         """From A to B where the pair says that a record is removed or zeroed out: A is with the record."""
         directed = self.adjacency in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT)
         return Direction.A_TO_B if directed else None
+
+    @property
+    def attained_by_some(self) -> bool:
+        """True, but for `BoundedRange`."""
+        return True
 
     @property
     def identical(self) -> bool:
@@ -307,6 +312,11 @@ class Reversed(ElementaryPair):
     def removal(self) -> Direction | None:
         """The other direction than that of the pair."""
         return None if self.pair.removal is None else self.pair.removal.opposite
+
+    @property
+    def attained_by_some(self) -> bool:
+        """That of the pair."""
+        return self.pair.attained_by_some
 
     @property
     def identical(self) -> bool:

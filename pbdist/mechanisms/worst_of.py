@@ -63,7 +63,7 @@ class WorstOf(Alternatives):
         At least one; none of them the worst of several.
     attained : sequence of bool, optional
         Of each pair, whether some neighbouring inputs follow it exactly. Only such pairs give lower bounds: others
-        dominate what happens, and may be worse than it. All by default.
+        dominate what happens, and may be worse than it. All by default. A `BoundedRange` never is, whatever is said.
     neighbours : Adjacency or str, optional
         Which neighbours these are the ways of, where that is not what the pairs say: a record that is replaced may be
         removed here and added there. By default what the pairs say.
@@ -102,7 +102,9 @@ class WorstOf(Alternatives):
                 f"WorstOf.attained: expected true or false for each of {len(pairs)} pairs, got {shown(given)}"
             )
         object.__setattr__(self, "pairs", pairs)
-        object.__setattr__(self, "attained", tuple(given))
+        object.__setattr__(
+            self, "attained", tuple(one and pair.attained_by_some for one, pair in zip(given, pairs, strict=True))
+        )
         told = None if neighbours is None else checked_adjacency(neighbours, "WorstOf.neighbours")
         object.__setattr__(self, "neighbours", told)
         # Refuses pairs for different neighbours.

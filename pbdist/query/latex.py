@@ -34,6 +34,7 @@ _ESCAPED: Mapping[str, str] = {
     "β": r"\ensuremath{\beta}",
     "δ": r"\ensuremath{\delta}",
     "ε": r"\ensuremath{\varepsilon}",
+    "η": r"\ensuremath{\eta}",
     "μ": r"\ensuremath{\mu}",
     "ξ": r"\ensuremath{\xi}",
     "ρ": r"\ensuremath{\rho}",

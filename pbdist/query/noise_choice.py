@@ -23,19 +23,22 @@ __all__ = ["NoiseChoice", "NoiseGroup", "TabulatedNoise", "noise_choices", "nois
 _SCALE = "scale of the noise, in counts"
 _EPSILON = "epsilon of the mechanism, in nats"
 _MEAN = "mean of the noise, in counts"
+_LIE = "probability of a lie"
 #: The parameter that says how much noise a kind has, and what it is called. Of the other kinds it is the scale.
 _AMOUNTS = {
     "ApproximateDP": ("epsilon", _EPSILON),
+    "BoundedRange": ("eta", "range of the losses, in nats"),
+    "KaryRandomizedResponse": ("p", _LIE),
     "LaplaceSum": ("scales", _SCALE),
     "NoisyCount": ("mean", _MEAN),
     "Poisson": ("mean", _MEAN),
-    "RandomizedResponse": ("p", "probability of a lie"),
+    "RandomizedResponse": ("p", _LIE),
     "Staircase": ("epsilon", _EPSILON),
 }
 #: What else varies with it: a count's scale with its mean.
 _BESIDE = {"NoisyCount": ("scale",), "Staircase": ("split",)}
 #: Kinds of which a larger value means less noise.
-_FALLING = ("ApproximateDP", "Staircase")
+_FALLING = ("ApproximateDP", "BoundedRange", "Staircase")
 #: The columns that these parameters fill.
 _COLUMN = {"epsilon": "pair_epsilon", "scales": "scale"}
 
@@ -199,9 +202,21 @@ def _amounts(kind: str, pair: str) -> tuple[Any, ...]:
             return (pair,)
         order.append(float(values.pop()))
         pair = pattern.sub("", pair)
-    first = order[0]
-    order[0] = -first if kind in _FALLING else min(first, 1.0 - first) if kind == "RandomizedResponse" else first
+    order[0] = _noise(kind, order[0], pair)
     return (*order, pair)
+
+
+def _noise(kind: str, value: float, rest: str) -> float:
+    """Return what rises with the noise, of the value of the parameter that tells it."""
+    if kind in _FALLING:
+        return -value
+    if kind == "RandomizedResponse":
+        return min(value, 1.0 - value)
+    if kind == "KaryRandomizedResponse":
+        # Of a truth that is rarer than each lie: the lie of the p above 1/k with as many truths as it has lies.
+        others = float(_pattern("k").findall(rest)[0]) - 1.0
+        return min(1.0 - value, value * others)
+    return value
 
 
 @cache

@@ -26,7 +26,7 @@ from pbdist.types import IntArray, JsonValue
 __all__ = ["Setting", "Settings"]
 
 #: The parameters that may differ from those of all stored cells of a label.
-_REPLACED = ("scale", "sensitivity", "rate", "p", "mean", "shift", "pair_epsilon", "pair_delta")
+_REPLACED = ("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "pair_epsilon", "pair_delta", "eta")
 #: Settings that are remembered.
 _MOST_KNOWN = 100_000
 #: How many near cells are read where noise is ordered in several amounts; in one amount the next one is best.

@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionError, StoreMismatchError, shown
-from pbdist.mechanisms import NoisyCount, Pair, RandomizedResponse, Reversed, checked_adjacency, stated
+from pbdist.mechanisms import (
+    KaryRandomizedResponse,
+    NoisyCount,
+    Pair,
+    RandomizedResponse,
+    Reversed,
+    checked_adjacency,
+    stated,
+)
 from pbdist.query.arguments import check_flag
 from pbdist.query.judging import tell
 from pbdist.query.study import Study, open_study
@@ -91,7 +99,7 @@ def _scales(pair: Pair) -> Iterator[tuple[float, ...]]:
     """Yield the numbers that may be the scale of a pair."""
     for factor in pair.factors:
         one: Any = factor.pair if isinstance(factor, Reversed) else factor
-        if isinstance(one, RandomizedResponse):
+        if isinstance(one, RandomizedResponse | KaryRandomizedResponse):
             yield (1.0 - one.p,)
         elif isinstance(one, NoisyCount):
             yield (one.noise.scale,)
@@ -133,7 +141,8 @@ def size(
     ----------
     family : mechanism class, CountFamily or callable
         - A class such as `pbdist.Gaussian`: its scale is sized (`Poisson`: the mean; `RandomizedResponse`: the
-          probability of a lie, 1 - p, at most 1/2), the other `parameters` are passed on.
+          probability of a lie, 1 - p, at most 1/2; `KaryRandomizedResponse` of a ``k``: at most 1 - 1/k), the other
+          `parameters` are passed on.
         - `pbdist.NoisyCount` with ``noise=pbdist.Laplace`` (or `Gaussian`), ``shift`` and ``reading``: mean and scale
           are sized together, so that the noise takes the fewest messages on average; with ``mean`` given, the scale.
         - A `CountFamily`: the same for several counts that are seen together.

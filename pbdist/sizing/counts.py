@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Product, Reversed
+from pbdist.mechanisms import AdditiveNoise, ElementaryPair, NoisyCount, Pair, Product, Reversed
 from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
 from pbdist.results import Bracket
 from pbdist.sizing.certificate import Certificate, ScannedPoint
@@ -348,7 +348,7 @@ class Surrogate:
 def _uncut(factor: ElementaryPair) -> Pair:
     """Return the noise of a noisy count before it is cut and rounded; it is symmetric."""
     count = factor.pair if isinstance(factor, Reversed) else factor
-    if not isinstance(count, NoisyCount):
+    if not isinstance(count, NoisyCount) or not isinstance(count.noise, AdditiveNoise):
         return factor
     return type(count.noise)(count.noise.scale, sensitivity=float(count.shift))
 
@@ -359,6 +359,9 @@ def _log_hidden(factor: ElementaryPair, direction: Direction) -> float:
         other = Direction.B_TO_A if direction is Direction.A_TO_B else Direction.A_TO_B
         return _log_hidden(factor.pair, other)
     if not isinstance(factor, NoisyCount) or factor.reading == SHIFT_INSIDE:
+        return 0.0
+    if not isinstance(factor.noise, AdditiveNoise):
+        # Families of counts refuse discrete noise.
         return 0.0
     redrawn = factor.reading == REDRAW_AND_FLOOR
     first, last = (0.0, factor.shift) if redrawn else (-math.inf, factor.shift - 1)

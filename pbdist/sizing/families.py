@@ -8,7 +8,20 @@ from numbers import Real
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import MECHANISMS, ElementaryPair, NoisyCount, Pair, Poisson, RandomizedResponse, Reversed
+from pbdist.mechanisms import (
+    MECHANISMS,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ElementaryPair,
+    Gaussian,
+    KaryRandomizedResponse,
+    Laplace,
+    NoisyCount,
+    Pair,
+    Poisson,
+    RandomizedResponse,
+    Reversed,
+)
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.mechanisms.order import NOISE_PARAMETER, noise_order
 from pbdist.sizing.goal import Goal
@@ -88,7 +101,13 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily:
 
 def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
     if kind is RandomizedResponse:
-        return _responses(parameters)
+        if parameters:
+            raise InvalidInputError(
+                f"{next(iter(parameters))}: expected no parameters with RandomizedResponse, got one"
+            )
+        return _responses("RandomizedResponse", 2, RandomizedResponse)
+    if kind is KaryRandomizedResponse:
+        return _answers(parameters)
     if kind is NoisyCount:
         return _counts(parameters)
     name = kind.__name__
@@ -126,7 +145,7 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
 
 def _counts(parameters: Mapping[str, Any]) -> ScaleFamily:
     """Noisy counts of a given mean, by the scale of their noise: no order is proved of them."""
-    noise = noise_class(parameters.get("noise"))
+    noise = noise_class(parameters.get("noise"), whole=True)
     others = {name: value for name, value in parameters.items() if name != "noise"}
 
     def make(scale: float) -> Pair:
@@ -150,37 +169,46 @@ def _any_of(make: Callable[[float], Pair]) -> Pair:
     return make(_TYPICAL[-1])
 
 
-def _responses(parameters: Mapping[str, Any]) -> ScaleFamily:
-    """Randomized response by the probability of a lie, at most 1/2.
+def _answers(parameters: Mapping[str, Any]) -> ScaleFamily:
+    """k-ary randomized response of a given k, by the probability of a lie."""
+    if set(parameters) != {"k"}:
+        raise wrong_parameters(KaryRandomizedResponse, [*parameters, "p"], TypeError(f"got {sorted(parameters)}"))
+    answers = KaryRandomizedResponse(0.5, parameters["k"]).k
+    return _responses("KaryRandomizedResponse", answers, lambda p: KaryRandomizedResponse(p, answers))
 
-    The amount of noise is 1 / ln((1 - lie) / lie), the inverse of the loss of one answer, as the standard deviation is
-    about that of Gaussian noise.
+
+def _responses(name: str, answers: int, construct: Callable[[float], Pair]) -> ScaleFamily:
+    """Randomized response by the probability of a lie: at most that of an answer drawn at random, 1 - 1/k.
+
+    The amount of noise is the inverse of the loss of one answer, ln((k - 1) (1 - lie) / lie), as the standard deviation
+    is about that of Gaussian noise.
     """
-    if parameters:
-        raise InvalidInputError(f"{next(iter(parameters))}: expected no parameters with RandomizedResponse, got one")
+    others, most = answers - 1.0, 1.0 - 1.0 / answers
 
     def make(lie: float) -> Pair:
-        if not _RAREST_LIE <= lie <= 0.5:
-            raise InvalidInputError(f"scale: expected a probability of a lie from {_RAREST_LIE:g} to 1/2, got {lie!r}")
-        return RandomizedResponse(1.0 - lie)
+        if not _RAREST_LIE <= lie <= most:
+            limit = f"1 - 1/{answers}" if answers > 2 else "1/2"
+            raise InvalidInputError(
+                f"scale: expected a probability of a lie from {_RAREST_LIE:g} to {limit}, got {lie!r}"
+            )
+        return construct(1.0 - lie)
 
     def amount_of(lie: float) -> float:
-        loss = math.log1p(-lie) - math.log(lie) if lie < 0.5 else 0.0
+        loss = math.log(others) + math.log1p(-lie) - math.log(lie) if lie < most else 0.0
         return 1.0 / loss if loss > 0.0 else _OF_A_COIN
 
+    def lie_of(amount: float) -> float:
+        small = others * math.exp(-1.0 / amount) if amount > 0.0 else 0.0
+        return min(small / (1.0 + small), most)
+
     return ScaleFamily(
-        name="RandomizedResponse",
+        name=name,
         make=make,
         ordered=True,
-        first=lambda deviation: _lie_of(0.5 * deviation),
-        scale_of=_lie_of,
+        first=lambda deviation: lie_of(0.5 * deviation),
+        scale_of=lie_of,
         amount_of=amount_of,
     )
-
-
-def _lie_of(amount: float) -> float:
-    small = math.exp(-1.0 / amount) if amount > 0.0 else 0.0
-    return small / (1.0 + small)
 
 
 def _checked_pair(pair: Any) -> Pair:
@@ -252,6 +280,11 @@ class CountFamily:
         pair: Any = self.make(mean, scale)
         if not isinstance(pair, Pair) or None in map(_count_of, pair.factors):
             raise InvalidInputError(f"CountFamily.make: expected a NoisyCount or a Product of such, got {shown(pair)}")
+        if any(not isinstance(count.noise, AdditiveNoise) for count in map(_count_of, pair.factors) if count):
+            raise InvalidInputError(
+                "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size"
+                " its scale at a given mean, with the family NoisyCount"
+            )
         if self.weights is not None and len(self.weights) != len(pair.factors):
             raise InvalidInputError(
                 f"CountFamily.weights: expected one for each of {len(pair.factors)} counts, got {shown(self.weights)}"
@@ -340,8 +373,8 @@ def wrong_parameters(kind: type, given: Collection[str], error: TypeError) -> In
     return InvalidInputError(f"{kind.__name__}: {' '.join(str(error).split())}")
 
 
-def noise_class(noise: Any) -> type[AdditiveNoise]:
-    """Return the class of additive noise of that name, or the class itself.
+def noise_class(noise: Any, *, whole: bool = False) -> type[Any]:
+    """Return the class of additive noise of that name, or the class itself; with `whole` also of discrete noise.
 
     Raises
     ------
@@ -349,7 +382,10 @@ def noise_class(noise: Any) -> type[AdditiveNoise]:
         If it is neither.
     """
     kind: Any = MECHANISMS.get(noise) if isinstance(noise, str) else noise
-    if not isinstance(kind, type) or not issubclass(kind, AdditiveNoise) or kind is AdditiveNoise:
-        near = did_you_mean(noise, ("Laplace", "Gaussian"))
-        raise InvalidInputError(f"noise: expected the class Laplace or Gaussian, or its name, got {shown(noise)}{near}")
-    return kind
+    known: tuple[type[Any], ...] = (Laplace, Gaussian, *((DiscreteLaplace, DiscreteGaussian) if whole else ()))
+    if kind not in known:
+        names = [each.__name__ for each in known]
+        expected = f"{', '.join(names[:-1])} or {names[-1]}"
+        near = did_you_mean(noise, names)
+        raise InvalidInputError(f"noise: expected the class {expected}, or its name, got {shown(noise)}{near}")
+    return kind  # type: ignore[no-any-return]

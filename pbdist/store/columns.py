@@ -111,7 +111,12 @@ class StoredCells(KnownCells):
         return self._read[chunk]
 
     def column(self, name: str) -> list[Any]:
-        """Return a column of all cells: one of `COLUMNS`, or ``pair``."""
+        """Return a column of all cells: one of `COLUMNS`, or ``pair``.
+
+        A parameter that mechanisms have got since the part was made, which has no column there, is that of the cells.
+        """
+        if name not in _OF_CELL and f"{name}/zarr.json" not in self._files:
+            return cell_columns(tuple(self))[name]
         return [value for chunk in range(-(-self._count // COLUMN_CHUNK)) for value in self._column(name, chunk)]
 
     def _column(self, name: str, chunk: int) -> Any:

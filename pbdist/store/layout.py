@@ -118,12 +118,14 @@ COLUMNS: Mapping[str, str] = {
     "sensitivity": "sensitivity of the query, in counts",
     "rate": "sampling rate",
     "p": "probability of the true answer in randomized response",
+    "k": "number of answers of k-ary randomized response",
     "mean": "mean of the noise, in counts",
     "shift": "difference of the true counts of neighbouring inputs",
     "truncate_low": "lower limit of the noise about its mean, in counts",
     "truncate_high": "upper limit of the noise about its mean, in counts",
     "pair_epsilon": "epsilon of an approximately differentially private mechanism, in nats",
     "pair_delta": "delta of an approximately differentially private mechanism",
+    "eta": "range of the losses of a bounded-range mechanism, in nats",
     "factor": "factor between buckets that was asked for; not a number where chosen automatically",
 }
 
@@ -152,7 +154,7 @@ _NOISE_OF_KIND = {
     "SubsampledLaplace": "Laplace",
     "TruncatedPoissonGaussian": "Gaussian",
 }
-_NUMBERS = ("scale", "sensitivity", "rate", "p", "mean", "shift")
+_NUMBERS = ("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "eta")
 
 
 def result_names(settings: StudySpec) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pbdist.mechanisms import Laplace, Pair
+from pbdist.mechanisms import DiscreteLaplace, Laplace, Pair
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 from pbdist.study.pair_grid import Axis, PairGrid, alike_values, parameters_of
 
@@ -23,6 +23,8 @@ Make: TypeAlias = Callable[[Sequence[Any]], Pair]
 #: Each parameter is checked by itself.
 _BY_THEMSELVES = (
     "RandomizedResponse",
+    "KaryRandomizedResponse",
+    "BoundedRange",
     "SubsampledGaussian",
     "SubsampledLaplace",
     "TruncatedPoissonGaussian",
@@ -85,9 +87,12 @@ def _tried(kind: str, grids: Grids, names: Sequence[str]) -> Iterator[dict[str, 
 def _few_counts(grids: Grids) -> bool:
     """Whether noisy counts have few counts, and half of the noise is kept, whatever the combination.
 
-    Then the constructor has only checks of single parameters left: a mean m with a reach t leaves at most
+    Then the constructor has only checks of single parameters left, as all noises of an entry are of one class, for
+    which a mean is whole enough or not: a mean m with a reach t leaves at most
     ⌈m + t⌉ - ⌊m - t⌋ + shift counts, and a negative mean is the only one that may keep too little.
     """
-    reach = max(0.0 if isinstance(noise, Laplace) else _REACH * noise.scale + 1.0 for noise in grids["noise"])
+    reach = max(
+        0.0 if isinstance(noise, Laplace | DiscreteLaplace) else _REACH * noise.scale + 1.0 for noise in grids["noise"]
+    )
     most = 2.0 * reach + float(max(grids["shift"])) + _MORE_COUNTS
     return math.isfinite(most) and most <= MOST_OUTCOMES and float(min(grids["mean"])) >= 0.0

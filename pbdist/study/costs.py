@@ -176,8 +176,8 @@ def _without_outcomes(pair: Pair) -> Pair:
         return Product(*map(Reversed, _without_outcomes(pair.pair).factors))
     if isinstance(pair, DiscreteLaplace):
         return Laplace(pair.scale, float(pair.sensitivity))
-    if isinstance(pair, NoisyCount) and not isinstance(pair.noise, Gaussian):
-        return type(pair.noise)(pair.noise.scale, float(pair.shift))
+    if isinstance(pair, NoisyCount) and isinstance(pair.noise, Laplace | DiscreteLaplace):
+        return Laplace(pair.noise.scale, float(pair.shift))
     if isinstance(pair, NoisyCount):
         scale, sensitivity = pair.noise.scale, pair.shift
     elif isinstance(pair, Poisson | DiscreteGaussian):

@@ -76,6 +76,17 @@ class _RandomizedResponseEntry(Entry):
     p: Numbers
 
 
+class _KaryRandomizedResponseEntry(Entry):
+    construct_pair = mechanisms.KaryRandomizedResponse
+    p: Numbers
+    k: Numbers
+
+
+class _BoundedRangeEntry(Entry):
+    construct_pair = mechanisms.BoundedRange
+    eta: Numbers
+
+
 class _SubsampledGaussianEntry(Entry):
     construct_pair = mechanisms.SubsampledGaussian
     scale: Numbers
@@ -191,6 +202,8 @@ _ENTRIES: Mapping[str, type[Entry]] = {
     "LaplaceSum": _LaplaceSumEntry,
     "Gaussian": _GaussianEntry,
     "RandomizedResponse": _RandomizedResponseEntry,
+    "KaryRandomizedResponse": _KaryRandomizedResponseEntry,
+    "BoundedRange": _BoundedRangeEntry,
     "SubsampledGaussian": _SubsampledGaussianEntry,
     "SubsampledLaplace": _SubsampledLaplaceEntry,
     "GaussianMixture": _GaussianMixtureEntry,
@@ -210,7 +223,7 @@ _ENTRIES: Mapping[str, type[Entry]] = {
 KINDS = tuple(_ENTRIES)
 #: Those of them whose bounds are those of several pairs.
 KINDS_OF_SEVERAL = ("TruncatedPoissonGaussian", "FixedBatchGaussian")
-_NOISES = ("Laplace", "Gaussian")
+_NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
 _NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 

@@ -32,6 +32,12 @@ OTHER_KINDS: Mapping[str, str] = {
     "geometric": "DiscreteLaplace",
     "twosidedgeometric": "DiscreteLaplace",
     "rr": "RandomizedResponse",
+    "krr": "KaryRandomizedResponse",
+    "k-rr": "KaryRandomizedResponse",
+    "grr": "KaryRandomizedResponse",
+    "generalizedrandomizedresponse": "KaryRandomizedResponse",
+    "exponentialmechanism": "BoundedRange",
+    "gumbel": "BoundedRange",
     "adp": "ApproximateDP",
     "composition": "Product",
     "measured": "Histogram",
@@ -77,6 +83,7 @@ _NOISE: Mapping[str, tuple[str, str]] = {
     "NoisyCount": ("noise", "the scale belongs to the noise: noise: {kind: Laplace, scale: ..}"),
     "Poisson": ("mean", "mean is the mean of the noise, which is its variance too"),
     "Staircase": ("epsilon", "epsilon tells how much noise there is: that of one round"),
+    "BoundedRange": ("eta", "eta is the length of the interval of the losses of one round"),
 }
 _RATES = ("q", "sampling_rate", "sample_rate", "sampling", "sampling_probability", "sample_probability", "fraction")
 _SENSITIVITIES = (
@@ -121,6 +128,18 @@ _OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     **{
         kind: dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample"))
         for kind in ("SubsampledGaussian", "SubsampledLaplace")
+    },
+    "KaryRandomizedResponse": {
+        **dict.fromkeys(("epsilon", "eps", "ε"), ("p", "p is the probability of the truth, e^ε / (e^ε + k - 1)")),
+        **dict.fromkeys(("probability", "truth", "q"), ("p", "p is the probability of the truth")),
+        **dict.fromkeys(
+            ("noise_parameter", "flip_probability"),
+            ("p", "p is 1 - f (k - 1) / k for an answer drawn with probability f"),
+        ),
+        **dict.fromkeys(("answers", "num_buckets", "buckets", "d", "n"), ("k", "k is the number of answers")),
+    },
+    "BoundedRange": {
+        **dict.fromkeys(("epsilon", "eps", "ε", "range"), ("eta", "eta is the length of the interval of the losses")),
     },
     "TruncatedPoissonGaussian": {
         **dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample")),

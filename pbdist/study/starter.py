@@ -141,6 +141,22 @@ _ENTRIES: Mapping[str, tuple[str, str]] = {
     p: [0.51, 0.55, 0.6]""",
         "--p 0.55",
     ),
+    "KaryRandomizedResponse": (
+        """\
+  # One of k answers: the truth with probability p, each other one with (1 - p) / (k - 1).
+  - kind: KaryRandomizedResponse
+    p: [0.27, 0.3, 0.35] # e^ε / (e^ε + k - 1) for the ε of one round
+    k: 4""",
+        "--p 0.3",
+    ),
+    "BoundedRange": (
+        """\
+  # The worst of all mechanisms whose losses lie in an interval of length eta, as those of the exponential mechanism
+  # with probabilities in proportion to e^(eta * quality / (2 * sensitivity)). No lower bounds are known.
+  - kind: BoundedRange
+    eta: [0.01, 0.1]""",
+        "--eta 0.1",
+    ),
     "ApproximateDP": (
         """\
   # The worst of all mechanisms that are (ε, δ)-private in one round.
@@ -162,7 +178,7 @@ _ENTRIES: Mapping[str, tuple[str, str]] = {
         """\
   # A count that is hidden under a whole number of noise messages, as in Vuvuzela.
   - kind: NoisyCount
-    noise: {kind: Laplace, scale: [40, 80]} # or Gaussian
+    noise: {kind: Laplace, scale: [40, 80]} # or Gaussian, DiscreteLaplace, DiscreteGaussian
     mean: 1000 # of the noise
     shift: 1 # by how much one person changes the count
     reading: clamp-and-ceil # or redraw-and-floor, shift-inside""",

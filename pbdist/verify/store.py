@@ -312,6 +312,8 @@ def _sample(points: _Points, number: int, max_cells: int) -> Sample:
             verdict = _judge(bounds, exact)
             if isinstance(cell.pair, Alternatives):
                 verdict = _judge_attained(cell.pair, bounds, verdict, settings)
+            elif not cell.pair.attained_by_some:
+                verdict = _without_lower(bounds, verdict)
         except InvalidInputError:
             # Finer grids need still more bins.
             break
@@ -356,10 +358,15 @@ def _judge_attained(
         return verdict
     lower, log_lower = stored[0], stored[2]
     if not attained:
-        return verdict if lower == 0.0 and log_lower == -math.inf else Verdict.CONTRADICTED
+        return _without_lower(stored, verdict)
     below = _judge((lower, math.inf, log_lower, math.inf), exact_bounds([(WorstOf(*attained), 1)], **settings))
     order = (Verdict.CONTRADICTED, Verdict.CONSISTENT, Verdict.CONFIRMED)
     return min(verdict, below, key=order.index)
+
+
+def _without_lower(stored: tuple[float, float, float, float], verdict: Verdict) -> Verdict:
+    """Return a verdict that also holds against a lower bound of anything but 0."""
+    return verdict if stored[0] == 0.0 and stored[2] == -math.inf else Verdict.CONTRADICTED
 
 
 def _multiples(width: float) -> Iterator[float]:

@@ -11,12 +11,14 @@ from pbdist import privacy_bounds
 from pbdist.mechanisms import (
     READINGS,
     ApproximateDP,
+    BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
     FixedBatchGaussian,
     Gaussian,
     GaussianMixture,
     Histogram,
+    KaryRandomizedResponse,
     Laplace,
     LaplaceSum,
     NoisyCount,
@@ -56,6 +58,10 @@ PAIRS = [
     (RandomizedResponse(0.51), 0.1),
     (RandomizedResponse(0.0), 0.1),
     (Staircase(0.3), 0.5),
+    (KaryRandomizedResponse(0.5, 4), 1.5),
+    (KaryRandomizedResponse(0.0, 3), 0.1),
+    (BoundedRange(0.3), 0.5),
+    (BoundedRange(0.3), 0.2),
     (ApproximateDP(0.3, 1e-5), 0.5),
     (ApproximateDP(0.0, 0.0), 0.5),
     (Histogram([3, 0, 1, 6], [0, 2, 1, 7]), 1.0),
@@ -72,6 +78,8 @@ PAIRS = [
     *[(NoisyCount(Laplace(3.0), 4.5, 3, reading), 1.0) for reading in READINGS],
     *[(NoisyCount(Gaussian(320.0), 1600.0, 2, reading), 0.1) for reading in READINGS],
     *[(NoisyCount(Gaussian(2.5), 3.25, 1, reading), 5.0) for reading in READINGS],
+    *[(NoisyCount(DiscreteLaplace(3.0), 4, 3, reading), 1.0) for reading in READINGS],
+    *[(NoisyCount(DiscreteGaussian(320.0), 1600, 2, reading), 0.1) for reading in READINGS],
 ]
 
 

@@ -8,9 +8,11 @@ import pytest
 
 from pbdist import (
     ApproximateDP,
+    DiscreteLaplace,
     Gaussian,
     Histogram,
     InvalidInputError,
+    KaryRandomizedResponse,
     Laplace,
     LaplaceSum,
     NoisyCount,
@@ -31,6 +33,8 @@ PAIRS = [
     SubsampledGaussian(2.0, 0.05),
     RandomizedResponse(0.7),
     Staircase(0.8, split=0.3),
+    KaryRandomizedResponse(0.4, 5),
+    NoisyCount(DiscreteLaplace(2.0), 6, 2),
     ApproximateDP(0.3, 1e-5),
     Histogram([3, 0, 1, 6], [1, 2, 1, 6]),
     NoisyCount(Laplace(5.0), 20.0, 2),

@@ -13,6 +13,7 @@ from pbdist.mechanisms import (
     ApproximateDP,
     Gaussian,
     Histogram,
+    KaryRandomizedResponse,
     Laplace,
     LaplaceSum,
     RandomizedResponse,
@@ -129,6 +130,7 @@ def test_subsampled_moments_are_never_below_the_exact_ones():
         RandomizedResponse(0.2),
         ApproximateDP(0.7, 0.1),
         Staircase(0.5, split=0.8),
+        KaryRandomizedResponse(0.3, 7),
     ],
     ids=str,
 )

@@ -5,10 +5,12 @@ from pathlib import Path
 
 from pbdist.mechanisms import (
     ApproximateDP,
+    BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
     Histogram,
+    KaryRandomizedResponse,
     Laplace,
     LaplaceSum,
     NoisyCount,
@@ -32,6 +34,8 @@ mechanisms:
   - {kind: Laplace, scale: [2, 3.5], sensitivity: [1, 2, 4], truncate: [null, [-9, 9], [-8, 12]], label: "50 %"}
   - {kind: Gaussian, scale: {geomspace: [1, 4, 3]}, sensitivity: [0.5, 2]}
   - {kind: RandomizedResponse, p: {linspace: [0.1, 1, 10]}}
+  - {kind: KaryRandomizedResponse, p: [0.25, 0.5], k: [3, 4, 1000]}
+  - {kind: BoundedRange, eta: [0.1, 0.5]}
   - {kind: SubsampledGaussian, scale: [4, 5], rate: [1e-2, 2e-3, 1], sensitivity: 2}
   - {kind: ApproximateDP, epsilon: [0, 0.5], delta: [0, 1e-5, 1e-6]}
   - {kind: LaplaceSum, scales: [[1, 2], [3, 2]], sensitivity: [1, 2]}
@@ -43,6 +47,8 @@ mechanisms:
       - {mean: [80, 81.5, 500], noise: {kind: Laplace, scale: [5, 6]}}
       - {mean: 60, noise: {kind: Gaussian, scale: 11}}
       - {mean: [-2, 60], noise: {kind: Gaussian, scale: [3, 400]}}
+      - {mean: [3, 60], noise: {kind: DiscreteLaplace, scale: [3, 4]}}
+      - {mean: 8, noise: {kind: DiscreteGaussian, scale: 2}}
   - {kind: Poisson, mean: [25e3, 5e4], sensitivity: [1, 3]}
   - {kind: DiscreteLaplace, scale: [20, 21], sensitivity: [1, 2]}
   - {kind: DiscreteGaussian, scale: [20.5, 9], sensitivity: [2, 1]}
@@ -76,6 +82,8 @@ def cells_of_every_kind() -> tuple[Cell, ...]:
     add("50 %", *(Laplace(*values) for values in product((2, 3.5), (1, 2, 4), cuts)))
     add("Gaussian", *(Gaussian(*values) for values in product((1, 2, 4), (0.5, 2))))
     add("RandomizedResponse", *(RandomizedResponse(tenth / 10) for tenth in range(1, 11)))
+    add("KaryRandomizedResponse", *(KaryRandomizedResponse(*v) for v in product((0.25, 0.5), (3, 4, 1000))))
+    add("BoundedRange", BoundedRange(0.1), BoundedRange(0.5))
     add("SubsampledGaussian", *(SubsampledGaussian(*values, 2) for values in product((4, 5), (1e-2, 2e-3, 1))))
     add("ApproximateDP", *(ApproximateDP(*values) for values in product((0, 0.5), (0, 1e-5, 1e-6))))
     add("LaplaceSum", *(LaplaceSum(*values) for values in product(((1, 2), (3, 2)), (1, 2))))
@@ -84,6 +92,8 @@ def cells_of_every_kind() -> tuple[Cell, ...]:
         ((Laplace(5), Laplace(6)), (80, 81.5, 500)),
         ((Gaussian(11),), (60,)),
         ((Gaussian(3), Gaussian(400)), (-2, 60)),
+        ((DiscreteLaplace(3), DiscreteLaplace(4)), (3, 60)),
+        ((DiscreteGaussian(2),), (8,)),
     ):
         readings = ("shift-inside", "clamp-and-ceil")
         add("NoisyCount", *(NoisyCount(*values) for values in product(noises, means, (1, 2), readings)))

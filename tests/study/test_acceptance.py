@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pbdist import mechanisms
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Gaussian, Laplace, Pair
+from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Pair
 from pbdist.study.acceptance import accepted_grid
 from tests.strategies import examples
 
@@ -20,10 +20,14 @@ SHARES = st.sampled_from([0.0, 1e-300, 0.25, 0.5, 1.0, 1.5, -0.5])
 SHIFTS = st.sampled_from([(1.0,), (0.0, 1.0), (0.0, 1e200), (1.0, 0.5), (0.5, 1.0, 2.0), (0.0,)])
 WEIGHTS = st.sampled_from([(1.0,), (0.5, 0.5), (0.9, 0.1), (0.9, 0.2), (0.5, 0.25, 0.25), (1.0, 0.0)])
 LIMITS = st.sampled_from([None, (-9.0, 9.0), (5.0, 6.0), (400.0, 500.0), (-1e5, 3.0), (3.0, 2.0)])
-NOISE = st.builds(
-    lambda kind, scale: kind(scale), st.sampled_from([Laplace, Gaussian]), st.sampled_from([0.5, 4.0, 2e5, 3e5, 1e13])
-)
-MEANS = st.sampled_from([0.0, 5.0, 1e6, 1e12, 1e13, -1.0, -30.0, -400.0])
+#: The noises of an entry are of one class.
+NOISES = {
+    "NoisyCount": (Laplace, (0.5, 4.0, 2e5, 3e5, 1e13)),
+    "NoisyCount of Gaussians": (Gaussian, (0.5, 4.0, 2e5, 3e5, 1e13)),
+    "NoisyCount of whole Laplaces": (DiscreteLaplace, (0.5, 4.0, 2e5, 1e13)),
+    "NoisyCount of whole Gaussians": (DiscreteGaussian, (0.5, 4.0, 2e5)),
+}
+MEANS = st.sampled_from([0.0, 5.0, 4.5, 1e6, 1e12, 1e13, -1.0, -30.0, -400.0])
 READINGS = st.sampled_from(mechanisms.READINGS)
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "Laplace": {"scale": SIZES, "sensitivity": SIZES, "truncate": LIMITS},
@@ -36,7 +40,17 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "TruncatedPoissonGaussian": {"scale": SIZES, "rate": SHARES, "batch": WHOLE, "examples": WHOLE},
     "FixedBatchGaussian": {"scale": SIZES, "batch": WHOLE, "examples": WHOLE, "sensitivity": SIZES},
     "ApproximateDP": {"epsilon": SIZES, "delta": SHARES},
-    "NoisyCount": {"noise": NOISE, "mean": MEANS, "shift": WHOLE, "reading": READINGS},
+    **{
+        kind: {
+            "noise": st.sampled_from([noise(scale) for scale in scales]),
+            "mean": MEANS,
+            "shift": WHOLE,
+            "reading": READINGS,
+        }
+        for kind, (noise, scales) in NOISES.items()
+    },
+    "KaryRandomizedResponse": {"p": SHARES, "k": WHOLE},
+    "BoundedRange": {"eta": SIZES},
     "Poisson": {"mean": SIZES, "sensitivity": WHOLE},
     "DiscreteLaplace": {"scale": SIZES, "sensitivity": WHOLE},
     "DiscreteGaussian": {"scale": SIZES, "sensitivity": WHOLE},
@@ -58,7 +72,7 @@ def refused(make: Any, grids: dict[str, list[Any]]) -> list[InvalidInputError]:
 @examples(150)
 @given(data=st.data())
 def test_grids_are_accepted_exactly_if_all_combinations_are(kind: str, data: st.DataObject) -> None:
-    fields = FIELDS[kind]
+    fields, kind = FIELDS[kind], kind.partition(" ")[0]
     if kind == "Staircase" and data.draw(st.booleans()):
         fields = {name: values for name, values in fields.items() if name != "split"}
     # Mostly values that are refused in few combinations: those of one field, or of none, are drawn freely.

@@ -35,11 +35,17 @@ WHAT_IT_DOES: Mapping[str, str] = {
         " individuals in it contribute."
     ),
     "RandomizedResponse": "A yes-or-no question is answered truthfully with probability p, else with a lie.",
+    "KaryRandomizedResponse": (
+        "A question with k answers is answered truthfully with probability p, else with another answer, each as likely."
+    ),
+    "BoundedRange": (
+        "Any mechanism whose privacy losses lie in an interval of length η, such as the exponential mechanism."
+    ),
     "ApproximateDP": "Any mechanism that is (ε, δ)-differentially private, with the ε and δ of one use.",
     "Histogram": "What is seen follows one of two measured or tabulated distributions.",
     "NoisyCount": (
         "A count is seen to which a whole, never negative number of noise messages was added; the number comes from a"
-        " draw of Laplace or Gaussian noise about a mean."
+        " draw of Laplace or Gaussian noise about a mean, real-valued or whole-numbered."
     ),
     "Poisson": "A count is seen to which a Poisson number of noise messages was added.",
     "Staircase": "Staircase noise is added to an answer that is a number.",
@@ -95,6 +101,14 @@ ASSUMED: Mapping[str, str] = {
         " bound that of data sets that are known: the truth may lie anywhere between."
     ),
     "RandomizedResponse": "Randomized response: each answer is drawn afresh and independently of all others.",
+    "KaryRandomizedResponse": (
+        "k-ary randomized response: each answer is drawn afresh and independently of all others. Neighbouring data sets"
+        " differ in the true answer of one individual."
+    ),
+    "BoundedRange": (
+        "Bounded range: for any two neighbouring inputs the privacy losses of one use lie in an interval of length η."
+        " That is taken on trust. Upper bounds are those of the worst such mechanism; lower bounds are not known."
+    ),
     "ApproximateDP": (
         "(ε, δ): each use meets the ε and δ given. That is taken on trust. The bounds are those of the worst mechanism"
         " that does; a particular one may be better."
@@ -161,6 +175,8 @@ UNITS: Mapping[str, str] = {
     "shifts": "by how much one individual moves the answer, one of these",
     "weights": "the probabilities of the shifts",
     "p": "probability of the true answer",
+    "k": "number of answers",
+    "eta": "length η of the interval in which the losses of one use lie, in nats",
     "mean": "mean of the noise, in messages",
     "shift": "by how much one individual's action changes the count, in messages",
     "truncate": "limits about the mean at which the noise is cut, in the units of the answer",

@@ -15,7 +15,7 @@ from pbdist.study import StudySpec
 __all__ = ["assumed", "studied"]
 
 _TEXTS = ("noise", "reading")
-_NAMES = {"pair_epsilon": "ε of one use", "pair_delta": "δ of one use"}
+_NAMES = {"pair_epsilon": "ε of one use", "pair_delta": "δ of one use", "k": "answers", "eta": "range η of one use"}
 #: So many values of a parameter are listed.
 _MOST_VALUES = 6
 

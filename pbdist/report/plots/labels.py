@@ -18,6 +18,8 @@ SPOKEN = {
     "study": "{}",
     "reading": "{}",
     "p": "p = {}",
+    "k": "{} answers",
+    "eta": "η = {}",
     "pair_epsilon": "ε of a use {}",
     "pair_delta": "δ of a use {}",
     "truncate_low": "cut at {}",

@@ -1,0 +1,107 @@
+"""The worst-case pair of a group: what several individuals together change, at most."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.granularity.release.group_pair import group_pair
+from pbdist.mechanisms import (
+    BoundedRange,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ElementaryPair,
+    Gaussian,
+    Laplace,
+    LaplaceSum,
+    Pair,
+    Poisson,
+    Product,
+    Reversed,
+    SubsampledGaussian,
+    WorstOf,
+    validation,
+)
+
+__all__ = ["group"]
+
+#: Larger groups are refused.
+_LARGEST_GROUP = 10**9
+#: Symmetric log-concave noise: Theorem G1 (b).
+_ADDING_UP = (Laplace, Gaussian, LaplaceSum, DiscreteLaplace, DiscreteGaussian)
+
+
+def group(pair: Pair, size: int) -> Pair:
+    """Return a pair that dominates what a group of individuals changes: group privacy of a whole worst-case pair.
+
+    Parameters
+    ----------
+    pair : Pair
+        The worst case of one individual: (A, B) for its removal and (B, A) for its addition, or either order where
+        neighbours replace a record.
+    size : int
+        How many individuals differ, at most: all are removed, all are added, or each is replaced.
+
+    Returns
+    -------
+    Pair
+        For the same neighbours, `size` of them in a row (Theorem 44 of docs/theory.md). Exact, the pair of `size` times
+        the sensitivity, for noise that is added: `Laplace`, `Gaussian`, also truncated, `LaplaceSum`,
+        `DiscreteLaplace`, `DiscreteGaussian` and `Poisson`. `BoundedRange` of `size` times η, which is the worst of all
+        mechanisms of that range. For all others a pair of histograms that is nowhere below the best chain of `size`
+        steps, and may be above what the group changes: it comes as a `WorstOf` that is not attained, without lower
+        bounds. A product factor by factor.
+
+    Raises
+    ------
+    InvalidInputError
+        If the size is no whole number of at least 1; or for `SubsampledGaussian`, where each of the group is sampled
+        by itself, so that the sum of the shifts is a mixture, and for the worst of several pairs, as the steps of a
+        chain may follow different ones.
+
+    Examples
+    --------
+    >>> from pbdist import Gaussian, group
+    >>> group(Gaussian(4.0), 3)
+    Gaussian(scale=4.0, sensitivity=3.0, truncate=None)
+    """
+    times = validation.integer("group", "size", size, minimum=1, maximum=_LARGEST_GROUP)
+    given: Any = pair
+    if not isinstance(given, Pair) or pair.alternatives != (pair,):
+        raise InvalidInputError(
+            f"group.pair: expected one worst-case pair, not the worst of several: a group may follow several of them,"
+            f" got {shown(pair)}"
+        )
+    if times == 1:
+        return pair
+    parts = pair.pairs if isinstance(pair, Product) else (pair,)
+    found = [_of(factor, times) for part in parts for factor in part.factors]
+    whole = Product(*(one for one, _ in found)) if isinstance(pair, Product) else found[0][0]
+    return whole if all(exact for _, exact in found) else WorstOf(whole, attained=(False,))
+
+
+def _of(pair: ElementaryPair, times: int) -> tuple[ElementaryPair, bool]:
+    """Return the pair of a group, and whether it is what the group changes and not only above it."""
+    if isinstance(pair, SubsampledGaussian):
+        raise InvalidInputError(
+            "group.pair: expected a pair whose shifts add up, or one of a few outcomes, got SubsampledGaussian: of a"
+            " group each individual is sampled by itself, and the sum of their shifts is a mixture"
+        )
+    if isinstance(pair, Reversed):
+        found, exact = _of(pair.pair, times)
+        return Reversed(found), exact
+    if isinstance(pair, Gaussian | Laplace) and pair.truncate is not None:
+        return replace(pair, sensitivity=_times_above(pair.sensitivity, times)), True
+    if isinstance(pair, Poisson):
+        return Poisson(pair.mean, pair.sensitivity * times), True
+    if isinstance(pair, BoundedRange):
+        return BoundedRange(_times_above(pair.eta, times)), True
+    # A chain of one pair is one pair.
+    return group_pair(pair, times, 0).factors[0], isinstance(pair, _ADDING_UP) or pair.neutral
+
+
+def _times_above(value: float, times: int) -> float:
+    """Return the least float64 that is at least the product."""
+    product = value * times
+    return product if Fraction(product) >= Fraction(value) * times else math.nextafter(product, math.inf)

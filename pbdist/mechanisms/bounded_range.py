@@ -1,0 +1,180 @@
+"""Mechanisms that select: the worst case of all with a bounded range, such as the exponential mechanism."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
+from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.worst_of import WorstOf
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["BoundedRange", "exponential_mechanism", "permute_and_flip"]
+
+#: Beyond the largest η the rarest losses would be next to float64's smallest numbers.
+_SMALLEST_ETA, _LARGEST_ETA = 1e-30, 500.0
+#: `math.exp` is off by less than this, relatively.
+_ERROR_OF_EXP = Fraction(8, 2**53)
+
+
+@dataclass(frozen=True)
+class BoundedRange(ElementaryPair):
+    """The worst pair of all η-bounded-range mechanisms: whatever is shown for it holds for all of them.
+
+    A mechanism has the range η if, for any two neighbouring inputs, its privacy losses lie in an interval of length η
+    (Durfee & Rogers 2019). The exponential mechanism that chooses an answer with a probability in proportion to
+    e^(ε q / (2 Δ)), q the answer's quality and Δ the sensitivity of q, has the range ε; where all qualities move in one
+    direction, it has the range ε / 2. So has report-noisy-max with Gumbel noise, which is the same mechanism.
+
+    At every ε the pair's δ is the largest that any such mechanism has (Theorem 41 of docs/theory.md), in both
+    directions, so that it is their worst case under adaptive composition too. The loss has the density e^(l/2) under A,
+    and e^(-l/2) under B, up to a constant, between -η and η.
+
+    No mechanism follows the pair: at different ε different ones are the worst. So lower bounds are not told:
+    `privacy_bounds` gives 0, and queries NaN. `exponential_mechanism` has lower bounds, too.
+
+    Parameters
+    ----------
+    eta : float
+        η, the range, from 1e-30 to 500 nats.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is out of its range.
+
+    Examples
+    --------
+    >>> from pbdist import BoundedRange, privacy_bounds
+    >>> delta = privacy_bounds(BoundedRange(1.0), compositions=1, epsilon=0.5).delta_upper.item()
+    >>> round(delta, 4)  # (e^(1/2) - e^(1/4))^2 / (e - 1)
+    0.0774
+    """
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        eta = validation.number("BoundedRange", "eta", self.eta)
+        if not _SMALLEST_ETA <= eta <= _LARGEST_ETA:
+            raise InvalidInputError(
+                f"BoundedRange.eta: expected a number from {_SMALLEST_ETA:g} to {_LARGEST_ETA:g}, got {shown(self.eta)}"
+            )
+        object.__setattr__(self, "eta", eta)
+
+    @property
+    def symmetric(self) -> bool:
+        """True: the losses of A and those of B are each other's negatives."""
+        return True
+
+    @property
+    def attained_by_some(self) -> bool:
+        """False: at each ε another mechanism is the worst, and none is at all."""
+        return False
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Masses of the bins. Their edges are losses, so that no event lies in a wrong bin.
+
+        With D = 1 - e^-η a bin (l, m] has the P_A mass e^((m - η)/2) (1 - e^(-(m - l)/2)) / D, and the P_B mass
+        e^(-(l + η)/2) times the same. An exponent is off by u of itself, an exponential by 8u, 1 - e^(-(m - l)/2) by 8u
+        and by the u of m - l, D by 8u, product and quotient by 2u.
+        """
+        ends = np.concatenate(([-self.eta], np.clip(edges, -self.eta, self.eta), [self.eta]))
+        low, high = ends[:-1], ends[1:]
+        share = -np.expm1(-0.5 * (high - low)) / -math.expm1(-self.eta)
+        above, below = 0.5 * (high - self.eta), -0.5 * (low + self.eta)
+        occupied = low < high
+        return LossMasses(
+            bins_a=MassBounds.around(np.exp(above) * share, (32.0 - 2.0 * above) * UNIT_ROUNDOFF, occupied=occupied),
+            bins_b=MassBounds.around(np.exp(below) * share, (32.0 - 2.0 * below) * UNIT_ROUNDOFF, occupied=occupied),
+            atom_loss=np.zeros(0),
+            atoms_a=MassBounds.zeros(0),
+            atoms_b=MassBounds.zeros(0),
+            only_a=MassBounds.zeros(1),
+            only_b=MassBounds.zeros(1),
+            loss_error=0.0,
+        )
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞] = tη + ln((1 - e^-kw) / (2 k (1 - e^-η))).
+
+        k is t + 1/2 and w the length of what is above `loss`. 1 - e^-kw is off by 12u: its argument by 3u.
+        """
+        if loss >= self.eta:
+            return -math.inf
+        width = self.eta - max(loss, -self.eta)
+        k = tilt + 0.5
+        parts = (
+            tilt * self.eta,
+            math.log(-math.expm1(-k * width)),
+            -math.log(2.0 * k),
+            -math.log(-math.expm1(-self.eta)),
+        )
+        return sum(parts) + 16.0 * UNIT_ROUNDOFF * (4.0 + sum(map(abs, parts)))
+
+
+def exponential_mechanism(eta: float) -> WorstOf:
+    """Return the worst case of all η-bounded-range mechanisms, with lower bounds of one that is among them.
+
+    Parameters
+    ----------
+    eta : float
+        η, the range, from 1e-30 to 500 nats: see `BoundedRange`.
+
+    Returns
+    -------
+    WorstOf
+        `BoundedRange`, which dominates them all and is not attained, and randomized response of the losses η/2 and
+        -η/2, which an exponential mechanism with two answers attains. So upper bounds hold for every such mechanism,
+        and no smaller δ than the lower bound holds for all of them. Between the two the truth is not known.
+
+    Raises
+    ------
+    InvalidInputError
+        If η is out of its range.
+    """
+    worst = BoundedRange(eta)
+    # Half of a float is exact.
+    return WorstOf(worst, ApproximateDP(0.5 * worst.eta, 0.0), attained=(False, True))
+
+
+def permute_and_flip(epsilon: float) -> WorstOf:
+    """Return the worst case of permute-and-flip: ε-differential privacy, with lower bounds of two candidates.
+
+    Candidates are looked at in a random order, and each one is chosen with probability e^(-ε (q* - q) / (2 Δ)), q its
+    quality, q* the best one and Δ the sensitivity of q. It is report-noisy-max with exponential noise of mean 2Δ/ε
+    (McKenna & Sheldon 2020; Ding et al. 2021), and ε-differentially private. We know of no sharper pair that is proved
+    for it; the range of its losses exceeds ε, so that it is not as good as the exponential mechanism (Theorem 41 of
+    docs/theory.md).
+
+    Parameters
+    ----------
+    epsilon : float
+        ε of one use, from 1e-30 to 500 nats.
+
+    Returns
+    -------
+    WorstOf
+        `ApproximateDP` of ε, which dominates it and is not attained, and randomized response of p = 1 - e^(-ε/2) / 2,
+        rounded down, which two candidates attain whose qualities differ by Δ, either way.
+
+    Raises
+    ------
+    InvalidInputError
+        If ε is out of its range.
+    """
+    loss = validation.number("permute_and_flip", "epsilon", epsilon)
+    if not _SMALLEST_ETA <= loss <= _LARGEST_ETA:
+        raise InvalidInputError(
+            f"permute_and_flip.epsilon: expected a number from {_SMALLEST_ETA:g} to {_LARGEST_ETA:g},"
+            f" got {shown(epsilon)}"
+        )
+    exact = 1 - Fraction(math.exp(-0.5 * loss)) * (1 + _ERROR_OF_EXP) / 2
+    truth = float(exact)
+    # A rounded p is attained by noise besides: at least 1/2, and at most the true one.
+    truth = max(truth if Fraction(truth) <= exact else math.nextafter(truth, 0.0), 0.5)
+    return WorstOf(ApproximateDP(loss, 0.0), RandomizedResponse(truth), attained=(False, True))

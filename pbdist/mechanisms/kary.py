@@ -1,0 +1,206 @@
+"""k-ary randomized response: one of k answers, the truth more often than each of the others."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
+from pbdist.mechanisms.outcomes import masses_of_outcomes
+from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["KaryRandomizedResponse"]
+
+_NAME = "KaryRandomizedResponse"
+
+#: Up to here every number of answers is a float64.
+_MOST_ANSWERS = 2**53
+#: Below this p is given as the logarithm of a factor.
+_FAINT_MASS = 1e-260
+#: Nearer to 1 a probability would tell its complement to fewer than 7 digits.
+_RAREST_LIE = 1e-9
+#: `math.exp` is off by less than this, relatively.
+_ERROR_OF_EXP = Fraction(8, 2**53)
+
+
+@dataclass(frozen=True)
+class KaryRandomizedResponse(ElementaryPair):
+    """One of k answers: the truth with probability p, each other answer with probability (1 - p) / (k - 1).
+
+    A and B are the answers of two individuals whose truths differ: all such pairs are alike but for the names of the
+    answers, so that this is the exact worst case (Theorem 40 of docs/theory.md). For k = 2 it is `RandomizedResponse`.
+    Source: Kairouz, Bonawitz & Ramage 2016, "Discrete Distribution Estimation under Local Privacy".
+
+    Parameters
+    ----------
+    p : float
+        Probability of the truth. The ε of one answer is abs(ln(p (k - 1) / (1 - p))).
+    k : int
+        How many answers there are, from 2 to 2^53.
+
+    Raises
+    ------
+    InvalidInputError
+        If p is no probability, or k is out of its range.
+
+    Examples
+    --------
+    >>> from pbdist import KaryRandomizedResponse, privacy_bounds
+    >>> answer = KaryRandomizedResponse.from_epsilon(1.0, k=4)
+    >>> round(answer.p, 4), round(answer.largest_loss, 4)
+    (0.4754, 1.0)
+    """
+
+    p: float
+    k: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "p", validation.probability(_NAME, "p", self.p))
+        object.__setattr__(self, "k", validation.integer(_NAME, "k", self.k, minimum=2, maximum=_MOST_ANSWERS))
+
+    @classmethod
+    def from_epsilon(cls, epsilon: float, k: int) -> "KaryRandomizedResponse":
+        """Return the pair of p = e^ε / (e^ε + k - 1), rounded up, so that it dominates the one with exactly that p.
+
+        Parameters
+        ----------
+        epsilon : float
+            ε >= 0 of one answer, nats.
+        k : int
+            How many answers there are.
+
+        Raises
+        ------
+        InvalidInputError
+            If ε is below 0, or so large that a lie is rarer than 1e-9: give p itself then.
+        """
+        answers = validation.integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
+        loss = validation.number(_NAME, "epsilon", epsilon)
+        if not 0.0 <= loss <= 700.0:
+            raise InvalidInputError(f"{_NAME}.epsilon: expected a number from 0 to 700, got {shown(epsilon)}")
+        odds = Fraction(math.exp(loss)) * (1 + _ERROR_OF_EXP) if loss else Fraction(1)
+        return cls(_rounded_up("epsilon", epsilon, odds / (odds + answers - 1)), answers)
+
+    @classmethod
+    def from_noise(cls, noise: float, k: int) -> "KaryRandomizedResponse":
+        """Return the pair of an answer that is drawn at random, from all k, with probability `noise`.
+
+        That is dp-accounting's form: p = 1 - noise (k - 1) / k, rounded up, so that the pair dominates the one with
+        exactly that p.
+
+        Parameters
+        ----------
+        noise : float
+            Probability, in [0, 1], with which the truth is replaced by a uniform answer, which may be the truth.
+        k : int
+            How many answers there are.
+
+        Raises
+        ------
+        InvalidInputError
+            If `noise` is no probability, or so small that a lie is rarer than 1e-9: give p itself then.
+        """
+        answers = validation.integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
+        share = Fraction(validation.probability(_NAME, "noise", noise))
+        return cls(_rounded_up("noise", noise, 1 - share * (answers - 1) / answers), answers)
+
+    @property
+    def symmetric(self) -> bool:
+        """True: exchanging two answers exchanges A and B."""
+        return True
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One individual's true answer is replaced by another one."""
+        return Adjacency.REPLACE_ONE
+
+    @property
+    def identical(self) -> bool:
+        """Only where the truth is as likely as each other answer, p = 1/k exactly."""
+        return Fraction(self.p) * self.k == 1
+
+    @property
+    def largest_loss(self) -> float:
+        """The ε of one answer, nats, not rounded outwards; infinite for p = 0 or 1."""
+        return abs(self._loss()[0]) if 0.0 < self.p < 1.0 else math.inf
+
+    def loss_masses(self, edges: FloatArray) -> LossMasses:
+        """Atoms at plus and minus ln(p (k - 1) / (1 - p)), and one at exactly 0 for the k - 2 other answers.
+
+        1 - p, k - 1 and their quotient are off by u each, and so are the other answers by two more roundings.
+        """
+        lie = (1.0 - self.p) / (self.k - 1.0)
+        others = (1.0 - self.p) * ((self.k - 2.0) / (self.k - 1.0))
+        return masses_of_outcomes(
+            edges,
+            np.array([self.p, lie, others]),
+            np.array([lie, self.p, others]),
+            error_a=6.0 * UNIT_ROUNDOFF,
+            error_b=6.0 * UNIT_ROUNDOFF,
+            known_loss=np.array([np.nan, np.nan, 0.0]),
+        )
+
+    def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
+        """The same atoms; where p is too faint for a float64 ratio, with ln p as factor. 1 - p is then 1 in float64."""
+        if not 0.0 < self.p < _FAINT_MASS:
+            return super()._scaled_masses(edges)
+        loss, error = self._loss()
+        log_p, lie = float(np.log(self.p)), 1.0 / (self.k - 1.0)
+        told = slice(None) if self.k > 2 else slice(2)
+        masses = MassBounds.around(
+            np.array([1.0, lie, (self.k - 2.0) / (self.k - 1.0)])[told],
+            np.array([9.0 * abs(log_p), 6.0, 6.0])[told] * UNIT_ROUNDOFF,
+        )
+        exchanged = np.array([1, 0, 2])[told]
+        log_scale = np.array([log_p, 0.0, 0.0])[told]
+        empty = MassBounds.zeros(edges.size + 1)
+        return ScaledLossMasses(
+            masses=LossMasses(
+                bins_a=empty,
+                bins_b=empty,
+                atom_loss=np.array([loss, -loss, 0.0])[told],
+                atoms_a=masses,
+                atoms_b=MassBounds(masses.lower[exchanged], masses.upper[exchanged]),
+                only_a=MassBounds.zeros(1),
+                only_b=MassBounds.zeros(1),
+                loss_error=error,
+            ),
+            log_scale_a=np.zeros(edges.size + 1),
+            log_scale_b=np.zeros(edges.size + 1),
+            atoms_log_scale_a=log_scale,
+            atoms_log_scale_b=log_scale[exchanged].copy(),
+        )
+
+    def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss, where above `loss`."""
+        size = 0.0
+        if 0.0 < self.p < 1.0:
+            computed, error = self._loss()
+            size = (abs(computed) + error) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        elif self.p == 1.0 or self.k == 2:
+            return -math.inf
+        return tilt * size * (1.0 + 4.0 * UNIT_ROUNDOFF) if loss < size else -math.inf
+
+    def _loss(self) -> tuple[float, float]:
+        """Return ln(p (k - 1) / (1 - p)) and a bound on its error, for p that is neither 0 nor 1.
+
+        Each logarithm is off by 8u of its size and by the u of its argument, and two sums by u of the sizes.
+        """
+        parts = (float(np.log(self.p)), -float(np.log1p(-self.p)), float(np.log(self.k - 1.0)))
+        return parts[0] + parts[1] + parts[2], 12.0 * UNIT_ROUNDOFF * (1.0 + sum(map(abs, parts)))
+
+
+def _rounded_up(field: str, given: Any, exact: Fraction) -> float:
+    """Return the least float64 that is at least a probability, or refuse one whose complement it would not tell."""
+    if exact < 1 and 1 - exact < _RAREST_LIE:
+        raise InvalidInputError(
+            f"{_NAME}.{field}: expected lies of a probability of {_RAREST_LIE:g} or more, got {shown(given)}: give p"
+        )
+    value = float(exact)
+    return value if Fraction(value) >= exact else math.nextafter(value, math.inf)

@@ -1,0 +1,56 @@
+"""A store of the same format that was made before mechanisms had some parameter is read, extended and checked.
+
+``fewer-columns`` holds what ``pbdist run`` of its ``study.yaml`` made when there were no columns k and eta.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pbdist import open_study, privacy_bounds
+from pbdist.cli import main
+from pbdist.mechanisms import Laplace
+from pbdist.store.check import check_store
+from pbdist.store.layout import COLUMNS
+
+HERE = Path(__file__).parent / "fewer-columns"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    copied: Path = shutil.copytree(HERE / "old.zarr", tmp_path / "old.zarr")
+    return copied
+
+
+def test_it_lacks_columns(store: Path) -> None:
+    assert {name for name in COLUMNS if not (store / name).exists()} >= {"k", "eta"}
+    assert check_store(store).healthy
+
+
+def test_it_is_read(store: Path) -> None:
+    study = open_study(store)
+    found = study.delta("Laplace", compositions=2, epsilon=0.5, scale=4.0)
+    exact = privacy_bounds(Laplace(4.0), compositions=2, epsilon=0.5)
+    assert found.lower <= exact.delta_upper.item()
+    assert exact.delta_lower.item() <= found.upper
+    bounds = study.bounds
+    assert set(COLUMNS) <= set(bounds.coords)
+    assert np.isnan(bounds.k.values).all()
+    assert len(study.frame()) == 2 * 2 * 2
+    assert main(["query", str(store)]) == 0
+
+
+def test_it_is_extended_by_what_has_such_parameters(store: Path, tmp_path: Path) -> None:
+    text = (HERE / "study.yaml").read_text(encoding="utf-8")
+    more = tmp_path / "study.yaml"
+    more.write_text(
+        text.replace("scale: [2, 4]}", "scale: [2, 4]}\n  - {kind: BoundedRange, eta: 0.5}"), encoding="utf-8"
+    )
+    assert main(["run", str(more), "--store", str(store), "--serial"]) == 0
+    study = open_study(store)
+    assert study.delta("BoundedRange", compositions=2, epsilon=0.5, eta=0.5).upper > 0.0
+    assert study.bounds.eta.values[~np.isnan(study.bounds.eta.values)].tolist() == [0.5]
+    assert check_store(store).healthy
+    assert main(["verify", str(store)]) == 0
