@@ -111,13 +111,13 @@ def _order_of_factor(factor: ElementaryPair) -> NoiseOrder | None:
     found = None if amounts is None else amounts(factor)
     if found is None:
         return None
-    # Mixtures are compared where their shifts are in proportion, with the same weights.
     family: Hashable = type(factor).__name__
+    if isinstance(factor, KaryRandomizedResponse):
+        family = (family, *_side(factor))
+    # Mixtures are compared where their shifts are in proportion, with the same weights.
     if isinstance(factor, GaussianMixture):
         largest = Fraction(factor.shifts[-1])
         family = (family, factor.weights, tuple(Fraction(shift) / largest for shift in factor.shifts))
-    if isinstance(factor, KaryRandomizedResponse):
-        family = (family, *_side(factor))
     return NoiseOrder(family, found)
 
 

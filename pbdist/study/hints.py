@@ -125,10 +125,6 @@ _OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         **dict.fromkeys(("epsilon", "eps", "ε"), ("p", "p is the probability of the truth, e^ε / (1 + e^ε)")),
         **dict.fromkeys(("probability", "truth", "q"), ("p", "p is the probability of the truth")),
     },
-    **{
-        kind: dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample"))
-        for kind in ("SubsampledGaussian", "SubsampledLaplace")
-    },
     "KaryRandomizedResponse": {
         **dict.fromkeys(("epsilon", "eps", "ε"), ("p", "p is the probability of the truth, e^ε / (e^ε + k - 1)")),
         **dict.fromkeys(("probability", "truth", "q"), ("p", "p is the probability of the truth")),
@@ -140,6 +136,10 @@ _OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "BoundedRange": {
         **dict.fromkeys(("epsilon", "eps", "ε", "range"), ("eta", "eta is the length of the interval of the losses")),
+    },
+    **{
+        kind: dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample"))
+        for kind in ("SubsampledGaussian", "SubsampledLaplace")
     },
     "TruncatedPoissonGaussian": {
         **dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample")),
