@@ -198,7 +198,7 @@ def checked_neighbours(components: Any, adjacency: Any) -> Neighbours:
     # As they were given: the worst of one pair may say of itself what the pair does not.
     pairs: list[Pair] = [pair for pair, _ in components]
     own = adjacency_together(pairs, "mechanism")
-    parts = (one for pair in pairs for one in (pair.factors if isinstance(pair, Product) else (pair,)))
+    parts = [one for pair in pairs for one in (pair.factors if pair.alternatives == (pair,) else (pair,))]
     named = next((type(one).__name__ for one in parts if one.adjacency.definite), "the pair")
     told = pairs[0].removal if len(pairs) == 1 else Product(*(one for pair in pairs for one in pair.factors)).removal
     return Neighbours(stated(own, given, "adjacency", named), told)

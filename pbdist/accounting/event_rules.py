@@ -18,6 +18,7 @@ from pbdist.mechanisms import (
     Pair,
     RandomizedResponse,
     SubsampledGaussian,
+    SubsampledLaplace,
 )
 
 __all__ = ["REFUSED", "RULES"]
@@ -133,9 +134,14 @@ def _sampled_gaussian(pair: Any, rate: float) -> Pair:
     return SubsampledGaussian(pair.scale, rate, pair.sensitivity)
 
 
+def _sampled_laplace(pair: Any, rate: float) -> Pair:
+    """Theorem 36: of numbers, and by Theorem 81 of several coordinates."""
+    return SubsampledLaplace(pair.scale, rate, pair.sensitivity)
+
+
 #: What a Poisson sample makes of a pair, by the pair's kind.
-_SAMPLED: Mapping[type, Callable[[Any, float], Pair]] = {Gaussian: _sampled_gaussian}
-_SAMPLED_NAMES = "GaussianDpEvent with noise"
+_SAMPLED: Mapping[type, Callable[[Any, float], Pair]] = {Gaussian: _sampled_gaussian, Laplace: _sampled_laplace}
+_SAMPLED_NAMES = "GaussianDpEvent or LaplaceDpEvent with noise"
 
 #: The rule of each kind that is not a composition.
 RULES: Mapping[str, Callable[[Reading], EventPairs]] = {
@@ -151,11 +157,11 @@ RULES: Mapping[str, Callable[[Reading], EventPairs]] = {
 
 #: Why each other kind is refused.
 REFUSED: Mapping[str, str] = {
-    "MixtureOfGaussiansDpEvent": "a mixture of Gaussians, of which no pair is proved here",
+    "MixtureOfGaussiansDpEvent": "a mixture of Gaussians, which is read from no event: see GaussianMixture",
     "RepeatAndSelectDpEvent": "the best of a random number of runs, of which only Rényi divergences are bounded",
     "SampledWithReplacementDpEvent": "batches drawn with replacement, of which no pair is known",
-    "SampledWithoutReplacementDpEvent": "batches of a fixed size, of which no pair is proved here",
-    "TruncatedSubsampledGaussianDpEvent": "truncated batches, of which no pair is proved here",
+    "SampledWithoutReplacementDpEvent": "batches of a fixed size, bounded by two pairs: see FixedBatchGaussian",
+    "TruncatedSubsampledGaussianDpEvent": "truncated batches, bounded by two pairs: see TruncatedPoissonGaussian",
     "UnsupportedDpEvent": "one whose description says that it has none",
     "ZCDpEvent": "bounds on Rényi divergences, which say nothing of a pair",
 }

@@ -83,6 +83,11 @@ class FixedBatchGaussian(Alternatives):
         """One record is replaced by another one."""
         return Adjacency.REPLACE_ONE
 
+    @property
+    def removal(self) -> Direction | None:
+        """None: neither direction is that of a record that is there or not."""
+        return None
+
     @cached_property
     def upper_pair(self) -> "FixedBatchUpper":
         """The pair that dominates, of the sampling rate rounded up."""

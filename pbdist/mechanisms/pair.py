@@ -416,7 +416,10 @@ def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
     """
     if len(pairs) == 1:
         return pairs[0].adjacency
-    factors = [factor for pair in pairs for factor in pair.factors]
+    # What has alternatives says itself which neighbours they are the ways of.
+    factors: list[Pair] = []
+    for pair in pairs:
+        factors += pair.factors if pair.alternatives == (pair,) else (pair,)
     found = joined(((factor.adjacency, type(factor).__name__) for factor in factors), field)
     crossed = found.definite and len({factor.removal for factor in factors} - {None}) > 1
     return Adjacency.AS_STATED if crossed else found

@@ -21,6 +21,7 @@ from pbdist import (
     Laplace,
     RandomizedResponse,
     SubsampledGaussian,
+    SubsampledLaplace,
 )
 from pbdist.accounting import EventRefusedError, from_dp_event
 from tests.strategies import examples
@@ -64,6 +65,8 @@ REVEALED = ApproximateDP(0.0, 1.0)
             ADD,
             [(SubsampledGaussian(2.0, 0.1), 1)],
         ),
+        (dp_event.PoissonSampledDpEvent(0.1, LAPLACE), ADD, [(SubsampledLaplace(2.0, 0.1), 1)]),
+        (dp_event.PoissonSampledDpEvent(0.1, LAPLACE), ZERO, [(SubsampledLaplace(2.0, 0.1), 1)]),
         (dp_event.PoissonSampledDpEvent(0.0, LAPLACE), REPLACE, []),
         (dp_event.PoissonSampledDpEvent(0.5, dp_event.NoOpDpEvent()), REPLACE, []),
         (dp_event.PoissonSampledDpEvent(1.0, LAPLACE), REPLACE, [(Laplace(2.0, sensitivity=2.0), 1)]),

@@ -14,6 +14,7 @@ from pbdist import (
     FixedBatchGaussian,
     Gaussian,
     GaussianMixture,
+    InvalidInputError,
     SubsampledGaussian,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
@@ -422,3 +423,13 @@ def test_a_faint_weight_of_no_shift_is_told_and_edges_stay_as_they_are() -> None
     np.testing.assert_array_equal(edges, given)
     assert masses.loss_error < 1e-12
     assert masses.bins_b.upper[:2].max() < 1e-40
+
+
+def test_bounds_say_for_which_neighbours_they_are() -> None:
+    fixed, truncated = FixedBatchGaussian(4.0, 10, 1000), TruncatedPoissonGaussian(4.0, 0.01, 30, 1000)
+    assert fixed.removal is None
+    assert truncated.removal is Direction.A_TO_B
+    assert privacy_bounds(fixed, compositions=10, epsilon=1.0).attrs["adjacency"] == "replace-one"
+    assert privacy_bounds(truncated, compositions=10, epsilon=1.0).attrs["adjacency"] == "add-or-remove"
+    with pytest.raises(InvalidInputError, match="as FixedBatchGaussian is the worst case"):
+        privacy_bounds(fixed, compositions=10, epsilon=1.0, adjacency="add-or-remove")
