@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from pbdist.accounting.event_pairs import REVEALED, EventPairs, refusal
 from pbdist.arguments import MAX_COMPOSITIONS
@@ -12,6 +12,8 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Adjacency, Pair
 
 __all__ = ["Reading"]
+
+Made = TypeVar("Made", bound=Pair)
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,12 @@ class Reading:
 
     def exactly(self, make: Callable[[], Pair], count: int = 1) -> EventPairs:
         """Return a pair, which is the worst case; what the pair refuses is refused under the event's name."""
-        pairs = ((self._made(make), count),)
+        pairs = ((self.made(make), count),)
         return EventPairs(pairs, pairs, self.adjacency)
 
     def between(self, upper: Callable[[], Pair], lower: Callable[[], Pair]) -> EventPairs:
         """Return a pair that dominates the worst case, and one that it dominates."""
-        return EventPairs(((self._made(upper), 1),), ((self._made(lower), 1),), self.adjacency)
+        return EventPairs(((self.made(upper), 1),), ((self.made(lower), 1),), self.adjacency)
 
     @property
     def nothing(self) -> EventPairs:
@@ -96,7 +98,8 @@ class Reading:
         """The pairs of what shows the data as it is."""
         return self.exactly(lambda: REVEALED)
 
-    def _made(self, make: Callable[[], Pair]) -> Pair:
+    def made(self, make: Callable[[], Made]) -> Made:
+        """Return a pair; what it refuses is refused under the event's name."""
         try:
             return make()
         except InvalidInputError as error:

@@ -4,28 +4,23 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from numbers import Real
-from typing import Any
 
 from pbdist.accounting.event_pairs import EventPairs
 from pbdist.accounting.event_reading import Reading
-from pbdist.errors import shown
+from pbdist.accounting.event_sampling import ONE_VALUE, fixed_batch, poisson_sampled, truncated_batch
 from pbdist.mechanisms import (
     Adjacency,
     DiscreteLaplace,
     Gaussian,
+    GaussianMixture,
     Histogram,
     Laplace,
-    Pair,
     RandomizedResponse,
-    SubsampledGaussian,
-    SubsampledLaplace,
 )
 
 __all__ = ["REFUSED", "RULES"]
 
-#: For one record more or less, or in place of nothing, a sum moves by up to the norm of a value.
-_ONE_VALUE = (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT)
-#: For one record in place of another one it moves by up to twice that.
+#: By how many norms of a value a sum moves: by one for a record that comes, goes, or is left out; by two for another.
 _DISTANCE = {Adjacency.ADD_OR_REMOVE: 1, Adjacency.ZERO_OUT: 1, Adjacency.REPLACE_ONE: 2}
 
 
@@ -78,7 +73,7 @@ def _inverses(value: float) -> tuple[float, float]:
 
 
 def _randomized_response(reading: Reading) -> EventPairs:
-    """Theorem 82: exact counts of the outcomes; the pair itself where there are two."""
+    """Theorems 40 and 82: exact counts of the outcomes; the pair itself where there are two."""
     noise = reading.probability("noise_parameter")
     buckets = reading.whole("num_buckets", reading.event.num_buckets, 1)
     reading.check_adjacency(
@@ -100,19 +95,16 @@ def _randomized_response(reading: Reading) -> EventPairs:
     return reading.exactly(lambda: Histogram((true, blind, rest), (blind, true, rest)))
 
 
-def _poisson_sampled(reading: Reading) -> EventPairs:
-    """The pair of the sampled noise; a rate of 1 is no sampling, and with a rate of 0 nothing is seen."""
-    rate = reading.probability("sampling_probability")
-    inner = reading.inner(reading.event.event)
-    if rate == 0.0 or not inner.upper:
+def _mixture(reading: Reading) -> EventPairs:
+    """The pair says what it is the worst case of; A is what is seen with the record."""
+    scale = reading.noise("standard_deviation")
+    shifts, weights = tuple(reading.event.sensitivities), tuple(reading.event.sampling_probs)
+    reading.check_adjacency(ONE_VALUE, "its two distributions are those with and without a record")
+    if not shifts:
+        raise reading.refused("no shift")
+    if all(shift == 0 for shift in shifts):
         return reading.nothing
-    if rate == 1.0:
-        return inner
-    reading.check_adjacency(_ONE_VALUE, "no pair of a sample of a replaced record is proved here")
-    pair, count = inner.upper[0] if inner.exact and len(inner.upper) == 1 else (None, 0)
-    if count == 1 and type(pair) in _SAMPLED:
-        return reading.exactly(lambda: _SAMPLED[type(pair)](pair, rate))
-    raise reading.refused(f"a sample of {shown(reading.event.event)}, and not of one {_SAMPLED_NAMES}")
+    return reading.exactly(lambda: GaussianMixture(scale, shifts, weights))
 
 
 def _tree(reading: Reading) -> EventPairs:
@@ -130,38 +122,25 @@ def _tree(reading: Reading) -> EventPairs:
     return reading.everything if noise == 0.0 else reading.exactly(lambda: Gaussian(noise), levels)
 
 
-def _sampled_gaussian(pair: Any, rate: float) -> Pair:
-    return SubsampledGaussian(pair.scale, rate, pair.sensitivity)
-
-
-def _sampled_laplace(pair: Any, rate: float) -> Pair:
-    """Theorem 36: of numbers, and by Theorem 81 of several coordinates."""
-    return SubsampledLaplace(pair.scale, rate, pair.sensitivity)
-
-
-#: What a Poisson sample makes of a pair, by the pair's kind.
-_SAMPLED: Mapping[type, Callable[[Any, float], Pair]] = {Gaussian: _sampled_gaussian, Laplace: _sampled_laplace}
-_SAMPLED_NAMES = "GaussianDpEvent or LaplaceDpEvent with noise"
-
 #: The rule of each kind that is not a composition.
 RULES: Mapping[str, Callable[[Reading], EventPairs]] = {
     "DiscreteLaplaceDpEvent": _discrete_laplace,
     "GaussianDpEvent": _gaussian,
     "LaplaceDpEvent": _laplace,
+    "MixtureOfGaussiansDpEvent": _mixture,
     "NoOpDpEvent": _no_operation,
     "NonPrivateDpEvent": _non_private,
-    "PoissonSampledDpEvent": _poisson_sampled,
+    "PoissonSampledDpEvent": poisson_sampled,
     "RandomizedResponseDpEvent": _randomized_response,
+    "SampledWithoutReplacementDpEvent": fixed_batch,
     "SingleEpochTreeAggregationDpEvent": _tree,
+    "TruncatedSubsampledGaussianDpEvent": truncated_batch,
 }
 
 #: Why each other kind is refused.
 REFUSED: Mapping[str, str] = {
-    "MixtureOfGaussiansDpEvent": "a mixture of Gaussians, which is read from no event: see GaussianMixture",
     "RepeatAndSelectDpEvent": "the best of a random number of runs, of which only Rényi divergences are bounded",
     "SampledWithReplacementDpEvent": "batches drawn with replacement, of which no pair is known",
-    "SampledWithoutReplacementDpEvent": "batches of a fixed size, bounded by two pairs: see FixedBatchGaussian",
-    "TruncatedSubsampledGaussianDpEvent": "truncated batches, bounded by two pairs: see TruncatedPoissonGaussian",
     "UnsupportedDpEvent": "one whose description says that it has none",
     "ZCDpEvent": "bounds on Rényi divergences, which say nothing of a pair",
 }

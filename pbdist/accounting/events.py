@@ -26,8 +26,9 @@ KINDS = frozenset({*RULES, *REFUSED, _COMPOSED, _REPEATED})
 def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_REMOVE) -> EventPairs:
     """Return the worst-case pairs of an event of dp-accounting, and how often each occurs.
 
-    Each kind of event has exactly these pairs, or is refused by name; none is approximated. Whether it is made here or
-    by the user, a class that dp-accounting does not define is refused, a subclass too.
+    They are the exact worst case, or, for batches of a fixed size, samples that are cut, and parameters that no float64
+    is, two compositions that are proved to enclose it. All other kinds are refused by name; none is approximated. So is
+    a class that dp-accounting does not define, a subclass of its classes too.
 
     Parameters
     ----------
@@ -53,7 +54,7 @@ def from_dp_event(event: Any, *, adjacency: Adjacency | str = Adjacency.ADD_OR_R
     Notes
     -----
     Theorem 1 of docs/theory.md: the pairs of events that are composed, in any order and adaptively, are composed.
-    Theorems 81 to 83 are about the single events.
+    Theorems 36 to 40 and 81 to 83 are about the single events.
 
     Examples
     --------

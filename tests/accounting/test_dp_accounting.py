@@ -37,6 +37,12 @@ class TestTheirOwn(privacy_accountant_test.PrivacyAccountantTest):  # type: igno
             [NeighboringRelation.REPLACE_ONE, NeighboringRelation.REPLACE_SPECIAL],
         ),
         (dp_event.SingleEpochTreeAggregationDpEvent(2.0, 5), [NeighboringRelation.REPLACE_SPECIAL]),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 5, GAUSSIAN), [NeighboringRelation.REPLACE_ONE]),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 20, 2.0), [NeighboringRelation.ADD_OR_REMOVE_ONE]),
+        (
+            dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0], [0.5, 0.5]),
+            [NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_SPECIAL],
+        ),
         (dp_event.ZCDpEvent(0.1), []),
         (dp_event.RepeatAndSelectDpEvent(GAUSSIAN, 2.0, 1.0), []),
         (dp_event.SampledWithReplacementDpEvent(100, 5, GAUSSIAN), []),

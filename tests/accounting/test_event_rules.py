@@ -16,12 +16,16 @@ from hypothesis import strategies as st
 from pbdist import (
     ApproximateDP,
     DiscreteLaplace,
+    FixedBatchGaussian,
     Gaussian,
+    GaussianMixture,
     Histogram,
     Laplace,
     RandomizedResponse,
     SubsampledGaussian,
     SubsampledLaplace,
+    TruncatedPoissonGaussian,
+    epsilon_bounds,
 )
 from pbdist.accounting import EventRefusedError, from_dp_event
 from tests.strategies import examples
@@ -75,6 +79,23 @@ REVEALED = ApproximateDP(0.0, 1.0)
             ADD,
             [(Laplace(2.0), 3)],
         ),
+        (
+            dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 1.0, 3.0], [0.5, 0.25, 0.25]),
+            ADD,
+            [(GaussianMixture(2.0, (0.0, 1.0, 3.0), (0.5, 0.25, 0.25)), 1)],
+        ),
+        (
+            dp_event.MixtureOfGaussiansDpEvent(2.0, [1.0], [1.0]),
+            ZERO,
+            [(GaussianMixture(2.0, (1.0,), (1.0,)), 1)],
+        ),
+        (dp_event.MixtureOfGaussiansDpEvent(2.0, [0.0, 0.0], [0.5, 0.5]), ADD, []),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 100, GAUSSIAN), REPLACE, [(Gaussian(2.0, 2.0), 1)]),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 0, GAUSSIAN), ADD, []),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 5, dp_event.NoOpDpEvent()), ADD, []),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(50, 0.1, 50, 2.0), ADD, [(SubsampledGaussian(2.0, 0.1), 1)]),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(50, 0.1, 0, 2.0), ZERO, []),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(50, 0.1, 50, 0.0), ADD, [(REVEALED, 1)]),
         (dp_event.SingleEpochTreeAggregationDpEvent(2.0, 4), ZERO, [(Gaussian(2.0), 3)]),
         (dp_event.SingleEpochTreeAggregationDpEvent(2.0, [1, 8, 7]), ZERO, [(Gaussian(2.0), 4)]),
         (dp_event.SingleEpochTreeAggregationDpEvent(0.0, 4), ZERO, [(REVEALED, 1)]),
@@ -116,6 +137,20 @@ def test_pairs(event: dp_event.DpEvent, adjacency: str, pairs: list[Any]) -> Non
         (dp_event.PoissonSampledDpEvent(0.1, dp_event.ZCDpEvent(0.5)), ADD, "ZCDpEvent: "),
         (dp_event.PoissonSampledDpEvent(0.0, dp_event.ZCDpEvent(0.5)), ADD, "ZCDpEvent: "),
         (dp_event.PoissonSampledDpEvent(1.5, GAUSSIAN), ADD, "sampling_probability 1.5, which is no probability"),
+        (dp_event.PoissonSampledDpEvent(0.1, LAPLACE), REPLACE, "PoissonSampledDpEvent: .* for replace-one neighbours"),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [1.0]), REPLACE, "for replace-one neighbours"),
+        (dp_event.MixtureOfGaussiansDpEvent(0.0, [1.0], [1.0]), ADD, "GaussianMixture.scale: expected a number above"),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [1.0], [0.9]), ADD, "GaussianMixture.weights: "),
+        (dp_event.MixtureOfGaussiansDpEvent(1.0, [], []), ADD, "MixtureOfGaussiansDpEvent: .* no shift"),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 5, GAUSSIAN), ADD, "for add-or-remove neighbours: a batch of"),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 5, GAUSSIAN), ZERO, "for zero-out neighbours"),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 101, GAUSSIAN), REPLACE, "sample_size 101, which is more than"),
+        (dp_event.SampledWithoutReplacementDpEvent(100, 5, LAPLACE), REPLACE, "a sample of LaplaceDpEvent"),
+        (dp_event.SampledWithoutReplacementDpEvent(1.5, 1, GAUSSIAN), REPLACE, "source_dataset_size 1.5"),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(50, 0.1, 5, 2.0), REPLACE, "for replace-one neighbours"),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(50, 0.1, 5, 2.0), ZERO, "for zero-out neighbours"),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(50, 0.1, 5, 0.0), ADD, "TruncatedPoissonGaussian.scale: "),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(50, 0.1, -1, 2.0), ADD, "truncated_batch_size -1"),
         (dp_event.GaussianDpEvent(-1.0), ADD, "GaussianDpEvent: .* noise_multiplier -1.0, which is below 0"),
         (dp_event.GaussianDpEvent(math.nan), ADD, "noise_multiplier nan, which is no finite float64"),
         (dp_event.GaussianDpEvent(math.inf), ADD, "noise_multiplier inf, which is no finite float64"),
@@ -256,6 +291,22 @@ def test_an_enclosed_event_is_no_list_of_pairs() -> None:
     assert 0.0 < told.lower <= told.upper < 0.2
 
 
+def test_batches_and_cut_samples_are_enclosed_by_two_pairs() -> None:
+    batch = from_dp_event(dp_event.SampledWithoutReplacementDpEvent(1000, 10, GAUSSIAN), adjacency=REPLACE)
+    mechanism = FixedBatchGaussian(2.0, 10, 1000)
+    assert (batch.upper, batch.lower) == (((mechanism.upper_pair, 1),), ((mechanism.lower_pair, 1),))
+    cut = from_dp_event(dp_event.SelfComposedDpEvent(dp_event.TruncatedSubsampledGaussianDpEvent(500, 0.1, 60, 2.0), 3))
+    other = TruncatedPoissonGaussian(2.0, 0.1, 60, 500)
+    assert (cut.upper, cut.lower) == (((other.upper_pair, 3),), ((other.lower_pair, 3),))
+    for found, pair, count in ((batch, mechanism, 1), (cut, other, 3)):
+        ours, told = epsilon_bounds(pair, compositions=count, delta=1e-5), found.epsilon(1e-5)
+        assert told.lower <= ours.epsilon_upper.item()
+        assert ours.epsilon_lower.item() <= told.upper
+        assert (told.lower, told.upper) == pytest.approx(
+            (ours.epsilon_lower.item(), ours.epsilon_upper.item()), rel=2e-3
+        )
+
+
 def test_a_record_is_in_as_many_nodes_as_the_pair_says() -> None:
     """Walk all nodes of a tree: those of 2^j leaves that are complete after n steps."""
     for steps in range(1, 70):
@@ -288,13 +339,20 @@ def test_trees_beside_their_renyi_accountant(steps: Any) -> None:
         (dp_event.RandomizedResponseDpEvent(0.3, 5), ZERO, 1e-2),
         (dp_event.PoissonSampledDpEvent(0.1, dp_event.GaussianDpEvent(1.0)), ADD, 1e-5),
         (dp_event.PoissonSampledDpEvent(0.02, dp_event.GaussianDpEvent(0.8)), ZERO, 1e-6),
+        (dp_event.PoissonSampledDpEvent(0.1, dp_event.LaplaceDpEvent(1.0)), ADD, 1e-3),
+        (dp_event.MixtureOfGaussiansDpEvent(4.0, [0.0, 1.0], [0.9, 0.1]), ADD, 1e-5),
+        (dp_event.TruncatedSubsampledGaussianDpEvent(2000, 0.01, 40, 2.0), ADD, 1e-5),
     ],
     ids=repr,
 )
 def test_each_kind_beside_their_accountant(event: dp_event.DpEvent, adjacency: str, delta: float) -> None:
     """Theirs is not below our lower bound, and ours is at most theirs, both as close as they can be."""
     theirs = PLDAccountant(THEIRS[adjacency]).compose(event).get_epsilon(delta)
-    tolerance = 1e-8 if isinstance(event, dp_event.PoissonSampledDpEvent) else 1e-9
+    tolerance = {
+        dp_event.PoissonSampledDpEvent: 1e-8,
+        dp_event.MixtureOfGaussiansDpEvent: 1e-7,
+        dp_event.TruncatedSubsampledGaussianDpEvent: 1e-7,
+    }.get(type(event), 1e-9)
     ours = from_dp_event(event, adjacency=adjacency).epsilon(delta, tolerance=tolerance)
     assert ours.lower <= theirs
     assert ours.upper <= theirs + 1e-9

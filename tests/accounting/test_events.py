@@ -4,6 +4,7 @@ import inspect
 from typing import Any, NamedTuple
 
 import dp_accounting
+import mpmath
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
@@ -216,3 +217,18 @@ def test_nested_compositions_beside_their_accountant(data: st.DataObject, adjace
     assert ours.upper <= theirs * (1.0 + 1e-3) + 1e-9
     assert found == from_dp_event(event.to_named_tuple(), adjacency=adjacency)
     assert sum(count for _, count in found.upper) <= len(leaves)
+
+
+def test_a_large_epsilon_which_they_put_below_the_truth() -> None:
+    """The figures of docs/coming-from.md; the truth is computed with 40 digits."""
+    noise, delta, theirs = 1.9250478775860342, 0.0019966546717439066, 47.291313807932
+    event = dp_event.SelfComposedDpEvent(dp_event.GaussianDpEvent(noise), 50)
+    ours = from_dp_event(event, adjacency=REPLACE).epsilon(delta, tolerance=1e-9)
+    with mpmath.workdps(40):
+        shift = 2 * mpmath.sqrt(50) / mpmath.mpf(noise)
+        truth = mpmath.findroot(
+            lambda x: mpmath.ncdf(shift / 2 - x / shift) - mpmath.exp(x) * mpmath.ncdf(-shift / 2 - x / shift) - delta,
+            47.3,
+        )
+        assert mpmath.almosteq(truth, mpmath.mpf("47.291313808365"), rel_eps=2e-14)
+        assert theirs < ours.lower <= truth <= ours.upper
