@@ -1,0 +1,155 @@
+"""Choose the spacings of the levels, and where each begins. Nothing here is a bound.
+
+With n of t steps added up, the sum of the likelihood ratios has the mean n and the standard deviation s √n, s that of
+one ratio. Each split of a ratio adds up to a quarter of the squared spacing to its variance, in every step, so that the
+usual sums lie on a spacing that is a small part of s √n. Far above the mean one ratio is as large as all others are
+not: there the spacing need only be small beside the distance over which masses fall by a factor e, which grows with the
+ratio. Far below the mean it must be smaller than that of the usual sums where masses fall more steeply.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pbdist.types import FloatArray
+
+__all__ = ["Plan", "Stage", "chosen_plan"]
+
+#: Doublings of the spacing from one level to the next.
+LEVEL = 2
+#: A part of the distance over which masses fall by a factor e, times the resolution, that a spacing is at most.
+_STEP = 4.0
+#: Deviations and points of the picture of one ratio.
+_DEVIATIONS: FloatArray = np.linspace(-14.0, 14.0, 1121)
+_TILTS: FloatArray = np.geomspace(1e-6, 1e12, 361)
+#: A bottom level has two to this many points, and is used where it is so many doublings coarser than the finest level.
+_BOTTOM, _WORTH = 5, 3
+#: Levels finer than that of the usual sums are at most so many doublings finer.
+_MOST_FINER = 24
+#: Binary digits of a spacing: multiples of it up to 2^32 are floats.
+_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The levels of sums of a number of ratios.
+
+    Attributes
+    ----------
+    levels : tuple of (int, float)
+        The exponents of the levels, increasing, and the sum at which each begins; the first begins at 0.
+    bottom : (int, int) or None
+        The exponent of a coarse level for sums below all usual ones, and how many points it has; None for none.
+    top : float
+        Sums above it become infinite, or are left out.
+    """
+
+    levels: tuple[tuple[int, float], ...]
+    bottom: tuple[int, int] | None
+    top: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Spacings of all numbers of steps.
+
+    Attributes
+    ----------
+    unit : float
+        The spacing of exponent 0: that of usual sums of all steps.
+    steps : int
+    steep : tuple of float
+        The mean ratios below which a level 0, 1, 2, .. doublings finer than that of the usual sums is not fine enough.
+    relative : float
+        How many of its spacings above the mean a level coarser than that of the usual sums begins.
+    reach : float
+        The largest ratio of one step that is told apart.
+    spread : float
+        How far usual sums spread, times the root of their number.
+    least : tuple of float
+        Mean ratios below which sums of 1, 2, 4, .. ratios are rare.
+    """
+
+    unit: float
+    steps: int
+    steep: tuple[float, ...]
+    relative: float
+    reach: float
+    spread: float
+    least: tuple[float, ...]
+
+    def stage(self, count: int) -> Stage:
+        """Return the levels for sums of `count` ratios.
+
+        Other levels than that of the usual sums have even exponents at each stage: none is made coarser for the sake of
+        another one.
+        """
+        usual = math.floor(0.5 * math.log2(count / self.steps) + 1e-9)
+        finest = usual - len(self.steep)
+        levels = [(finest if finest == usual else finest + finest % LEVEL, 0.0)]
+        while levels[-1][0] < usual:
+            exponent = min(levels[-1][0] + LEVEL, usual)
+            levels.append((exponent, self.steep[usual - exponent] * count))
+        lowest = count * self.least[count.bit_length() - 1]
+        bottom = math.floor(math.log2(lowest / self.unit)) - _BOTTOM if lowest > self.unit else levels[0][0]
+        rare = bottom, math.floor(lowest / (self.unit * 2.0**bottom))
+        top = count + self.reach + self.spread * math.sqrt(count)
+        exponent = usual + LEVEL - usual % LEVEL
+        finest = levels[0][0]
+        while (begin := count + self.relative * self.unit * 2.0**exponent) < top:
+            levels.append((exponent, begin))
+            exponent += LEVEL
+        return Stage(tuple(levels), rare if bottom >= finest + _WORTH else None, top)
+
+
+def chosen_plan(ratio: float, steps: int, resolution: float, lost: float) -> Plan:
+    """Choose the levels for steps of Gaussian noise.
+
+    Parameters
+    ----------
+    ratio : float
+        Sensitivity / scale.
+    steps : int
+    resolution : float
+        Spacings in a standard deviation of a sum, about.
+    lost : float
+        Mass that may become infinite.
+    """
+    depth = -math.log(lost)
+    step = _STEP / resolution
+    ends = math.sqrt(2.0 * depth) + ratio
+    reach = math.exp(ratio * ends - 0.5 * ratio * ratio)
+    deviation = math.sqrt(math.expm1(ratio * ratio))
+    spacing = _rounded(deviation * math.sqrt(steps) / resolution)
+    tilt, mean, rate = _lower_tail(ratio)
+    least = []
+    for doubling in range(steps.bit_length()):
+        at = int(np.searchsorted(rate, depth / 2.0**doubling))
+        least.append(float(mean[at]) if at < mean.size else 0.0)
+    steep: list[float] = []
+    while len(steep) < _MOST_FINER:
+        at = int(np.searchsorted(tilt, step / spacing * 2.0 ** len(steep)))
+        if at >= tilt.size or steps * rate[at] > depth:
+            break
+        steep.append(float(mean[at]))
+    spread = math.sqrt(2.0 * depth) * deviation
+    return Plan(spacing, steps, tuple(steep), (ends / ratio + 1.0) / step, reach, spread, tuple(least))
+
+
+def _lower_tail(ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return tilts, the means of a ratio under them, and the rate at which such means become rare as steps are added."""
+    values = np.exp(ratio * _DEVIATIONS - 0.5 * ratio * ratio)
+    log_mass = -0.5 * _DEVIATIONS**2 - math.log(float(np.exp(-0.5 * _DEVIATIONS**2).sum()))
+    exponent = log_mass - np.multiply.outer(_TILTS, values)
+    largest = exponent.max(axis=1)
+    weight = np.exp(exponent - largest[:, None])
+    total = weight.sum(axis=1)
+    mean = weight @ values / total
+    return _TILTS, mean, -(_TILTS * mean + largest + np.log(total))
+
+
+def _rounded(spacing: float) -> float:
+    """Return nearly the same number, of few binary digits."""
+    fraction, exponent = math.frexp(spacing)
+    return math.ldexp(round(math.ldexp(fraction, _DIGITS)), exponent - _DIGITS)
