@@ -4,13 +4,15 @@ With n of t steps added up, the sum of the likelihood ratios has the mean n and 
 one ratio. Each split of a ratio adds up to a quarter of the squared spacing to its variance, in every step, so that the
 usual sums lie on a spacing that is a small part of s √n. Far above the mean one ratio is as large as all others are
 not: there the spacing need only be small beside the distance over which masses fall by a factor e, which grows with the
-ratio. Far below the mean it must be smaller than that of the usual sums where masses fall more steeply.
+ratio. Far below the mean it must be smaller than that of the usual sums where masses fall more steeply. Where sums are
+rarer than the smallest δ that matters, it may be larger by the root of the ratio, as splits change δ by their square.
 """
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtr
 
 from pbdist.types import FloatArray
 
@@ -27,6 +29,8 @@ _TILTS: FloatArray = np.geomspace(1e-6, 1e12, 361)
 _BOTTOM, _WORTH = 5, 3
 #: Levels finer than that of the usual sums are at most so many doublings finer.
 _MOST_FINER = 24
+#: Distances above the mean that are looked at, and what part of its distance a spacing is at most.
+_LOOKS, _WIDEST = 400, 0.25
 #: Binary digits of a spacing: multiples of it up to 2^32 are floats.
 _DIGITS = 20
 
@@ -59,24 +63,27 @@ class Plan:
     unit : float
         The spacing of exponent 0: that of usual sums of all steps.
     steps : int
+    ratio : float
+        Sensitivity / scale.
+    step : float
+        Spacings relative to the distance over which masses fall by a factor e, at most.
+    matters : float
+        The smallest δ that matters.
     steep : tuple of float
         The mean ratios below which a level 0, 1, 2, .. doublings finer than that of the usual sums is not fine enough.
-    relative : float
-        How many of its spacings above the mean a level coarser than that of the usual sums begins.
-    reach : float
-        The largest ratio of one step that is told apart.
-    spread : float
-        How far usual sums spread, times the root of their number.
+    depth : float
+        -ln of the mass that may be lost.
     least : tuple of float
         Mean ratios below which sums of 1, 2, 4, .. ratios are rare.
     """
 
     unit: float
     steps: int
+    ratio: float
+    step: float
+    matters: float
     steep: tuple[float, ...]
-    relative: float
-    reach: float
-    spread: float
+    depth: float
     least: tuple[float, ...]
 
     def stage(self, count: int) -> Stage:
@@ -91,19 +98,34 @@ class Plan:
         while levels[-1][0] < usual:
             exponent = min(levels[-1][0] + LEVEL, usual)
             levels.append((exponent, self.steep[usual - exponent] * count))
-        lowest = count * self.least[count.bit_length() - 1]
-        bottom = math.floor(math.log2(lowest / self.unit)) - _BOTTOM if lowest > self.unit else levels[0][0]
-        rare = bottom, math.floor(lowest / (self.unit * 2.0**bottom))
-        top = count + self.reach + self.spread * math.sqrt(count)
-        exponent = usual + LEVEL - usual % LEVEL
         finest = levels[0][0]
-        while (begin := count + self.relative * self.unit * 2.0**exponent) < top:
-            levels.append((exponent, begin))
+        lowest = count * self.least[count.bit_length() - 1]
+        bottom = math.floor(math.log2(lowest / self.unit)) - _BOTTOM if lowest > self.unit else finest
+        rare = bottom, math.floor(lowest / (self.unit * 2.0**bottom))
+        beyond, allowed = self._allowed(count)
+        exponent = usual + LEVEL - usual % LEVEL
+        while (at := int(np.searchsorted(allowed, self.unit * 2.0**exponent))) < beyond.size:
+            levels.append((exponent, count + float(beyond[at])))
             exponent += LEVEL
+        top = count + float(beyond[-1])
         return Stage(tuple(levels), rare if bottom >= finest + _WORTH else None, top)
 
+    def _allowed(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return distances above the mean, and what spacing is fine enough from there on."""
+        deviation = math.sqrt(math.expm1(self.ratio * self.ratio) * count)
+        ends = math.sqrt(2.0 * self.depth)
+        reach = math.exp(self.ratio * ends + 0.5 * self.ratio * self.ratio)
+        beyond = np.geomspace(deviation, reach + deviation * ends, _LOOKS)
+        usual, single = beyond / deviation, np.log(beyond) / self.ratio + 0.5 * self.ratio
+        of_usual = ndtr(-usual) * (self.steps / count)
+        of_single = ndtr(-single) * self.steps + ndtr(self.ratio - single)
+        fall = np.where(of_usual > of_single, deviation / usual, beyond / (1.0 + np.maximum(single / self.ratio, 0.0)))
+        rare = np.sqrt(np.maximum(self.matters / (of_usual + of_single + 1e-300), 1.0))
+        fine = np.minimum(self.step * fall * rare, _WIDEST * beyond)
+        return beyond, np.asarray(np.minimum.accumulate(fine[::-1])[::-1])
 
-def chosen_plan(ratio: float, steps: int, resolution: float, lost: float) -> Plan:
+
+def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matters: float) -> Plan:
     """Choose the levels for steps of Gaussian noise.
 
     Parameters
@@ -115,26 +137,26 @@ def chosen_plan(ratio: float, steps: int, resolution: float, lost: float) -> Pla
         Spacings in a standard deviation of a sum, about.
     lost : float
         Mass that may become infinite.
+    matters : float
+        The smallest δ that matters.
     """
-    depth = -math.log(lost)
-    step = _STEP / resolution
-    ends = math.sqrt(2.0 * depth) + ratio
-    reach = math.exp(ratio * ends - 0.5 * ratio * ratio)
-    deviation = math.sqrt(math.expm1(ratio * ratio))
-    spacing = _rounded(deviation * math.sqrt(steps) / resolution)
+    depth, step = -math.log(lost), _STEP / resolution
+    spacing = _rounded(math.sqrt(math.expm1(ratio * ratio) * steps) / resolution)
     tilt, mean, rate = _lower_tail(ratio)
     least = []
     for doubling in range(steps.bit_length()):
         at = int(np.searchsorted(rate, depth / 2.0**doubling))
         least.append(float(mean[at]) if at < mean.size else 0.0)
+    rare = np.exp(0.5 * np.maximum(np.minimum(steps * rate, depth) + math.log(matters), 0.0))
+    # A spacing of 1 / (steepness) or less, times the step, is needed.
+    steepness = tilt / rare
     steep: list[float] = []
     while len(steep) < _MOST_FINER:
-        at = int(np.searchsorted(tilt, step / spacing * 2.0 ** len(steep)))
-        if at >= tilt.size or steps * rate[at] > depth:
+        above = np.flatnonzero((steepness > step / spacing * 2.0 ** len(steep)) & (steps * rate <= depth))
+        if above.size == 0:
             break
-        steep.append(float(mean[at]))
-    spread = math.sqrt(2.0 * depth) * deviation
-    return Plan(spacing, steps, tuple(steep), (ends / ratio + 1.0) / step, reach, spread, tuple(least))
+        steep.append(float(mean[above[0]]))
+    return Plan(spacing, steps, ratio, step, matters, tuple(steep), depth, tuple(least))
 
 
 def _lower_tail(ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:

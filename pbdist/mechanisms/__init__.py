@@ -6,6 +6,7 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.enclosure import Enclosure, FinitePair
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.histogram_files import load_histograms
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
@@ -15,6 +16,7 @@ from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, M
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Product, Reversed, factor_counts, reveals_nothing
 from pbdist.mechanisms.poisson import Poisson
+from pbdist.mechanisms.random_allocation import RandomAllocation
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.worst_of import WorstOf
@@ -31,6 +33,8 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ElementaryPair",
+    "Enclosure",
+    "FinitePair",
     "Gaussian",
     "Histogram",
     "Laplace",
@@ -41,6 +45,7 @@ __all__ = [
     "Pair",
     "Poisson",
     "Product",
+    "RandomAllocation",
     "RandomizedResponse",
     "Reversed",
     "ScaledLossMasses",
@@ -68,6 +73,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         NoisyCount,
         Poisson,
         Product,
+        RandomAllocation,
         RandomizedResponse,
         Reversed,
         Staircase,

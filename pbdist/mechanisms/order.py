@@ -15,6 +15,7 @@ from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
+from pbdist.mechanisms.random_allocation import RandomAllocation
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.worst_of import WorstOf
 
@@ -45,6 +46,7 @@ NOISE_PARAMETER: Mapping[type[Pair], str] = {
     Gaussian: "scale",
     Laplace: "scale",
     Poisson: "mean",
+    RandomAllocation: "scale",
     RandomizedResponse: "p",
     SubsampledGaussian: "scale",
 }
@@ -112,6 +114,12 @@ def _of_subsampled(pair: SubsampledGaussian) -> tuple[Fraction, ...]:
     return Fraction(pair.scale) / Fraction(pair.sensitivity), 1 / Fraction(pair.rate)
 
 
+def _of_allocation(pair: RandomAllocation) -> tuple[Fraction, ...]:
+    # Only equally many steps are compared.
+    steps = Fraction(pair.steps)
+    return Fraction(pair.scale) / Fraction(pair.sensitivity), steps, -steps
+
+
 def _of_discrete_laplace(pair: DiscreteLaplace) -> tuple[Fraction, ...]:
     return Fraction(pair.scale), Fraction(1, pair.sensitivity)
 
@@ -136,6 +144,7 @@ _AMOUNTS: Mapping[type[ElementaryPair], Callable[[Any], tuple[Fraction, ...] | N
     Laplace: _of_additive,
     LaplaceSum: _of_sum,
     Poisson: _of_poisson,
+    RandomAllocation: _of_allocation,
     RandomizedResponse: _of_response,
     SubsampledGaussian: _of_subsampled,
 }
