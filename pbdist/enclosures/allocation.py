@@ -155,7 +155,7 @@ def _dominating_product(x: Dominating, y: Dominating, plan: Plan) -> Dominating:
     infinite = (x.count * x.infinite * y.total + y.count * y.infinite * x.total) / count * (1.0 + 16.0 * _U)
     stage = plan.stage(count)
     kept: list[Level | None] = []
-    for level in product(x.levels, y.levels, split_to_both):
+    for level in product(x.levels, y.levels, split_to_both, plan.budget(count)):
         inside, gone = _cut(_from_above(level), stage.top, plan.unit, count)
         infinite = (infinite + gone) * (1.0 + 4.0 * _U)
         rare, usual = _below(inside, stage)
@@ -215,13 +215,13 @@ def _arranged(levels: Sequence[Level], stage: Stage, unit: float, coarser: Coars
 def _dominated_product(x: Dominated, y: Dominated, plan: Plan) -> Dominated:
     """Add more ratios, of which one is A's: one of the first or one of the second."""
     count, stage = x.count + y.count, plan.stage(x.count + y.count)
+    budget = plan.budget(count)
+    other = product(x.other, x.other if x is y else y.other, merged_in_halves, budget)
     if x is y:
-        other = product(x.other, x.other, merged_in_halves)
-        own = product(x.own, x.other, merged_in_halves)
+        own = product(x.own, x.other, merged_in_halves, budget)
     else:
-        other = product(x.other, y.other, merged_in_halves)
-        first = [scaled(level, x.count / count) for level in product(x.own, y.other, merged_in_halves)]
-        second = [scaled(level, y.count / count) for level in product(x.other, y.own, merged_in_halves)]
+        first = [scaled(level, x.count / count) for level in product(x.own, y.other, merged_in_halves, budget)]
+        second = [scaled(level, y.count / count) for level in product(x.other, y.own, merged_in_halves, budget)]
         own = gathered([*first, *second])
     rows = []
     for levels in (own, other):

@@ -16,7 +16,7 @@ _U = UNIT_ROUNDOFF
 #: A mass below this has no reliable loss.
 _FAINT = 1e-280
 #: An event of which a mass is known worse than this, relatively, is left out.
-_UNKNOWN = 0.1
+_UNKNOWN = 1e-5
 
 
 def dominating_pair(total: Dominating, unit: float) -> FinitePair:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pbdist.fourier import convolve
+from pbdist.fourier import convolve, convolve_plainly, plain_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
@@ -164,8 +164,11 @@ def parted(level: Level, cut: int) -> tuple[Level | None, Level | None]:
     return level.slice(0, inside), level.slice(inside, level.size)
 
 
-def product(x: Sequence[Level], y: Sequence[Level], coarser: Coarsening) -> tuple[Level, ...]:
-    """Convolve two measures; a coarse level is convolved with the finer ones made as coarse by `coarser`."""
+def product(x: Sequence[Level], y: Sequence[Level], coarser: Coarsening, budget: float) -> tuple[Level, ...]:
+    """Convolve two measures; a coarse level is convolved with the finer ones made as coarse by `coarser`.
+
+    `budget` is an error that all masses of a level together may have: with it no more care is taken.
+    """
     same = x is y
     at_x, at_y = {level.exponent: level for level in x}, {level.exponent: level for level in y}
     finer_x: Level | None = None
@@ -178,9 +181,9 @@ def product(x: Sequence[Level], y: Sequence[Level], coarser: Coarsening) -> tupl
         all_x = _both(own_x, finer_x)
         all_y = all_x if same else _both(own_y, finer_y)
         if same:
-            found.append(_convolved(own_x, own_x if finer_x is None else _both(own_x, scaled(finer_x, 2.0))))
+            found.append(_convolved(own_x, own_x if finer_x is None else _both(own_x, scaled(finer_x, 2.0)), budget))
         else:
-            found += [_convolved(own_x, all_y), _convolved(finer_x, own_y)]
+            found += [_convolved(own_x, all_y, budget), _convolved(finer_x, own_y, budget)]
         finer_x, finer_y = all_x, all_y
     return gathered(found)
 
@@ -190,28 +193,32 @@ def _both(one: Level | None, other: Level | None) -> Level | None:
     return levels[0] if levels else None
 
 
-def _convolved(x: Level | None, y: Level | None) -> Level | None:
+def _convolved(x: Level | None, y: Level | None, budget: float) -> Level | None:
     """Convolve two levels of one exponent."""
     if x is None or y is None:
         return None
-    values, bound = _convolution(x.masses, y.masses)
+    values, bound = _convolution(x.masses, y.masses, budget)
     # No exact mass is below 0: 0 is nearer to it than what is below.
     masses = np.maximum(values, 0.0)
     errors = _with_rounding(bound + _errors_of_product(x, y), masses, 0.0)
     return Level(x.exponent, x.first + y.first, masses, errors).trimmed()
 
 
-def _convolution(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Convolve masses; short vectors by plain sums, which is as exact and quicker.
+def _convolution(x: FloatArray, y: FloatArray, budget: float) -> tuple[FloatArray, FloatArray]:
+    """Convolve masses: short vectors by plain sums, others as quickly as the budget allows.
 
     Sums of k products that are not negative err by at most (k + 2) u of themselves, in whatever order they are taken,
     and by half of the smallest number for each product that underflows.
     """
-    if x.size * y.size > _DIRECT_PRODUCTS:
-        return convolve(x, y)
-    terms = min(x.size, y.size) + 2.0
-    values = np.convolve(x, y)
-    return values, values * (1.01 * terms * _U) + math.ldexp(terms, -1074)
+    if x.size * y.size <= _DIRECT_PRODUCTS:
+        terms = min(x.size, y.size) + 2.0
+        values = np.convolve(x, y)
+        return values, values * (1.01 * terms * _U) + math.ldexp(terms, -1074)
+    size = x.size + y.size - 1
+    error = plain_error(x, y)
+    if error * size <= budget:
+        return convolve_plainly(x, y), np.full(size, error)
+    return convolve(x, y)
 
 
 def _errors_of_product(x: Level, y: Level) -> FloatArray:

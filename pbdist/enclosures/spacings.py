@@ -29,6 +29,8 @@ _TILTS: FloatArray = np.geomspace(1e-6, 1e12, 361)
 _BOTTOM, _WORTH = 5, 3
 #: Levels finer than that of the usual sums are at most so many doublings finer.
 _MOST_FINER = 24
+#: Part of what may be lost that rounding may add.
+_OF_LOST = 0.2
 #: Distances above the mean that are looked at, and what part of its distance a spacing is at most.
 _LOOKS, _WIDEST = 400, 0.25
 #: Binary digits of a spacing: multiples of it up to 2^32 are floats.
@@ -85,6 +87,10 @@ class Plan:
     steep: tuple[float, ...]
     depth: float
     least: tuple[float, ...]
+
+    def budget(self, count: int) -> float:
+        """Return by how much rounding may move all masses of sums of `count` ratios: a part of what may be lost."""
+        return _OF_LOST * math.exp(-self.depth) * count / self.steps
 
     def stage(self, count: int) -> Stage:
         """Return the levels for sums of `count` ratios.
