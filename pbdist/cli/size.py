@@ -18,6 +18,7 @@ _FAMILIES = (
     "Gaussian",
     "Laplace",
     "SubsampledGaussian",
+    "RandomAllocation",
     "Poisson",
     "DiscreteLaplace",
     "DiscreteGaussian",
@@ -27,6 +28,7 @@ _FAMILIES = (
 _NUMBERS = {
     "sensitivity": "sensitivity of the query",
     "rate": "sampling rate of a SubsampledGaussian",
+    "steps": "steps of an epoch of a RandomAllocation",
     "shift": "difference of neighbouring counts of a NoisyCount",
     "mean": "mean of a NoisyCount; without it, mean and scale are sized together",
 }

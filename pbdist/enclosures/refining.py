@@ -119,7 +119,7 @@ def refined(
     while True:
         attempt += 1
         enclosures = enclosed_counts(counts, fineness)
-        tolerance = max(asked.tolerance, 0.5 * _APART / fineness.resolution**2)
+        tolerance = max(asked.tolerance, _APART / fineness.resolution**2)
         found = solve(enclosures, Aim(tolerance, max(asked.floor, fineness.matters * asked.leaves)), found)
         finer = _finer(fineness, found, asked)
         if finer == fineness or attempt == _ATTEMPTS:

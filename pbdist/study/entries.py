@@ -64,6 +64,13 @@ class _SubsampledGaussianEntry(Entry):
     sensitivity: Numbers | None = None
 
 
+class _RandomAllocationEntry(Entry):
+    construct_pair = mechanisms.RandomAllocation
+    scale: Numbers
+    steps: Numbers
+    sensitivity: Numbers | None = None
+
+
 class _ApproximateDPEntry(Entry):
     construct_pair = mechanisms.ApproximateDP
     epsilon: Numbers
@@ -142,6 +149,7 @@ _ENTRIES: Mapping[str, type[Entry]] = {
     "Gaussian": _GaussianEntry,
     "RandomizedResponse": _RandomizedResponseEntry,
     "SubsampledGaussian": _SubsampledGaussianEntry,
+    "RandomAllocation": _RandomAllocationEntry,
     "ApproximateDP": _ApproximateDPEntry,
     "Histogram": _HistogramEntry,
     "NoisyCount": _NoisyCountEntry,

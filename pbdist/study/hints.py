@@ -26,6 +26,9 @@ OTHER_KINDS: Mapping[str, str] = {
     "poissonsampledgaussian": "SubsampledGaussian",
     "geometric": "DiscreteLaplace",
     "twosidedgeometric": "DiscreteLaplace",
+    "ballsandbins": "RandomAllocation",
+    "balls-and-bins": "RandomAllocation",
+    "balls_and_bins": "RandomAllocation",
     "rr": "RandomizedResponse",
     "adp": "ApproximateDP",
     "composition": "Product",
@@ -63,6 +66,10 @@ _NOISE: Mapping[str, tuple[str, str]] = {
     "SubsampledGaussian": (
         "scale",
         "scale is the standard deviation of the noise: the noise multiplier times the sensitivity",
+    ),
+    "RandomAllocation": (
+        "scale",
+        "scale is the standard deviation of the noise of a step: the noise multiplier times the sensitivity",
     ),
     "NoisyCount": ("noise", "the scale belongs to the noise: noise: {kind: Laplace, scale: ..}"),
     "Poisson": ("mean", "mean is the mean of the noise, which is its variance too"),

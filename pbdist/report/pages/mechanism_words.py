@@ -18,6 +18,10 @@ WHAT_IT_DOES: Mapping[str, str] = {
         "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
         " others; Gaussian noise is added to what is computed from the sample, as in training with DP-SGD."
     ),
+    "RandomAllocation": (
+        "An epoch has several steps, and each individual's record is used in one of them, chosen at random; Gaussian"
+        " noise is added to what each step computes, as in training with DP-SGD by balls and bins."
+    ),
     "RandomizedResponse": "A yes-or-no question is answered truthfully with probability p, else with a lie.",
     "ApproximateDP": "Any mechanism that is (ε, δ)-differentially private, with the ε and δ of one use.",
     "Histogram": "What is seen follows one of two measured or tabulated distributions.",
@@ -55,6 +59,13 @@ ASSUMED: Mapping[str, str] = {
         " independently. Neighbouring data sets differ by one individual added or removed, whose contribution is"
         " clipped to the sensitivity. Batches of a fixed size, or a data set that is shuffled once an epoch, are other"
         " mechanisms, about which nothing is said here. The noise multiplier is scale / sensitivity."
+    ),
+    "RandomAllocation": (
+        "Random allocation: a round is an epoch; in each, every record draws its step anew, each with the same"
+        " probability and independently of all others. Neighbouring data sets differ by one individual added or removed,"
+        " whose contribution is clipped to the sensitivity. Batches of a fixed size, or a data set that is shuffled and"
+        " cut into batches, are other mechanisms, about which nothing is said here. The noise multiplier is scale /"
+        " sensitivity."
     ),
     "RandomizedResponse": "Randomized response: each answer is drawn afresh and independently of all others.",
     "ApproximateDP": (
@@ -118,6 +129,7 @@ UNITS: Mapping[str, str] = {
     ),
     "sensitivity": "by how much one individual moves the answer, in the same units",
     "rate": "probability that an individual is in the sample of a round",
+    "steps": "steps of a round, in one of which a record is used",
     "p": "probability of the true answer",
     "mean": "mean of the noise, in messages",
     "shift": "by how much one individual's action changes the count, in messages",
