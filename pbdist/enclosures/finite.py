@@ -16,7 +16,9 @@ _U = UNIT_ROUNDOFF
 #: A mass below this has no reliable loss.
 _FAINT = 1e-280
 #: An event of which a mass is known worse than this, relatively, is left out.
-_UNKNOWN = 1e-5
+_UNKNOWN = 0.3
+#: What is told as the error of losses that are names alone, nats.
+_OF_NAMES = 1e-12
 
 
 def dominating_pair(total: Dominating, unit: float) -> FinitePair:
@@ -47,13 +49,15 @@ def dominating_pair(total: Dominating, unit: float) -> FinitePair:
 
 
 def dominated_pair(total: Dominated) -> FinitePair:
-    """Return the pair that is dominated: the events whose masses are known well; the others are left out."""
+    """Return the pair that is dominated: the events whose masses are known well; the others are left out.
+
+    It is for lower bounds alone, which need no losses: those of the atoms are names.
+    """
     at_b = {level.exponent: level for level in total.other}
     rows = [_known(own, at_b[own.exponent]) for own in total.own if own.exponent in at_b]
     a_lower, a_upper, b_lower, b_upper = np.concatenate(rows, axis=1) if rows else np.zeros((4, 0))
     loss = np.log(0.5 * (a_lower + a_upper)) - np.log(0.5 * (b_lower + b_upper))
     order = np.argsort(loss, kind="stable")
-    unknown = np.maximum(a_upper / a_lower, b_upper / b_lower) - 1.0
     return FinitePair(
         LossMasses(
             bins_a=MassBounds.zeros(1),
@@ -63,7 +67,7 @@ def dominated_pair(total: Dominated) -> FinitePair:
             atoms_b=MassBounds(b_lower[order], b_upper[order]),
             only_a=MassBounds.zeros(1),
             only_b=MassBounds.zeros(1),
-            loss_error=2.0 * float(np.max(unknown, initial=0.0)) + 1e-12,
+            loss_error=_OF_NAMES,
         )
     )
 

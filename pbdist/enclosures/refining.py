@@ -25,6 +25,8 @@ _AIM, _LEAST, _MOST = 0.6, 1.3, 30.0
 _OF_LOST, _USUAL_DELTA = 0.02, 1e-10
 #: Part of the δ that matters from which on a δ is told as well.
 _TOLD = 0.5
+#: Part of it below which bounds need not be close.
+_BELOW = 0.02
 #: No mass smaller than this is told from none.
 _LEAST_LOST = 1e-130
 
@@ -120,7 +122,7 @@ def refined(
         attempt += 1
         enclosures = enclosed_counts(counts, fineness)
         tolerance = max(asked.tolerance, _APART / fineness.resolution**2)
-        found = solve(enclosures, Aim(tolerance, max(asked.floor, fineness.matters * asked.leaves)), found)
+        found = solve(enclosures, Aim(tolerance, max(asked.floor, _BELOW * fineness.matters * asked.leaves)), found)
         finer = _finer(fineness, found, asked)
         if finer == fineness or attempt == _ATTEMPTS:
             return enclosures, found
@@ -145,4 +147,5 @@ def _finer(fineness: Fineness, found: Found, asked: Asked) -> Fineness:
         widest = float(np.max(found.width[told], initial=_APART / resolution**2))
         factor = min(max(math.sqrt(widest / (_AIM * asked.tolerance)), _LEAST), _MOST)
         resolution = min(resolution * factor, _FINEST)
-    return asked.fineness(resolution, smallest)
+    finer = asked.fineness(resolution, smallest)
+    return fineness if resolution == fineness.resolution and finer.matters > _TOLD * fineness.matters else finer
