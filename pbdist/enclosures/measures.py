@@ -24,6 +24,8 @@ __all__ = ["Coarsening", "Level", "gathered", "merged_in_halves", "parted", "pro
 _U = UNIT_ROUNDOFF
 #: Errors are convolved in blocks, at least so many of them.
 _BLOCKS = 600
+#: Doublings of the spacing that masses are merged over at once, at most.
+_AT_ONCE = 6
 #: Up to so many products are summed directly.
 _DIRECT_PRODUCTS = 1 << 20
 
@@ -103,6 +105,8 @@ def _halved(values: FloatArray, odd: int) -> FloatArray:
 
 def merged_in_halves(level: Level, doublings: int) -> Level:
     """Move masses to the nearest point of the coarser lattice, halves of those in the middle to either one."""
+    while doublings > _AT_ONCE:
+        level, doublings = merged_in_halves(level, _AT_ONCE), doublings - _AT_ONCE
     if doublings == 0:
         return level
     step = 1 << doublings

@@ -1,7 +1,7 @@
 """Choose the spacings of the levels, and where each begins. Nothing here is a bound.
 
 With n of t steps added up, the sum of the likelihood ratios has the mean n and the standard deviation s √n, s that of
-one ratio. Each split of a ratio adds up to a quarter of the squared spacing to its variance, in every step, so that the
+one ratio, where those that few sums have are left aside. Each split of a ratio adds up to a quarter of the squared spacing to its variance, in every step, so that the
 usual sums lie on a spacing that is a small part of s √n. Far above the mean one ratio is as large as all others are
 not: there the spacing need only be small beside the distance over which masses fall by a factor e, which grows with the
 ratio. Far below the mean it must be smaller than that of the usual sums where masses fall more steeply. Where sums are
@@ -10,9 +10,10 @@ rarer than the smallest δ that matters, it may be larger by the root of the rat
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from pbdist.types import FloatArray
 
@@ -23,14 +24,18 @@ LEVEL = 2
 #: A part of the distance over which masses fall by a factor e, times the resolution, that a spacing is at most.
 _STEP = 4.0
 #: Deviations and points of the picture of one ratio.
-_DEVIATIONS: FloatArray = np.linspace(-14.0, 14.0, 1121)
-_TILTS: FloatArray = np.geomspace(1e-6, 1e12, 361)
+_DEVIATIONS: FloatArray = np.linspace(-14.0, 14.0, 449)
+_TILTS: FloatArray = np.geomspace(1e-6, 1e12, 217)
 #: A bottom level has two to this many points, and is used where it is so many doublings coarser than the finest level.
 _BOTTOM, _WORTH = 5, 3
 #: Levels finer than that of the usual sums are at most so many doublings finer.
 _MOST_FINER = 24
 #: Part of what may be lost that rounding may add.
 _OF_LOST = 0.2
+#: Ratios that this part of all sums has at most are left aside; below this sensitivity / scale there are none.
+_RARE, _NEARLY_NORMAL = 0.3, 0.1
+#: The smallest spacing relative to the mean of all steps.
+_SMALLEST = 2.0**-31
 #: Distances above the mean that are looked at, and what part of its distance a spacing is at most.
 _LOOKS, _WIDEST = 400, 0.25
 #: Binary digits of a spacing: multiples of it up to 2^32 are floats.
@@ -67,6 +72,8 @@ class Plan:
     steps : int
     ratio : float
         Sensitivity / scale.
+    deviation : float
+        s.
     step : float
         Spacings relative to the distance over which masses fall by a factor e, at most.
     matters : float
@@ -82,6 +89,7 @@ class Plan:
     unit: float
     steps: int
     ratio: float
+    deviation: float
     step: float
     matters: float
     steep: tuple[float, ...]
@@ -118,10 +126,11 @@ class Plan:
 
     def _allowed(self, count: int) -> tuple[FloatArray, FloatArray]:
         """Return distances above the mean, and what spacing is fine enough from there on."""
-        deviation = math.sqrt(math.expm1(self.ratio * self.ratio) * count)
+        deviation = self.deviation * math.sqrt(count)
         ends = math.sqrt(2.0 * self.depth)
         reach = math.exp(self.ratio * ends + 0.5 * self.ratio * self.ratio)
-        beyond = np.geomspace(deviation, reach + deviation * ends, _LOOKS)
+        reach += math.sqrt(math.expm1(self.ratio * self.ratio) * count) * ends
+        beyond = np.geomspace(deviation, reach, _LOOKS)
         usual, single = beyond / deviation, np.log(beyond) / self.ratio + 0.5 * self.ratio
         of_usual = ndtr(-usual) * (self.steps / count)
         of_single = ndtr(-single) * self.steps + ndtr(self.ratio - single)
@@ -147,7 +156,9 @@ def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matter
         The smallest δ that matters.
     """
     depth, step = -math.log(lost), _STEP / resolution
-    spacing = _rounded(math.sqrt(math.expm1(ratio * ratio) * steps) / resolution)
+    deviation = _usual_deviation(ratio, steps)
+    # Points up to the mean are to have exact numbers, and sums of them.
+    spacing = _rounded(max(deviation * math.sqrt(steps) / resolution, steps * _SMALLEST))
     tilt, mean, rate = _lower_tail(ratio)
     least = []
     for doubling in range(steps.bit_length()):
@@ -162,9 +173,20 @@ def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matter
         if above.size == 0:
             break
         steep.append(float(mean[above[0]]))
-    return Plan(spacing, steps, ratio, step, matters, tuple(steep), depth, tuple(least))
+    return Plan(spacing, steps, ratio, deviation, step, matters, tuple(steep), depth, tuple(least))
 
 
+def _usual_deviation(ratio: float, steps: int) -> float:
+    """Return the deviation of one ratio under B, without the largest ones, of which few sums of all steps have any."""
+    if ratio < _NEARLY_NORMAL:
+        return math.sqrt(math.expm1(ratio * ratio))
+    rare = min(_RARE / steps, _RARE)
+    end, left = -float(ndtri(rare)), 1.0 - rare
+    first, second = (math.exp(0.5 * k * (k - 1.0) * ratio * ratio) * float(ndtr(end - k * ratio)) for k in (1.0, 2.0))
+    return math.sqrt(second / left - (first / left) ** 2)
+
+
+@lru_cache(maxsize=8)
 def _lower_tail(ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return tilts, the means of a ratio under them, and the rate at which such means become rare as steps are added."""
     values = np.exp(ratio * _DEVIATIONS - 0.5 * ratio * ratio)

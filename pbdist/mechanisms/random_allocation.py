@@ -11,8 +11,8 @@ from pbdist.types import FloatArray
 
 __all__ = ["RandomAllocation"]
 
-#: Steps of an epoch at most, and how many times the scale the sensitivity is at most.
-_MOST_STEPS, _LARGEST_RATIO = 1_000_000, 10.0
+#: Steps of an epoch at most, and sensitivity / scale at least and at most.
+_MOST_STEPS, _SMALLEST_RATIO, _LARGEST_RATIO = 100_000, 1e-4, 10.0
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,10 @@ class RandomAllocation(ElementaryPair):
     Parameters
     ----------
     scale : float
-        Standard deviation of the noise of each step (the noise multiplier, where the sensitivity is 1); at least a
-        tenth of the sensitivity.
+        Standard deviation of the noise of each step (the noise multiplier, where the sensitivity is 1); from a
+        tenth of the sensitivity to 10^4 times as much.
     steps : int
-        t, the number of steps in an epoch, from 1 to 10^6. With one step it is the Gaussian mechanism.
+        t, the number of steps in an epoch, from 1 to 10^5. With one step it is the Gaussian mechanism.
     sensitivity : float, optional
         The clipping norm, above 0.
 
@@ -66,9 +66,10 @@ class RandomAllocation(ElementaryPair):
         object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
         steps = validation.integer(name, "steps", self.steps, minimum=1, maximum=_MOST_STEPS)
         object.__setattr__(self, "steps", steps)
-        if self.sensitivity > _LARGEST_RATIO * self.scale:
+        if not _SMALLEST_RATIO * self.scale <= self.sensitivity <= _LARGEST_RATIO * self.scale:
             raise InvalidInputError(
-                f"{name}.scale: expected at least a tenth of the sensitivity {self.sensitivity!r}, got {self.scale!r}"
+                f"{name}.scale: expected from a tenth of the sensitivity {self.sensitivity!r} to 10,000 times as much,"
+                f" got {self.scale!r}"
             )
 
     @property
