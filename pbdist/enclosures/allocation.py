@@ -128,7 +128,7 @@ def _pieces(stage: Stage, unit: float) -> list[_Piece]:
 
 
 def _neighbours(stage: Stage, last: float) -> list[tuple[int, int, float]]:
-    """Return the exponents of the levels, those of the next ones, and where these begin; the last one ends at `last`."""
+    """Return the exponents of the levels, those of the next ones, and where these begin; the last ends at `last`."""
     exponents = [exponent for exponent, _ in stage.levels]
     ends = [begin for _, begin in stage.levels[1:]] + [last]
     return list(zip(exponents, [*exponents[1:], exponents[-1] + LEVEL], ends, strict=True))

@@ -43,33 +43,32 @@ def delta_bounds(
 ) -> TightBounds:
     """Bound δ for every r and ε; all is that of `tight_bounds`, but for `decides`.
 
-    That is a δ: where bounds tell on which side of it the larger direction's δ lies, no closer ones are aimed at. Of enclosures the finest that were needed give the width, and the bounds of all that were tried are kept.
+    That is a δ: where bounds tell on which side of it the larger direction's δ lies, no closer ones are aimed at. Of
+    enclosures the bounds of all that were tried are kept, and the width is the smallest one.
     """
+    close: dict[str, Any] = {"tolerance": tolerance, "floor": floor, "strict": strict, "excuses": excuses}
     settings: dict[str, Any] = {"width": width, "buckets": buckets, "together": together}
     if not any_enclosed(counts):
-        settings |= {"strict": strict, "excuses": excuses, "known": known, "floor": floor}
-        return tight_bounds(counts, rounds, epsilon, tolerance=tolerance, **settings)
+        return tight_bounds(counts, rounds, epsilon, known=known, **close, **settings)
     asked = _asked(counts, rounds, tolerance, floor, decides)
     if width is not None or buckets is not None:
-        # No tolerance is aimed at: the enclosure is to be no coarser than usual.
-        enclosures = enclosed_counts(counts, kept_fineness(asked))
-        settings |= {"strict": strict, "excuses": excuses, "known": known, "floor": floor}
-        return tight_bounds(enclosures, rounds, epsilon, tolerance=tolerance, **settings)
+        # No tolerance is aimed at: the enclosure is as fine as is likely to be enough.
+        enclosed = enclosed_counts(counts, kept_fineness(asked))
+        return tight_bounds(enclosed, rounds, epsilon, known=known, **close, **settings)
     widths: list[float] = []
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
         best = known if before is None else (before.lower, before.upper)
-        close = {"tolerance": aim.tolerance, "floor": aim.floor}
-        found = tight_bounds(enclosures, rounds, epsilon, strict=False, known=best, **close, **settings)
+        coarse: dict[str, Any] = {"tolerance": aim.tolerance, "floor": aim.floor, "strict": False}
+        found = tight_bounds(enclosures, rounds, epsilon, known=best, **coarse, **settings)
         widths.append(found.width)
         return _looked_at(found, asked, together=together)
 
     enclosures, best = refined(counts, asked, solve)
     if decides is not None and not (best.width > tolerance).any():
         return TightBounds(best.lower, best.upper, min(widths))
-    # What met the tolerance is known; each point that misses it is refused, or excused.
-    settings |= {"strict": strict, "excuses": excuses, "known": (best.lower, best.upper), "floor": floor}
-    found = tight_bounds(enclosures, rounds, epsilon, tolerance=tolerance, **settings)
+    # What meets the tolerance is known, and is not computed again; each point that misses it is refused, or excused.
+    found = tight_bounds(enclosures, rounds, epsilon, known=(best.lower, best.upper), **close, **settings)
     return replace(found, width=min(widths))
 
 

@@ -62,9 +62,7 @@ def _standing_for(pair: ElementaryPair, fineness: Fineness) -> ElementaryPair:
 def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
     if pair.steps == 1:
         return Gaussian(pair.scale, pair.sensitivity)
-    plan = chosen_plan(
-        pair.sensitivity / pair.scale, pair.steps, fineness.resolution, fineness.lost, fineness.matters
-    )
+    plan = chosen_plan(pair.sensitivity / pair.scale, pair.steps, fineness.resolution, fineness.lost, fineness.matters)
     ratio = GaussianRatio(pair.scale, pair.sensitivity)
     return Enclosure(
         dominated=dominated_pair(dominated_sum(ratio, plan)),

@@ -59,7 +59,7 @@ class GaussianRatio:
     sensitivity: float
 
     def split(self, grid: FloatArray) -> Split:
-        """Split to both neighbours (Theorem 33 of docs/theory.md)."""
+        """Split to both neighbours (Theorem 34 of docs/theory.md)."""
         ratio = self.sensitivity / self.scale * (1.0 + 2.0 * _U)
         ends = self._ends(grid[1:], ratio)
         a, b, error = self._masses(ends, ratio)

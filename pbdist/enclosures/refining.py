@@ -11,7 +11,7 @@ import numpy as np
 
 from pbdist.enclosures.enclose import Fineness, enclosed_counts
 from pbdist.mechanisms import ElementaryPair
-from pbdist.types import BoolArray, FloatArray
+from pbdist.types import FloatArray
 
 __all__ = ["Aim", "Asked", "Found", "kept_fineness", "refined"]
 

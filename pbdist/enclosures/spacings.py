@@ -1,11 +1,13 @@
 """Choose the spacings of the levels, and where each begins. Nothing here is a bound.
 
-With n of t steps added up, the sum of the likelihood ratios has the mean n and the standard deviation s √n, s that of
-one ratio, where those that few sums have are left aside. Each split of a ratio adds up to a quarter of the squared spacing to its variance, in every step, so that the
-usual sums lie on a spacing that is a small part of s √n. Far above the mean one ratio is as large as all others are
-not: there the spacing need only be small beside the distance over which masses fall by a factor e, which grows with the
-ratio. Far below the mean it must be smaller than that of the usual sums where masses fall more steeply. Where sums are
-rarer than the smallest δ that matters, it may be larger by the root of the ratio, as splits change δ by their square.
+With n of t steps added up, the usual sums of the likelihood ratios lie about n m, with a standard deviation of s √n. m
+and s are mean and deviation of one ratio under B, where ratios that few sums have are left aside: with little noise the
+mean of all, 1, comes from such ratios alone. Each split of a ratio adds up to a quarter of the squared
+spacing to its variance, in every step, so that usual sums lie on a spacing that is a small part of s √n. Far above
+them one ratio is larger than all others together: there the spacing need only be small beside the distance over which
+masses fall by a factor e, which grows with the ratio. Far below them it must be smaller than that of the usual sums
+where masses fall more steeply. Where sums are rarer than the smallest δ that matters, it may be larger by the root of
+the ratio, as splits change δ by their square.
 """
 
 import math
@@ -26,17 +28,17 @@ _STEP = 4.0
 #: Deviations and points of the picture of one ratio.
 _DEVIATIONS: FloatArray = np.linspace(-14.0, 14.0, 449)
 _TILTS: FloatArray = np.geomspace(1e-6, 1e12, 217)
-#: A bottom level has two to this many points, and is used where it is so many doublings coarser than the finest level.
-_BOTTOM, _WORTH = 5, 3
+#: The spacing of a bottom level, in deviations, at most; and by how many doublings it is coarser than the finest one.
+_NEAR, _WORTH = 4.0, 3
 #: Levels finer than that of the usual sums are at most so many doublings finer.
 _MOST_FINER = 24
 #: Part of what may be lost that rounding may add.
 _OF_LOST = 0.2
 #: Ratios that this part of all sums has at most are left aside; below this sensitivity / scale there are none.
 _RARE, _NEARLY_NORMAL = 0.3, 0.1
-#: The smallest spacing relative to the mean of all steps.
+#: The smallest spacing relative to usual sums of all steps.
 _SMALLEST = 2.0**-31
-#: Distances above the mean that are looked at, and what part of its distance a spacing is at most.
+#: Distances above usual sums that are looked at, and what part of its distance a spacing is at most.
 _LOOKS, _WIDEST = 400, 0.25
 #: Binary digits of a spacing: multiples of it up to 2^32 are floats.
 _DIGITS = 20
@@ -72,8 +74,8 @@ class Plan:
     steps : int
     ratio : float
         Sensitivity / scale.
-    deviation : float
-        s.
+    mean, deviation : float
+        m and s.
     step : float
         Spacings relative to the distance over which masses fall by a factor e, at most.
     matters : float
@@ -89,6 +91,7 @@ class Plan:
     unit: float
     steps: int
     ratio: float
+    mean: float
     deviation: float
     step: float
     matters: float
@@ -114,18 +117,21 @@ class Plan:
             levels.append((exponent, self.steep[usual - exponent] * count))
         finest = levels[0][0]
         lowest = count * self.least[count.bit_length() - 1]
-        bottom = math.floor(math.log2(lowest / self.unit)) - _BOTTOM if lowest > self.unit else finest
+        # As coarse as that its last point, at or below the lowest sums, is not far below them.
+        near = min(0.5 * lowest, _NEAR * self.deviation * math.sqrt(count))
+        bottom = math.floor(math.log2(near / self.unit)) if near > 0.0 else finest
         rare = bottom, math.floor(lowest / (self.unit * 2.0**bottom))
         beyond, allowed = self._allowed(count)
+        usual_sum = count * self.mean
         exponent = usual + LEVEL - usual % LEVEL
         while (at := int(np.searchsorted(allowed, self.unit * 2.0**exponent))) < beyond.size:
-            levels.append((exponent, count + float(beyond[at])))
+            levels.append((exponent, usual_sum + float(beyond[at])))
             exponent += LEVEL
-        top = count + float(beyond[-1])
+        top = usual_sum + float(beyond[-1])
         return Stage(tuple(levels), rare if bottom >= finest + _WORTH else None, top)
 
     def _allowed(self, count: int) -> tuple[FloatArray, FloatArray]:
-        """Return distances above the mean, and what spacing is fine enough from there on."""
+        """Return distances above usual sums, and what spacing is fine enough from there on."""
         deviation = self.deviation * math.sqrt(count)
         ends = math.sqrt(2.0 * self.depth)
         reach = math.exp(self.ratio * ends + 0.5 * self.ratio * self.ratio)
@@ -156,9 +162,9 @@ def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matter
         The smallest δ that matters.
     """
     depth, step = -math.log(lost), _STEP / resolution
-    deviation = _usual_deviation(ratio, steps)
-    # Points up to the mean are to have exact numbers, and sums of them.
-    spacing = _rounded(max(deviation * math.sqrt(steps) / resolution, steps * _SMALLEST))
+    usual, deviation = _usual(ratio, steps)
+    # Points up to usual sums are to have exact numbers, and sums of them.
+    spacing = _rounded(max(deviation * math.sqrt(steps) / resolution, steps * usual * _SMALLEST))
     tilt, mean, rate = _lower_tail(ratio)
     least = []
     for doubling in range(steps.bit_length()):
@@ -173,22 +179,22 @@ def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matter
         if above.size == 0:
             break
         steep.append(float(mean[above[0]]))
-    return Plan(spacing, steps, ratio, deviation, step, matters, tuple(steep), depth, tuple(least))
+    return Plan(spacing, steps, ratio, usual, deviation, step, matters, tuple(steep), depth, tuple(least))
 
 
-def _usual_deviation(ratio: float, steps: int) -> float:
-    """Return the deviation of one ratio under B, without the largest ones, of which few sums of all steps have any."""
+def _usual(ratio: float, steps: int) -> tuple[float, float]:
+    """Return mean and deviation of a ratio under B, without the largest ones, of which few sums of all steps have any."""
     if ratio < _NEARLY_NORMAL:
-        return math.sqrt(math.expm1(ratio * ratio))
+        return 1.0, math.sqrt(math.expm1(ratio * ratio))
     rare = min(_RARE / steps, _RARE)
     end, left = -float(ndtri(rare)), 1.0 - rare
     first, second = (math.exp(0.5 * k * (k - 1.0) * ratio * ratio) * float(ndtr(end - k * ratio)) for k in (1.0, 2.0))
-    return math.sqrt(second / left - (first / left) ** 2)
+    return first / left, math.sqrt(second / left - (first / left) ** 2)
 
 
 @lru_cache(maxsize=8)
 def _lower_tail(ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return tilts, the means of a ratio under them, and the rate at which such means become rare as steps are added."""
+    """Return tilts, the means of a ratio under them, and the rate at which such means become rare with more steps."""
     values = np.exp(ratio * _DEVIATIONS - 0.5 * ratio * ratio)
     log_mass = -0.5 * _DEVIATIONS**2 - math.log(float(np.exp(-0.5 * _DEVIATIONS**2).sum()))
     exponent = log_mass - np.multiply.outer(_TILTS, values)

@@ -32,8 +32,8 @@ class Enclosure(ElementaryPair):
     """What stands for a pair where bounds are computed: lower ones from one finite pair, upper ones from another one.
 
     The pair dominates `dominated` and is dominated by `above`. An upper bound from the masses of `dominated`, in which
-    the losses are names alone, would be none; `pbdist.pld` takes its upper bounds from `dominating` alone (section 17 of
-    docs/theory.md).
+    the losses are names alone, would be none: `pbdist.pld` takes its upper bounds from `dominating` alone (Theorem 33
+    of docs/theory.md).
 
     Parameters
     ----------

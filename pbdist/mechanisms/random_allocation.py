@@ -24,9 +24,10 @@ class RandomAllocation(ElementaryPair):
     batches have a fixed size instead, or records are shuffled and cut into batches, the draws are not independent, and
     nothing is claimed.
 
-    With independent noise in each step, B = N(0, scale²)^steps, and A is the uniform mixture over i of the same with the
-    mean of step i moved by the sensitivity: the pair is attained, and dominates the epoch for adaptive steps too
-    (Theorem 35 of docs/theory.md). The direction "A||B" is the removal of a record, "B||A" the addition.
+    B is N(0, scale²) in each step, independently, and A the uniform mixture over i of the same with the mean of step i
+    moved by the sensitivity: the pair is attained, and it dominates the epoch for adaptive steps too (Theorem 35 of
+    docs/theory.md). The direction "A||B" is the removal of a record, "B||A" the addition. A record that is replaced by
+    one that contributes nothing (zero-out) has the same pair.
 
     Its masses on losses have no closed form. They are bounded by two finite pairs, one that it dominates and one that
     dominates it, as fine as a tolerance takes (Theorem 34). So bounds on δ and on ε, noise that is sized, and stored

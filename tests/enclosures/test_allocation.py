@@ -18,8 +18,6 @@ from pbdist.types import FloatArray
 from tests.effort import SEED, times
 from tests.oracles.allocation_truth import enumerated_delta, gaussian_delta
 
-#: Cases of finite steps, and those of them of which the whole engine is asked.
-CASES, ENGINE_CASES = 1000, 30
 
 
 def up(value: Fraction) -> float:
@@ -127,7 +125,7 @@ def test_finite_steps_are_enclosed() -> None:
     """A thousand cases against every outcome, in exact arithmetic; the bounds of most of them are close."""
     rng = np.random.default_rng(SEED)
     gaps = []
-    for _ in range(times(CASES)):
+    for _ in range(times(1000)):
         ratio, plan, exp_epsilon = drawn_case(rng)
         truth = enumerated_delta(ratio.a, ratio.b, plan.steps, exp_epsilon)
         enclosure = enclosure_of(ratio, plan)
@@ -143,7 +141,7 @@ def test_finite_steps_are_enclosed() -> None:
 
 def test_the_engine_bounds_finite_steps_from_both_sides() -> None:
     rng = np.random.default_rng(SEED + 1)
-    for _ in range(times(ENGINE_CASES)):
+    for _ in range(times(30)):
         ratio, plan, exp_epsilon = drawn_case(rng)
         epsilon = math.log(float(exp_epsilon))
         truth = enumerated_delta(ratio.a, ratio.b, plan.steps, Fraction(math.exp(epsilon)))
@@ -176,7 +174,10 @@ def test_gaussian_steps_are_enclosed(scale: float, steps: int, epsilon: float) -
     for resolution, matters in ((20.0, 1e-10), (150.0, 1e-10), (150.0, 0.3)):
         plan = chosen_plan(1.0 / scale, steps, resolution, 1e-6 * matters, matters)
         enclosure = enclosure_of(GaussianRatio(scale, 1.0), plan)
-        upper, lower = upper_deltas(enclosure.above, math.exp(epsilon)), lower_deltas(enclosure.dominated, math.exp(epsilon))
+        upper, lower = (
+            upper_deltas(enclosure.above, math.exp(epsilon)),
+            lower_deltas(enclosure.dominated, math.exp(epsilon)),
+        )
         for below, true, above in zip(lower, truth, upper, strict=True):
             assert below <= true <= above
             if true > 100.0 * matters:

@@ -37,7 +37,8 @@ def enumerated_delta(
 def gaussian_delta(scale: float, steps: int, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:
     """Return both divergences of Gaussian noise of sensitivity 1 in a few steps, with an error of some last digits.
 
-    With Y = e^(z/scale - 1/(2 scale²)), z standard normal, they are E (ΣY / steps - e^ε)_+ and E (1 - e^ε ΣY / steps)_+.
+    With Y = e^(z/scale - 1/(2 scale²)), z standard normal, they are E (ΣY / steps - e^ε)_+ and
+    E (1 - e^ε ΣY / steps)_+.
     """
     mu = 1 / mpmath.mpf(scale)
     forth = _excess(steps, steps * mpmath.exp(epsilon), mu)
@@ -56,7 +57,9 @@ def _excess(steps: int, strike: mpmath.mpf, mu: mpmath.mpf) -> mpmath.mpf:
         return mpmath.ncdf(mu / 2 - middle) - strike * mpmath.ncdf(-mu / 2 - middle)
     # Where the last ratio alone is the strike, the integrand has no power series.
     edge = middle + mu / 2
-    ends = sorted({-12, -4, 0, mu, mu + 4, mu + 12, *([edge - 2, edge - mpmath.mpf(0.2), edge] if -12 < edge < mu + 12 else [])})
+    ends = sorted(
+        {-12, -4, 0, mu, mu + 4, mu + 12, *([edge - 2, edge - mpmath.mpf(0.2), edge] if -12 < edge < mu + 12 else [])}
+    )
     return mpmath.quad(
         lambda z: mpmath.npdf(z) * _excess(steps - 1, strike - mpmath.exp(mu * z - mu * mu / 2), mu), ends
     )

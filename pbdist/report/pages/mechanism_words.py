@@ -62,10 +62,10 @@ ASSUMED: Mapping[str, str] = {
     ),
     "RandomAllocation": (
         "Random allocation: a round is an epoch; in each, every record draws its step anew, each with the same"
-        " probability and independently of all others. Neighbouring data sets differ by one individual added or removed,"
-        " whose contribution is clipped to the sensitivity. Batches of a fixed size, or a data set that is shuffled and"
-        " cut into batches, are other mechanisms, about which nothing is said here. The noise multiplier is scale /"
-        " sensitivity."
+        " probability and independently of all others. Neighbouring data sets differ by one individual added or"
+        " removed, whose contribution is clipped to the sensitivity. Batches of a fixed size, or a data set that is"
+        " shuffled and cut into batches, are other mechanisms, about which nothing is said here. The noise multiplier is"
+        " scale / sensitivity."
     ),
     "RandomizedResponse": "Randomized response: each answer is drawn afresh and independently of all others.",
     "ApproximateDP": (
