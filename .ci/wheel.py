@@ -15,7 +15,8 @@ class WheelHook(BuildHookInterface):
         """Tell which files go into the wheel beside the package."""
         if version == "editable":
             return
-        for study in sorted((Path(self.root) / "pipelines").glob("*.yaml")):
+        pipelines = Path(self.root) / "pipelines"
+        for study in sorted([*pipelines.glob("*.yaml"), *pipelines.glob("records/*.yaml")]):
             build_data["force_include"][str(study)] = f"pbdist/studies/{study.name}"
         revision = self._revision()
         if revision is not None:

@@ -20,9 +20,10 @@ from pbdist.arguments import (
     checked_precision,
 )
 from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
+from pbdist.enclosures import delta_bounds, epsilon_bounds, states_to_keep
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Alternatives, Pair, factor_counts, reveals_nothing
-from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
+from pbdist.pld import PairState
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -95,6 +96,7 @@ def bounds_table(
     together: bool = False,
     floor: Any = None,
     excuses: bool = False,
+    decides: float | None = None,
     rule: SquaringRule = SHARP_RULE,
     work: Work | None = None,
 ) -> BoundsTable:
@@ -128,6 +130,9 @@ def bounds_table(
         With "tight": where an upper bound is at most that, no tolerance is to be met; `DEFAULT_FLOOR` by default.
     excuses : bool, optional
         With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
+    decides : float, optional
+        With "tight": a δ. Where bounds tell on which side of it the larger direction's δ lies, they may be left as wide
+        as they are; only pairs that are known through enclosures are.
     rule : SquaringRule, optional
         With "buckets": when to square; ``SquaringRule()`` is the paper's.
     work : Work, optional
@@ -171,6 +176,7 @@ def bounds_table(
             together=together,
             floor=floor,
             excuses=excuses,
+            decides=decides,
         )
     lowest = checked_floor(floor, DEFAULT_FLOOR)
     width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
@@ -188,6 +194,7 @@ def bounds_table(
             together=together,
             floor=lowest,
             excuses=excuses,
+            decides=decides,
         )
         return _attained(parts, table)
     if tolerance is not None:
@@ -272,7 +279,7 @@ def epsilon_table_of(
     if reveals_nothing(parts):
         nothing = np.zeros((2, rounds.size, wanted.size))
         return EpsilonTable(rounds, wanted, nothing, nothing)
-    found = epsilon_table(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance, together=together)
+    found = epsilon_bounds(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance, together=together)
     if not all(pair.attained_by_some for pair, _ in parts):
         return EpsilonTable(rounds, wanted, np.zeros_like(found.lower), found.upper, computed_lower=found.lower)
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
@@ -350,6 +357,7 @@ def _tight_table(
     together: bool,
     floor: float,
     excuses: bool,
+    decides: float | None,
 ) -> BoundsTable:
     if reveals_nothing(parts) and not keep_states:
         width = TRIVIAL_WIDTH if precision.width is None else precision.width
@@ -359,10 +367,10 @@ def _tight_table(
     known: tuple[FloatArray, FloatArray] | None = None
     kept_width = math.inf
     if keep_states:
-        kept = kept_states(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
+        kept = states_to_keep(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
         states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
         known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
-    found = tight_bounds(
+    found = delta_bounds(
         counts,
         rounds,
         losses,
@@ -374,6 +382,7 @@ def _tight_table(
         floor=floor,
         excuses=excuses,
         known=known,
+        decides=decides,
     )
     if reveals_nothing(parts):
         return _without_loss(rounds, losses, found.width, states)

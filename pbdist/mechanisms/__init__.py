@@ -7,6 +7,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.adjacency import Adjacency, alike, checked_adjacency, joined, stated
 from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
+from pbdist.mechanisms.enclosure import Enclosure, FinitePair
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
@@ -27,6 +28,7 @@ from pbdist.mechanisms.pair import (
     reveals_nothing,
 )
 from pbdist.mechanisms.poisson import Poisson
+from pbdist.mechanisms.random_allocation import RandomAllocation
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
@@ -47,6 +49,8 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "ElementaryPair",
+    "Enclosure",
+    "FinitePair",
     "FixedBatchGaussian",
     "FixedBatchUpper",
     "Gaussian",
@@ -61,6 +65,7 @@ __all__ = [
     "Pair",
     "Poisson",
     "Product",
+    "RandomAllocation",
     "RandomizedResponse",
     "Reversed",
     "ScaledLossMasses",
@@ -103,6 +108,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         NoisyCount,
         Poisson,
         Product,
+        RandomAllocation,
         RandomizedResponse,
         Reversed,
         Staircase,

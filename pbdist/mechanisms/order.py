@@ -19,6 +19,7 @@ from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
+from pbdist.mechanisms.random_allocation import RandomAllocation
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.worst_of import Alternatives, WorstOf
@@ -53,6 +54,7 @@ NOISE_PARAMETER: Mapping[type[Pair], str] = {
     KaryRandomizedResponse: "p",
     Laplace: "scale",
     Poisson: "mean",
+    RandomAllocation: "scale",
     RandomizedResponse: "p",
     SubsampledGaussian: "scale",
     SubsampledLaplace: "scale",
@@ -137,6 +139,12 @@ def _of_mixture(pair: GaussianMixture) -> tuple[Fraction, ...]:
     return (Fraction(pair.scale) / Fraction(pair.shifts[-1]),)
 
 
+def _of_allocation(pair: RandomAllocation) -> tuple[Fraction, ...]:
+    # Only equally many steps are compared.
+    steps = Fraction(pair.steps)
+    return Fraction(pair.scale) / Fraction(pair.sensitivity), steps, -steps
+
+
 def _of_discrete_laplace(pair: DiscreteLaplace) -> tuple[Fraction, ...]:
     return Fraction(pair.scale), Fraction(1, pair.sensitivity)
 
@@ -178,6 +186,7 @@ _AMOUNTS: Mapping[type[ElementaryPair], Callable[[Any], tuple[Fraction, ...] | N
     Laplace: _of_additive,
     LaplaceSum: _of_sum,
     Poisson: _of_poisson,
+    RandomAllocation: _of_allocation,
     RandomizedResponse: _of_response,
     SubsampledGaussian: _of_subsampled,
     SubsampledLaplace: _of_subsampled,

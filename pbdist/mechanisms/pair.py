@@ -141,6 +141,19 @@ class ElementaryPair(Pair):
         """How many outcomes are atoms of their own, whatever the bins; 0 where none are."""
         return 0
 
+    @property
+    def enclosed(self) -> bool:
+        """Whether its masses are known only through an enclosure: a pair that it dominates, and one that dominates it.
+
+        Such a pair has no `loss_masses` of its own; `pbdist.enclosures` makes its enclosures.
+        """
+        return False
+
+    @property
+    def dominating(self) -> "ElementaryPair":
+        """The pair whose masses upper bounds come from: itself, but for an enclosure."""
+        return self
+
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
         """A rough picture of the losses, on which no bound rests.
 
@@ -347,6 +360,17 @@ class Reversed(ElementaryPair):
     def outcomes(self) -> int:
         """As many as the pair has."""
         return self.pair.outcomes
+
+    @property
+    def enclosed(self) -> bool:
+        """That of the pair."""
+        return self.pair.enclosed
+
+    @property
+    def dominating(self) -> ElementaryPair:
+        """That of the pair, reversed."""
+        dominating = self.pair.dominating
+        return self if dominating is self.pair else Reversed(dominating)
 
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
         """That of the pair with its losses negated: P_B has e^-L times the mass of P_A at a loss of L."""

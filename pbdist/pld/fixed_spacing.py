@@ -8,7 +8,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.pld.choice import Limits
 from pbdist.pld.ladder import powers, product_of
-from pbdist.pld.leaf import Lattice, leaf_state
+from pbdist.pld.leaf import Lattice, leaf_of
 from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON, lower_deltas, upper_deltas
@@ -51,7 +51,7 @@ def given_width_bounds(
     )
     states = []
     for (pair, count), lattice in zip(question.counts.items(), lattices, strict=True):
-        leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, question.directions)
+        leaf = leaf_of(pair, lattice, question.directions)
         states += [state for _, state in powers(leaf, [count], limits)]
     shape = (2, question.rounds.size, question.epsilon.size)
     lower, upper = np.zeros(shape), np.ones(shape)

@@ -17,7 +17,7 @@ from pbdist.fourier import Allowance
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld.choice import MOST_POSITIONS, Chosen, Limits, chosen_lattices, chosen_spacings
 from pbdist.pld.lattice import Dominating
-from pbdist.pld.leaf import leaf_state
+from pbdist.pld.leaf import leaf_of
 from pbdist.pld.question import Question
 from pbdist.pld.state import (
     LARGEST_EPSILON,
@@ -194,7 +194,7 @@ def climbed(
     limits = replace(chosen.limits, floor=chosen.limits.floor / top, added=chosen.limits.added / top, coarsens=1 << 62)
     states: list[PairState] = []
     for (pair, count), lattice in zip(counts.items(), chosen.lattices, strict=True):
-        leaf = leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, directions)
+        leaf = leaf_of(pair, lattice, directions)
         states += [power for _, power in powers(leaf, [count], limits)] if count > 1 else [leaf]
     if len(states) < len(counts):
         return

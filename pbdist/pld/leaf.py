@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds, ScaledLossMasses
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, MassBounds, ScaledLossMasses
 from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.splitting import SMALLEST, Bins, known_enough, split_bins, tilted_bins
 from pbdist.pld.state import Masses, PairState
 from pbdist.types import BoolArray, Direction, FloatArray
 
-__all__ = ["Lattice", "leaf_state"]
+__all__ = ["Lattice", "leaf_of", "leaf_state"]
 
 _U = UNIT_ROUNDOFF
 
@@ -47,6 +47,19 @@ class Lattice:
         )
         result: FloatArray = self.spacing * positions.astype(np.float64)
         return result
+
+
+def leaf_of(pair: ElementaryPair, lattice: Lattice, directions: Collection[Direction]) -> PairState:
+    """Make the state of one pair, with exact masses of some directions.
+
+    Of an enclosure, (D) is that of the pair above, and (E) that of the dominated one (Theorem 33 of docs/theory.md).
+    """
+    if pair.dominating is pair:
+        return leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, directions)
+    above = leaf_state(pair.dominating.scaled_loss_masses(lattice.edges), lattice, ())
+    if not directions:
+        return above
+    return replace(above, exact=leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, directions).exact)
 
 
 def leaf_state(masses: ScaledLossMasses, lattice: Lattice, directions: Collection[Direction]) -> PairState:

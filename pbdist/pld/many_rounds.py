@@ -14,7 +14,7 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.choice import Chosen, chosen_lattices
 from pbdist.pld.few_frequencies import Frequencies, few_frequencies
 from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
-from pbdist.pld.leaf import leaf_state
+from pbdist.pld.leaf import leaf_of
 from pbdist.pld.loss_profile import SaddlePoints
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_SHIFT, PairState
@@ -148,7 +148,7 @@ def _leaves(question: Question, spacing: float, top: int) -> list[tuple[PairStat
     if chosen is None:
         return None
     return [
-        (leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, question.directions), count)
+        (leaf_of(pair, lattice, question.directions), count)
         for (pair, count), lattice in zip(question.counts.items(), chosen.lattices, strict=True)
     ]
 
@@ -375,7 +375,7 @@ def _bounds_by_tilt(
     if chosen is None:
         return nothing
     factors = [
-        (leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, ()), count * rounds)
+        (leaf_of(pair, lattice, ()), count * rounds)
         for (pair, count), lattice in zip(question.counts.items(), chosen.lattices, strict=True)
     ]
     shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)

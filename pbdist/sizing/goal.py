@@ -92,6 +92,7 @@ def computed_bracket(pair: Pair, goal: Goal, tolerance: float) -> Bracket:
         tolerance=tolerance,
         strict=False,
         together=True,
+        decides=goal.delta,
     )
     return Bracket(
         lower=float(table.delta_lower.max()),

@@ -149,6 +149,7 @@ _NOISE_OF_KIND = {
     "Laplace": "Laplace",
     "LaplaceSum": "LaplaceSum",
     "Poisson": "Poisson",
+    "RandomAllocation": "Gaussian",
     "Staircase": "Staircase",
     "SubsampledGaussian": "Gaussian",
     "SubsampledLaplace": "Laplace",

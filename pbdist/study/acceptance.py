@@ -36,8 +36,8 @@ _BY_THEMSELVES = (
 #: Scale and truncation are checked together, as the truncated noise must not be too little.
 _TRUNCATED = ("Laplace", "Gaussian")
 #: Scale or mean, and sensitivity, are checked together: the number of outcomes and the largest loss must not be too
-#: large. Both rise with the sensitivity.
-_WITH_SENSITIVITY = ("Poisson", "DiscreteLaplace", "DiscreteGaussian")
+#: large, or the scale too small beside it. A larger sensitivity makes all of it worse.
+_WITH_SENSITIVITY = ("Poisson", "DiscreteLaplace", "DiscreteGaussian", "RandomAllocation")
 #: Noise of a noisy count reaches at most this many scales; the counts that it leaves are so many more than its reach.
 _REACH, _MORE_COUNTS = 38.0, 6.0
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
+from pbdist.enclosures import Fineness, any_enclosed, enclosed_counts
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import (
     Alternatives,
@@ -18,6 +19,7 @@ from pbdist.mechanisms import (
     Pair,
     Poisson,
     Product,
+    RandomAllocation,
     Reversed,
     factor_counts,
 )
@@ -122,6 +124,10 @@ _BYTES_PER_CLIMB = 250_000_000
 _SECONDS_PER_STATE, _SECONDS_PER_STATE_BYTE = 0.005, 1.0e-8
 #: Grids are thinned to this many r and ε; pairs of more outcomes are projected without their outcomes.
 _MOST_ROUNDS, _MOST_EPSILON, _MOST_OUTCOMES = 10, 12, 2000
+#: Of enclosures, the coarse and the fine ones: a product of sums of ratios, and more of it for finer ones; and those
+#: that are good enough for a projection.
+_SECONDS_PER_ENCLOSED_PRODUCT, _SECONDS_PER_RESOLUTION = 0.06, 5.0e-4
+_PICTURE = Fineness(resolution=25.0, lost=1e-14, matters=1e-8)
 #: Where a stand-in for Gaussian noise is cut, in standard deviations, so that it has no closed form.
 _CUT = 37.0
 
@@ -134,8 +140,11 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
     outcomes = sum(pair.outcomes for pair in cell.pair.factors)
     pair = cell.pair if outcomes <= _MOST_OUTCOMES else _without_outcomes(cell.pair)
+    counts = factor_counts([(pair, 1)])
+    if any_enclosed(counts):
+        counts = enclosed_counts(counts, _PICTURE)
     question = Question(
-        factor_counts([(pair, 1)]),
+        counts,
         np.array(rounds, dtype=np.int64),
         np.array(epsilon, dtype=np.float64),
         DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
@@ -150,7 +159,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         cost = Cost(0.0, 0, 0)
     more = len(study.compositions) / len(rounds)
     points = len(study.compositions) * len(study.epsilon)
-    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds
+    seconds = _SECONDS_PER_CELL + _SECONDS_PER_POINT * points + cost.seconds + _seconds_of_enclosures(study, cell)
     if outcomes > _MOST_OUTCOMES:
         seconds += _SECONDS_PER_OUTCOME * outcomes * len(question.directions)
     states = 0
@@ -159,6 +168,17 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         seconds += _SECONDS_PER_STATE * len(study.compositions) + _SECONDS_PER_STATE_BYTE * states
     climbs = _BYTES_PER_CLIMB if study.keep_states else 0
     return CellCost(seconds, cost.peak_bytes + climbs + 2 * states + _BYTES_PER_OUTCOME * outcomes, states)
+
+
+def _seconds_of_enclosures(study: StudySpec, cell: Cell) -> float:
+    """Return what the enclosures of a cell take; the finest one is about as fine as the tolerance says."""
+    tolerance = DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance
+    products = 0
+    for factor in cell.pair.factors:
+        inner = factor.pair if isinstance(factor, Reversed) else factor
+        if isinstance(inner, RandomAllocation):
+            products += inner.steps.bit_length() + inner.steps.bit_count() - 2
+    return products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
 
 
 def _thinned(values: Sequence[float], most: int) -> list[float]:

@@ -94,6 +94,13 @@ class _SubsampledGaussianEntry(Entry):
     sensitivity: Numbers | None = None
 
 
+class _RandomAllocationEntry(Entry):
+    construct_pair = mechanisms.RandomAllocation
+    scale: Numbers
+    steps: Numbers
+    sensitivity: Numbers | None = None
+
+
 class _SubsampledLaplaceEntry(Entry):
     construct_pair = mechanisms.SubsampledLaplace
     scale: Numbers
@@ -209,6 +216,7 @@ _ENTRIES: Mapping[str, type[Entry]] = {
     "GaussianMixture": _GaussianMixtureEntry,
     "TruncatedPoissonGaussian": _TruncatedPoissonGaussianEntry,
     "FixedBatchGaussian": _FixedBatchGaussianEntry,
+    "RandomAllocation": _RandomAllocationEntry,
     "ApproximateDP": _ApproximateDPEntry,
     "Histogram": _HistogramEntry,
     "NoisyCount": _NoisyCountEntry,

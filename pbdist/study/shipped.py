@@ -8,14 +8,14 @@ from pbdist.suggestions import did_you_mean, likely
 
 __all__ = ["find_study", "shipped_names", "shipped_study"]
 
-#: Where a wheel has the studies, beside its modules; a checkout has them in ``pipelines/``.
-_FOLDER = "studies"
+#: Where a wheel has the studies, beside its modules; a checkout has them in ``pipelines/`` and in a folder there.
+_FOLDER, _RECORDS = "studies", "records"
 _SUFFIXES = (".yaml", ".yml")
 
 
 def shipped_names() -> tuple[str, ...]:
     """Return the names of the studies that come with pbdist, sorted."""
-    return tuple(sorted(path.stem for path in _folder().glob("*.yaml")))
+    return tuple(sorted(_files()))
 
 
 def shipped_study(name: str) -> Path:
@@ -26,11 +26,12 @@ def shipped_study(name: str) -> Path:
     InvalidInputError
         There is none of that name.
     """
-    names = shipped_names()
-    if name not in names:
+    found = _files()
+    if name not in found:
+        names = shipped_names()
         expected = f"the name of a study that comes with pbdist ({', '.join(names)})"
         raise InvalidInputError(f"study: expected {expected}, got {shown(name)}{did_you_mean(name, names)}")
-    return _folder() / f"{name}.yaml"
+    return found[name]
 
 
 def find_study(given: str) -> Path:
@@ -60,7 +61,9 @@ def find_study(given: str) -> Path:
     return path
 
 
-def _folder() -> Path:
+def _files() -> dict[str, Path]:
+    """Return the files of all studies by name; those that remake published records lie in a folder of their own."""
     package = Path(str(files("pbdist")))
     installed = package / _FOLDER
-    return installed if installed.is_dir() else package.parent / "pipelines"
+    folder = installed if installed.is_dir() else package.parent / "pipelines"
+    return {path.stem: path for place in (folder, folder / _RECORDS) for path in place.glob("*.yaml")}

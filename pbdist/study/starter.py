@@ -111,6 +111,16 @@ _ENTRIES: Mapping[str, tuple[str, str]] = {
     sensitivity: 1 # the clipping norm: replacing a record moves a sum by up to twice that""",
         "--scale 2",
     ),
+    "RandomAllocation": (
+        """\
+  # DP-SGD with balls and bins: each record is used in one of the steps of an epoch, chosen at random. compositions are
+  # epochs.
+  - kind: RandomAllocation
+    scale: [0.8, 1, 2] # the standard deviation of the noise: the noise multiplier times the sensitivity
+    steps: 100 # of one epoch
+    sensitivity: 1 # the clipping norm""",
+        "--scale 1",
+    ),
     "LaplaceSum": (
         """\
   # The sum of two values with Laplace noise each, of which only the sum is seen.

@@ -14,8 +14,11 @@ from pbdist.study.shipped import find_study, shipped_names, shipped_study
 ROOT = Path(__file__).parents[2]
 
 
+FILES = sorted([*(ROOT / "pipelines").glob("*.yaml"), *(ROOT / "pipelines/records").glob("*.yaml")])
+
+
 def test_all_studies_of_the_checkout_are_there_under_their_names() -> None:
-    files = list((ROOT / "pipelines").glob("*.yaml"))
+    files = FILES
     assert shipped_names() == tuple(sorted(path.stem for path in files))
     assert "quickstart" in shipped_names()
     for path in files:
@@ -41,6 +44,7 @@ PLANS = {
     "laplace-against-gauss": ("746f6885f36bf3b6", 1),
     "mechanisms": ("c902a10fc4aa6514", 1),
     "optimal-mechanisms": ("a5b9f7e239650aa5", 1),
+    "random-allocation": ("8ae4a54069a430cc", 1),
     "quickstart": ("6daf0808c7df0ac0", 1),
     "sizing-counting-gaussian": ("7b04902363d858fb", 64),
     "sizing-counting-laplace": ("48a4dca9a579916b", 16),
@@ -52,16 +56,14 @@ PLANS = {
 
 def test_digests_and_batches_never_change() -> None:
     assert sorted(PLANS) == sorted(shipped_names())
-    for path in sorted((ROOT / "pipelines").glob("*.yaml")):
+    for path in FILES:
         plan = plan_study(load_study(path))
         assert (plan.study.digest[:16], plan.cells_per_batch) == PLANS[path.stem], path.stem
 
 
 def test_studies_need_nothing_beside_them() -> None:
     """A wheel has the study files alone."""
-    assert [
-        path.name for path in (ROOT / "pipelines").glob("*.yaml") if "file:" in path.read_text(encoding="utf-8")
-    ] == []
+    assert [path.name for path in FILES if "file:" in path.read_text(encoding="utf-8")] == []
 
 
 @pytest.mark.slow

@@ -23,6 +23,7 @@ from pbdist.mechanisms import (
     Pair,
     Poisson,
     Product,
+    RandomAllocation,
     RandomizedResponse,
     Reversed,
     Staircase,
@@ -42,6 +43,7 @@ CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
     ("BoundedRange", {"eta": "0.1"}, BoundedRange(0.1)),
     ("SubsampledGaussian", {"scale": "1.1", "rate": ".01"}, SubsampledGaussian(1.1, 0.01)),
     ("SubsampledLaplace", {"scale": "2", "rate": "0.1"}, SubsampledLaplace(2.0, 0.1)),
+    ("RandomAllocation", {"scale": "2", "steps": "10"}, RandomAllocation(2.0, 10)),
     (
         "GaussianMixture",
         {"scale": "2", "shifts": "0 1 2", "weights": "0.81 0.18 0.01"},

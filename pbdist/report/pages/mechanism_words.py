@@ -34,6 +34,10 @@ WHAT_IT_DOES: Mapping[str, str] = {
         "Each round draws a batch of a fixed size without replacement; Gaussian noise is added to the sum of what the"
         " individuals in it contribute."
     ),
+    "RandomAllocation": (
+        "An epoch has several steps, and each individual's record is used in one of them, chosen at random; Gaussian"
+        " noise is added to what each step computes, as in training with DP-SGD by balls and bins."
+    ),
     "RandomizedResponse": "A yes-or-no question is answered truthfully with probability p, else with a lie.",
     "KaryRandomizedResponse": (
         "A question with k answers is answered truthfully with probability p, else with another answer, each as likely."
@@ -99,6 +103,13 @@ ASSUMED: Mapping[str, str] = {
         " twice that. Batches are drawn afresh and independently in every round; a data set that is shuffled once an"
         " epoch is another mechanism. In several rounds the upper bound is that of a pair that dominates, and the lower"
         " bound that of data sets that are known: the truth may lie anywhere between."
+    ),
+    "RandomAllocation": (
+        "Random allocation: a round is an epoch; in each, every record draws its step anew, each with the same"
+        " probability and independently of all others. Neighbouring data sets differ by one individual added or"
+        " removed, whose contribution is clipped to the sensitivity. Batches of a fixed size, or a data set that is"
+        " shuffled and cut into batches, are other mechanisms, about which nothing is said here. The noise multiplier"
+        " is scale / sensitivity."
     ),
     "RandomizedResponse": "Randomized response: each answer is drawn afresh and independently of all others.",
     "KaryRandomizedResponse": (
@@ -174,6 +185,7 @@ UNITS: Mapping[str, str] = {
     "examples": "the individuals of the data set",
     "shifts": "by how much one individual moves the answer, one of these",
     "weights": "the probabilities of the shifts",
+    "steps": "steps of a round, in one of which a record is used",
     "p": "probability of the true answer",
     "k": "number of answers",
     "eta": "length η of the interval in which the losses of one use lie, in nats",

@@ -1,0 +1,213 @@
+"""Choose the spacings of the levels, and where each begins. Nothing here is a bound.
+
+With n of t steps added up, the usual sums of the likelihood ratios lie about n m, with a standard deviation of s √n. m
+and s are mean and deviation of one ratio under B, where ratios that few sums have are left aside: with little noise the
+mean of all, 1, comes from such ratios alone. Each split of a ratio adds up to a quarter of the squared
+spacing to its variance, in every step, so that usual sums lie on a spacing that is a small part of s √n. Far above
+them one ratio is larger than all others together: there the spacing need only be small beside the distance over which
+masses fall by a factor e, which grows with the ratio. Far below them it must be smaller than that of the usual sums
+where masses fall more steeply. Where sums are rarer than the smallest δ that matters, it may be larger by the root of
+the ratio, as splits change δ by their square.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from pbdist.types import FloatArray
+
+__all__ = ["Plan", "Stage", "chosen_plan"]
+
+#: Doublings of the spacing from one level to the next.
+LEVEL = 2
+#: A part of the distance over which masses fall by a factor e, times the resolution, that a spacing is at most.
+_STEP = 4.0
+#: Deviations and points of the picture of one ratio.
+_DEVIATIONS: FloatArray = np.linspace(-14.0, 14.0, 449)
+_TILTS: FloatArray = np.geomspace(1e-6, 1e12, 217)
+#: The spacing of a bottom level, in deviations, at most; and by how many doublings it is coarser than the finest one.
+_NEAR, _WORTH = 4.0, 3
+#: Levels finer than that of the usual sums are at most so many doublings finer.
+_MOST_FINER = 24
+#: Part of what may be lost that rounding may add, and by what power of their number less to sums of fewer ratios, of
+#: which there are more.
+_OF_LOST, _EARLIER = 0.15, 0.75
+#: Ratios that this part of all sums has at most are left aside; below this sensitivity / scale there are none.
+_RARE, _NEARLY_NORMAL = 0.3, 0.1
+#: The smallest spacing relative to usual sums of all steps.
+_SMALLEST = 2.0**-31
+#: Distances above usual sums that are looked at, and what part of its distance a spacing is at most.
+_LOOKS, _WIDEST = 400, 0.25
+#: Binary digits of a spacing: multiples of it up to 2^32 are floats.
+_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The levels of sums of a number of ratios.
+
+    Attributes
+    ----------
+    levels : tuple of (int, float)
+        The exponents of the levels, increasing, and the sum at which each begins; the first begins at 0.
+    bottom : (int, int) or None
+        The exponent of a coarse level for sums below all usual ones, and how many points it has; None for none.
+    top : float
+        Sums above it become infinite, or are left out.
+    """
+
+    levels: tuple[tuple[int, float], ...]
+    bottom: tuple[int, int] | None
+    top: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Spacings of all numbers of steps.
+
+    Attributes
+    ----------
+    unit : float
+        The spacing of exponent 0: that of usual sums of all steps.
+    steps : int
+    ratio : float
+        Sensitivity / scale.
+    mean, deviation : float
+        m and s.
+    step : float
+        Spacings relative to the distance over which masses fall by a factor e, at most.
+    matters : float
+        The smallest δ that matters.
+    steep : tuple of float
+        The mean ratios below which a level 0, 1, 2, .. doublings finer than that of the usual sums is not fine enough.
+    depth : float
+        -ln of the mass that may be lost.
+    least : tuple of float
+        Mean ratios below which sums of 1, 2, 4, .. ratios are rare.
+    """
+
+    unit: float
+    steps: int
+    ratio: float
+    mean: float
+    deviation: float
+    step: float
+    matters: float
+    steep: tuple[float, ...]
+    depth: float
+    least: tuple[float, ...]
+
+    def budget(self, count: int) -> float:
+        """Return by how much rounding may move all masses of sums of `count` ratios: a part of what may be lost."""
+        earlier: float = (count / self.steps) ** _EARLIER
+        return _OF_LOST * math.exp(-self.depth) * earlier
+
+    def stage(self, count: int) -> Stage:
+        """Return the levels for sums of `count` ratios.
+
+        Other levels than that of the usual sums have even exponents at each stage: none is made coarser for the sake of
+        another one.
+        """
+        usual = math.floor(0.5 * math.log2(count / self.steps) + 1e-9)
+        finest = usual - len(self.steep)
+        levels = [(finest if finest == usual else finest + finest % LEVEL, 0.0)]
+        while levels[-1][0] < usual:
+            exponent = min(levels[-1][0] + LEVEL, usual)
+            levels.append((exponent, self.steep[usual - exponent] * count))
+        finest = levels[0][0]
+        lowest = count * self.least[count.bit_length() - 1]
+        # As coarse as that its last point, at or below the lowest sums, is not far below them.
+        near = min(0.5 * lowest, _NEAR * self.deviation * math.sqrt(count))
+        bottom = math.floor(math.log2(near / self.unit)) if near > 0.0 else finest
+        rare = bottom, math.floor(lowest / (self.unit * 2.0**bottom))
+        beyond, allowed = self._allowed(count)
+        usual_sum = count * self.mean
+        exponent = usual + LEVEL - usual % LEVEL
+        while (at := int(np.searchsorted(allowed, self.unit * 2.0**exponent))) < beyond.size:
+            levels.append((exponent, usual_sum + float(beyond[at])))
+            exponent += LEVEL
+        top = usual_sum + float(beyond[-1])
+        return Stage(tuple(levels), rare if bottom >= finest + _WORTH else None, top)
+
+    def _allowed(self, count: int) -> tuple[FloatArray, FloatArray]:
+        """Return distances above usual sums, and what spacing is fine enough from there on."""
+        deviation = self.deviation * math.sqrt(count)
+        ends = math.sqrt(2.0 * self.depth)
+        reach = math.exp(self.ratio * ends + 0.5 * self.ratio * self.ratio)
+        reach += math.sqrt(math.expm1(self.ratio * self.ratio) * count) * ends
+        beyond = np.geomspace(deviation, reach, _LOOKS)
+        usual, single = beyond / deviation, np.log(beyond) / self.ratio + 0.5 * self.ratio
+        of_usual = ndtr(-usual) * (self.steps / count)
+        of_single = ndtr(-single) * self.steps + ndtr(self.ratio - single)
+        fall = np.where(of_usual > of_single, deviation / usual, beyond / (1.0 + np.maximum(single / self.ratio, 0.0)))
+        rare = np.sqrt(np.maximum(self.matters / (of_usual + of_single + 1e-300), 1.0))
+        fine = np.minimum(self.step * fall * rare, _WIDEST * beyond)
+        return beyond, np.asarray(np.minimum.accumulate(fine[::-1])[::-1])
+
+
+def chosen_plan(ratio: float, steps: int, resolution: float, lost: float, matters: float) -> Plan:
+    """Choose the levels for steps of Gaussian noise.
+
+    Parameters
+    ----------
+    ratio : float
+        Sensitivity / scale.
+    steps : int
+    resolution : float
+        Spacings in a standard deviation of a sum, about.
+    lost : float
+        Mass that may become infinite.
+    matters : float
+        The smallest δ that matters.
+    """
+    depth, step = -math.log(lost), _STEP / resolution
+    usual, deviation = _usual(ratio, steps)
+    # Points up to usual sums are to have exact numbers, and sums of them.
+    spacing = _rounded(max(deviation * math.sqrt(steps) / resolution, steps * usual * _SMALLEST))
+    tilt, mean, rate = _lower_tail(ratio)
+    least = []
+    for doubling in range(steps.bit_length()):
+        at = int(np.searchsorted(rate, depth / 2.0**doubling))
+        least.append(float(mean[at]) if at < mean.size else 0.0)
+    rare = np.exp(0.5 * np.maximum(np.minimum(steps * rate, depth) + math.log(matters), 0.0))
+    # A spacing of 1 / (steepness) or less, times the step, is needed.
+    steepness = tilt / rare
+    steep: list[float] = []
+    while len(steep) < _MOST_FINER:
+        above = np.flatnonzero((steepness > step / spacing * 2.0 ** len(steep)) & (steps * rate <= depth))
+        if above.size == 0:
+            break
+        steep.append(float(mean[above[0]]))
+    return Plan(spacing, steps, ratio, usual, deviation, step, matters, tuple(steep), depth, tuple(least))
+
+
+def _usual(ratio: float, steps: int) -> tuple[float, float]:
+    """Return mean and deviation of a ratio under B, without the largest ones, which few sums of all steps have."""
+    if ratio < _NEARLY_NORMAL:
+        return 1.0, math.sqrt(math.expm1(ratio * ratio))
+    rare = min(_RARE / steps, _RARE)
+    end, left = -float(ndtri(rare)), 1.0 - rare
+    first, second = (math.exp(0.5 * k * (k - 1.0) * ratio * ratio) * float(ndtr(end - k * ratio)) for k in (1.0, 2.0))
+    return first / left, math.sqrt(second / left - (first / left) ** 2)
+
+
+@lru_cache(maxsize=8)
+def _lower_tail(ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return tilts, the means of a ratio under them, and the rate at which such means become rare with more steps."""
+    values = np.exp(ratio * _DEVIATIONS - 0.5 * ratio * ratio)
+    log_mass = -0.5 * _DEVIATIONS**2 - math.log(float(np.exp(-0.5 * _DEVIATIONS**2).sum()))
+    exponent = log_mass - np.multiply.outer(_TILTS, values)
+    largest = exponent.max(axis=1)
+    weight = np.exp(exponent - largest[:, None])
+    total = weight.sum(axis=1)
+    mean = weight @ values / total
+    return _TILTS, mean, -(_TILTS * mean + largest + np.log(total))
+
+
+def _rounded(spacing: float) -> float:
+    """Return nearly the same number, of few binary digits."""
+    fraction, exponent = math.frexp(spacing)
+    return math.ldexp(round(math.ldexp(fraction, _DIGITS)), exponent - _DIGITS)
