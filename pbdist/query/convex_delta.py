@@ -114,7 +114,9 @@ class Curve:
         here = np.minimum(right, count - 1)
         found = np.where(right < count, np.maximum(found, self._from_right(here, epsilon)), found)
         before = np.maximum(right - 1, 0)
-        return np.where(right > 0, np.maximum(found, self._from_left(before, epsilon)), found)
+        found = np.where(right > 0, np.maximum(found, self._from_left(before, epsilon)), found)
+        # A line may tell that H exceeds 1, where masses sum to more; δ does not.
+        return np.minimum(found, 0.0)
 
     def epsilon_upper(self, log_delta: FloatArray) -> FloatArray:
         """Return for some ln δ, rounded down, the smallest ε >= 0 found at which `log_upper` is at most that.

@@ -24,7 +24,12 @@ class JoinTask:
 
 def run_join(task: JoinTask) -> JoinedShard:
     """Join a shard; errors as of `join_shard`."""
-    return join_shard(task.head, task.shard)
+    try:
+        return join_shard(task.head, task.shard)
+    except OSError:
+        # What the next run has removed meanwhile is missing here: that it has taken the store over is the cause.
+        task.head.check()
+        raise
 
 
 def join_here(tasks: Sequence[JoinTask], listener: Listener) -> None:

@@ -49,7 +49,7 @@ class Fence:
         Raises
         ------
         StoreTakenError
-            The lock names another holder, or is gone: the next run has ended too.
+            The lock names another holder, or is gone: the next run has ended too, or the folder is no longer there.
         OSError
             The lock cannot be read now.
         """
@@ -63,7 +63,7 @@ class Fence:
             if found is not None or self not in _seen:
                 break
         if found is not None or self in _seen:
-            by = "that has ended meanwhile" if found is None else f"at work: {found.describe()}"
+            by = f"at work: {found.describe()}" if found else "that has ended meanwhile, or nothing there any more"
             raise StoreTakenError(f"{self._store}: expected to be the one run that writes to it, got another one {by}")
 
     def _found(self) -> Holder | None:

@@ -40,6 +40,8 @@ _MOST_BYTES, _MOST_LEVELS, _MOST_VALUES = 16 << 20, 50, 1_000_000
 MOST_TOLD = 1000
 #: By libyaml, where PyYAML was built with it: twenty times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: What libyaml says of a thousand levels, which it may meet before the events of the first are there.
+_TOO_DEEP = "exceeded maximum nesting depth"
 
 _Made = TypeVar("_Made")
 
@@ -165,6 +167,8 @@ def _composed_text(text: str, source: str, what: str) -> yaml.Node | None:
         return root
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if error.problem == _TOO_DEEP:
+            raise _too_deep(source, mark.line + 1 if mark else 1, what) from error
         raise _unreadable(source, mark.line + 1 if mark else 1, what, _no_yaml(error.problem)) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -183,7 +187,7 @@ def _check_events(events: Iterator[yaml.Event], source: str, what: str) -> None:
             levels -= 1
         values += isinstance(event, yaml.NodeEvent)
         if levels > _MOST_LEVELS:
-            raise _unreadable(source, line, what, f"expected at most {_MOST_LEVELS} levels of nesting, got more")
+            raise _too_deep(source, line, what)
         if values > _MOST_VALUES:
             raise _unreadable(source, line, what, f"expected at most {_MOST_VALUES:,} values, got more")
         # Only events have the tags that are written in the file; every node has a tag.
@@ -199,6 +203,10 @@ def _check_events(events: Iterator[yaml.Event], source: str, what: str) -> None:
 
 def _unreadable(source: str, line: int, what: str, problem: str) -> StudyFileError:
     return StudyFileError.of([FileProblem(source, line, what, problem)])
+
+
+def _too_deep(source: str, line: int, what: str) -> StudyFileError:
+    return _unreadable(source, line, what, f"expected at most {_MOST_LEVELS} levels of nesting, got more")
 
 
 def _no_yaml(problem: object) -> str:

@@ -16,19 +16,20 @@ GRID = np.array([0.0, 0.1, 0.3, 0.35, 1.0, 2.5])
 
 
 def delta(outcomes: list[tuple[int, int]], epsilon: float) -> tuple[Fraction, Fraction]:
-    """Rational numbers around Σ max(0, a - e^ε b) of masses in thousandths."""
+    """Rational numbers around δ, at most 1, by Σ max(0, a - e^ε b) of masses in thousandths, which may exceed 1."""
     below, above = bracketed_exp(epsilon)
     # Next to 0 that bracket, of some 60 digits, reaches below 1.
     below = max(below, 1 + Fraction(epsilon))
-    return tuple(sum((max(Fraction(0), (a - y * b) / 1000) for a, b in outcomes), Fraction(0)) for y in (above, below))  # type: ignore[return-value]
+    sums = (sum((max(Fraction(0), (a - y * b) / 1000) for a, b in outcomes), Fraction(0)) for y in (above, below))
+    return tuple(min(each, Fraction(1)) for each in sums)  # type: ignore[return-value]
 
 
 def stored(outcomes: list[tuple[int, int]], widths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Logarithms of lower and upper bounds on the grid, of different widths."""
+    """Logarithms of lower and upper bounds on the grid, of different widths, as a store has them: at most 0."""
     values = [delta(outcomes, float(epsilon)) for epsilon in GRID]
     lower = log_below(np.array([math.nextafter(float(low), 0.0) for low, _ in values]) * (1 - widths))
     upper = log_above(np.array([math.nextafter(float(high), 9.0) for _, high in values]) * (1 + widths))
-    return lower, upper
+    return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
 
 @strategies.examples(300)
@@ -40,6 +41,8 @@ def stored(outcomes: list[tuple[int, int]], widths: np.ndarray) -> tuple[np.ndar
     st.integers(1, 63),
 )
 @example([(1, 1)], [0.0] * 6, [2.225073858507203e-309], 1, 1)
+@example([(201, 0), (400, 0), (400, 0)], [0.0] * 6, [0.0], 1, 1)
+@example([(400, 300)] * 5, [0.0] * 6, [0.0, 0.1, 0.2], 9, 9)
 def test_bounds_hold_between_and_beyond_the_points(
     outcomes: list[tuple[int, int]], widths: list[float], asked: list[float], with_lower: int, with_upper: int
 ) -> None:
