@@ -116,7 +116,8 @@ class Curve:
         before = np.maximum(right - 1, 0)
         found = np.where(right > 0, np.maximum(found, self._from_left(before, epsilon)), found)
         # A line may tell that H exceeds 1, where masses sum to more; δ does not.
-        return np.minimum(found, 0.0)
+        result: FloatArray = np.minimum(found, 0.0)
+        return result
 
     def epsilon_upper(self, log_delta: FloatArray) -> FloatArray:
         """Return for some ln δ, rounded down, the smallest ε >= 0 found at which `log_upper` is at most that.
