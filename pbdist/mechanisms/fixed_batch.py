@@ -29,7 +29,7 @@ class FixedBatchGaussian(Alternatives):
     """Gaussian noise on the sum of a batch of a fixed size, drawn without replacement; one record is replaced.
 
     Each round draws `batch` of the `examples` records, every set of so many with the same probability, independently of
-    the other rounds, clips what each record contributes to a vector of length at most `sensitivity`, and adds N(0,
+    the other rounds, clips what each record contributes to a vector of length at most ``sensitivity``, and adds N(0,
     scale² I) to the sum. Neighbours have equally many records and differ in one. **Replacing a record moves a sum by up
     to twice the sensitivity**: all figures follow from (1-q) N(0, scale²) + q N(2 sensitivity, scale²) against N(0,
     scale²), q = batch / examples, and not from a shift by the sensitivity.

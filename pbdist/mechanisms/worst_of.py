@@ -72,7 +72,7 @@ class WorstOf(Alternatives):
     ------
     InvalidInputError
         If there is no pair, something else than a pair, or not one bool for each pair; or if pairs are for different
-        neighbours and `neighbours` does not say which are meant.
+        neighbours and ``neighbours`` does not say which are meant.
     """
 
     pairs: tuple[Pair, ...]
@@ -117,7 +117,7 @@ class WorstOf(Alternatives):
 
     @property
     def adjacency(self) -> Adjacency:
-        """What `neighbours` says, or that of the pairs; as stated where a record moves in one of them."""
+        """What ``neighbours`` says, or that of the pairs; as stated where a record moves in one of them."""
         if self.neighbours is not None:
             return self.neighbours
         named = ((factor.adjacency, type(factor).__name__) for pair in self.pairs for factor in pair.factors)
