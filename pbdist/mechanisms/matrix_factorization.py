@@ -49,9 +49,10 @@ def tree_aggregation(leaves: int, noise_multiplier: float, *, participations: in
     Returns
     -------
     Gaussian
-        ``scale`` is the noise multiplier; ``sensitivity`` a bound on the length of what one individual adds to all nodes,
-        rounded up. It is exact for one participation, and where leaves and separation are powers of 2. Neighbours
-        differ in whether an individual's contributions are there or zero; one that is replaced moves twice as far.
+        ``scale`` is the noise multiplier; ``sensitivity`` a bound on the length of what one individual adds to all
+        nodes, rounded up. It is exact for one participation, and where leaves and separation are powers of 2.
+        Neighbours differ in whether an individual's contributions are there or zero; one that is replaced moves twice
+        as far.
 
     Raises
     ------
@@ -98,9 +99,9 @@ def banded(matrix: Any, noise_multiplier: float, *, participations: int = 1, sep
     Returns
     -------
     Gaussian
-        ``scale`` is the noise multiplier; ``sensitivity`` the largest length of what one individual adds to C X, rounded
-        up: for one participation the largest column norm, else the root of the largest sum of squares of so many column
-        norms that far apart. Neighbours as of `tree_aggregation`.
+        ``scale`` is the noise multiplier; ``sensitivity`` the largest length of what one individual adds to C X,
+        rounded up: for one participation the largest column norm, else the root of the largest sum of squares of so
+        many column norms that far apart. Neighbours as of `tree_aggregation`.
 
     Raises
     ------
