@@ -128,3 +128,11 @@ def test_only_names_are_shown() -> None:
     for name in ("../quickstart", "quickstart.yaml", "", "evaluate"):
         with pytest.raises(InvalidInputError, match=r"study: expected the name of a study that comes with pbdist"):
             shipped_study(name)
+
+
+def test_the_whole_almanac_goes_on_from_its_tenth() -> None:
+    whole, tenth = (load_study(ROOT / f"pipelines/{name}.yaml") for name in ("almanac-dp-sgd", "almanac-dp-sgd-tenth"))
+    settings = [{(cell.pair.scale, cell.pair.rate) for cell in study.cells} for study in (whole, tenth)]  # type: ignore[attr-defined]
+    assert [len(one) for one in settings] == [10_291, 1_004]
+    assert settings[1] < settings[0]
+    assert (whole.compositions, whole.epsilon, whole.floor) == (tenth.compositions, tenth.epsilon, tenth.floor)
