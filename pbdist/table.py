@@ -22,8 +22,8 @@ from pbdist.arguments import (
 from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
 from pbdist.enclosures import delta_bounds, epsilon_bounds, states_to_keep
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Alternatives, Pair, factor_counts, reveals_nothing
-from pbdist.pld import PairState
+from pbdist.mechanisms import Alternatives, ElementaryPair, Pair, factor_counts, reveals_nothing
+from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -279,7 +279,9 @@ def epsilon_table_of(
     if reveals_nothing(parts):
         nothing = np.zeros((2, rounds.size, wanted.size))
         return EpsilonTable(rounds, wanted, nothing, nothing)
-    found = epsilon_bounds(factor_counts(parts), rounds, wanted, tolerance=precision.tolerance, together=together)
+    counts = factor_counts(parts)
+    bounds = epsilon_bounds if _any_enclosed(counts) else epsilon_table
+    found = bounds(counts, rounds, wanted, tolerance=precision.tolerance, together=together)
     if not all(pair.attained_by_some for pair, _ in parts):
         return EpsilonTable(rounds, wanted, np.zeros_like(found.lower), found.upper, computed_lower=found.lower)
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
@@ -346,6 +348,11 @@ def _largest(found: Sequence[FloatArray], like: FloatArray, least: float) -> Flo
     return np.asarray(np.max(found, axis=0)) if found else np.full_like(like, least)
 
 
+def _any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
+    """Whether the masses of some pair of a round are known only through an enclosure."""
+    return any(pair.enclosed for pair in counts)
+
+
 def _tight_table(
     parts: Sequence[tuple[Pair, int]],
     rounds: IntArray,
@@ -367,23 +374,24 @@ def _tight_table(
     known: tuple[FloatArray, FloatArray] | None = None
     kept_width = math.inf
     if keep_states:
-        kept = states_to_keep(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
+        keep = states_to_keep if _any_enclosed(counts) else kept_states
+        kept = keep(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
         states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
         known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
-    found = delta_bounds(
-        counts,
-        rounds,
-        losses,
-        tolerance=precision.tolerance,
-        width=precision.width,
-        buckets=precision.buckets,
-        strict=strict and not reveals_nothing(parts),
-        together=together,
-        floor=floor,
-        excuses=excuses,
-        known=known,
-        decides=decides,
-    )
+    settings: dict[str, Any] = {
+        "tolerance": precision.tolerance,
+        "width": precision.width,
+        "buckets": precision.buckets,
+        "strict": strict and not reveals_nothing(parts),
+        "together": together,
+        "floor": floor,
+        "excuses": excuses,
+        "known": known,
+    }
+    if _any_enclosed(counts):
+        found = delta_bounds(counts, rounds, losses, decides=decides, **settings)
+    else:
+        found = tight_bounds(counts, rounds, losses, **settings)
     if reveals_nothing(parts):
         return _without_loss(rounds, losses, found.width, states)
     return BoundsTable(

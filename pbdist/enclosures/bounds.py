@@ -1,4 +1,4 @@
-"""Bounds of pairs some of which are known through enclosures: what `pbdist.pld` offers, for them too."""
+"""Bounds of rounds with pairs that are known through enclosures alone: what `pbdist.pld` offers for other ones."""
 
 import math
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.enclosures.enclose import any_enclosed, enclosed_counts
+from pbdist.enclosures.enclose import enclosed_counts
 from pbdist.enclosures.refining import Aim, Asked, Found, kept_fineness, refined
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld import (
@@ -48,8 +48,6 @@ def delta_bounds(
     """
     close: dict[str, Any] = {"tolerance": tolerance, "floor": floor, "strict": strict, "excuses": excuses}
     settings: dict[str, Any] = {"width": width, "buckets": buckets, "together": together}
-    if not any_enclosed(counts):
-        return tight_bounds(counts, rounds, epsilon, known=known, **close, **settings)
     asked = _asked(counts, rounds, tolerance, floor, decides)
     if width is not None or buckets is not None:
         # No tolerance is aimed at: the enclosure is as fine as is likely to be enough.
@@ -115,8 +113,6 @@ def epsilon_bounds(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, delta: FloatArray, *, tolerance: float, together: bool
 ) -> EpsilonBounds:
     """Bound ε for every r and δ; all is that of `epsilon_table`."""
-    if not any_enclosed(counts):
-        return epsilon_table(counts, rounds, delta, tolerance=tolerance, together=together)
     asked = _asked(counts, rounds, tolerance, float(np.min(delta)))
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
@@ -137,6 +133,5 @@ def states_to_keep(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, epsilon: FloatArray, *, tolerance: float, floor: float
 ) -> KeptStates:
     """Return states to be kept; all is that of `kept_states`. Enclosures are as fine as is likely to be enough."""
-    if any_enclosed(counts):
-        counts = enclosed_counts(counts, kept_fineness(_asked(counts, rounds, tolerance, floor)))
-    return kept_states(counts, rounds, epsilon, tolerance=tolerance, floor=floor)
+    enclosed = enclosed_counts(counts, kept_fineness(_asked(counts, rounds, tolerance, floor)))
+    return kept_states(enclosed, rounds, epsilon, tolerance=tolerance, floor=floor)
