@@ -82,7 +82,13 @@ class Bracket:
     @property
     def log_middle(self) -> float:
         """About ln δ; an estimate, no bound."""
-        return self.log_upper if self.log_lower == -math.inf else 0.5 * (self.log_lower + self.log_upper)
+        return self.log_between(0.5)
+
+    def log_between(self, part: float) -> float:
+        """Return the logarithm that far, as a part, from the lower bound to the upper one; an estimate, no bound."""
+        if self.log_lower == -math.inf:
+            return self.log_upper
+        return (1.0 - part) * self.log_lower + part * self.log_upper
 
     @property
     def vacuous(self) -> bool:

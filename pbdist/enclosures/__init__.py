@@ -2,5 +2,14 @@
 
 from pbdist.enclosures.bounds import delta_bounds, epsilon_bounds, states_to_keep
 from pbdist.enclosures.enclose import Fineness, any_enclosed, enclosed_counts
+from pbdist.enclosures.refining import USUAL_PART
 
-__all__ = ["Fineness", "any_enclosed", "delta_bounds", "enclosed_counts", "epsilon_bounds", "states_to_keep"]
+__all__ = [
+    "USUAL_PART",
+    "Fineness",
+    "any_enclosed",
+    "delta_bounds",
+    "enclosed_counts",
+    "epsilon_bounds",
+    "states_to_keep",
+]

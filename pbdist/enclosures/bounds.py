@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.enclosures.enclose import enclosed_counts
-from pbdist.enclosures.refining import Aim, Asked, Found, kept_fineness, refined
+from pbdist.enclosures.refining import USUAL_PART, Aim, Asked, Found, kept_fineness, refined
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld import (
     EpsilonBounds,
@@ -22,8 +22,8 @@ from pbdist.types import FloatArray, IntArray
 
 __all__ = ["delta_bounds", "epsilon_bounds", "states_to_keep"]
 
-#: Bounds tell a δ from their middle when they are this part of its distance apart.
-_TELLING = 0.8
+#: Bounds are to be this part of the distance apart at which they would just tell a δ, were it where it mostly is.
+_TELLING = 1.0
 
 
 def delta_bounds(
@@ -98,13 +98,12 @@ def _looked_at(found: TightBounds, asked: Asked, *, together: bool) -> Found:
 
 
 def _decided(lower: FloatArray, upper: FloatArray, asked: Asked) -> FloatArray:
-    """Weigh distances: 0 where bounds tell on which side of a δ the larger direction lies, else what is needed for it.
-
-    Bounds of which the middle is that far from it tell when they are about as close.
-    """
+    """Weigh distances: 0 where bounds tell on which side of a δ the larger direction lies, else what it takes."""
     goal = math.log(asked.decides or 1.0)
     low, high = np.max(lower, axis=0), np.max(upper, axis=0)
-    needed = np.maximum(_TELLING * np.abs(0.5 * (low + high) - goal), asked.tolerance)
+    with np.errstate(invalid="ignore"):
+        above = low + USUAL_PART * (high - low) - goal
+        needed = np.maximum(_TELLING * np.maximum(above / USUAL_PART, -above / (1.0 - USUAL_PART)), asked.tolerance)
     weight = np.where((high <= goal) | (low > goal), 0.0, asked.tolerance / needed)
     return np.asarray(np.broadcast_to(weight, lower.shape))
 

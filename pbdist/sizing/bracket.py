@@ -3,12 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 
+from pbdist.enclosures import USUAL_PART
 from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import Pair
 from pbdist.results import Bracket
 from pbdist.sizing.families import ScaleFamily
 from pbdist.sizing.goal import Judge
 
-__all__ = ["Bracketing", "log_delta_at", "root_between"]
+__all__ = ["Bracketing", "is_enclosed", "log_delta_at", "root_between"]
 
 #: Smallest and largest amount of a search without limits: what mechanisms take.
 _LOWEST, _HIGHEST = 1e-30, 1e30
@@ -16,6 +18,11 @@ _LOWEST, _HIGHEST = 1e-30, 1e30
 _DOUBLINGS = 24
 #: It ends before where -ln δ, once above the first number, grows by less than the second in so many doublings.
 _TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
+#: Where ln δ lies between bounds through enclosures is known up to this part of their distance; by what factor bounds
+#: are then narrower, and how wide they still are, in tolerances.
+_UNSURE, _NARROWER, _WIDTH = 0.04, 25.0, 3.0
+#: By what factor wider bounds through enclosures settle a goal than others: little is to spare.
+_SETTLING = 4.0
 #: A goal is refused if the estimate exceeds the largest noise of the family by this factor.
 _WELL_ABOVE = 1.2
 
@@ -37,6 +44,7 @@ class Bracketing:
                 self.highest /= 1.0 + 2.0**-50
         self.log_deltas: dict[float, float] = {}
         self.looked: dict[float, Bracket] = {}
+        self.narrowest = math.inf
         self.refusal = ""
         self.stalled: set[int] = set()
 
@@ -47,9 +55,29 @@ class Bracketing:
         except InvalidInputError as error:
             self.refusal = f": {error}"
             return None
-        found = self.judge.bounds(pair) if gap is None else self.judge.settled(pair, gap)
+        found = self.judge.bounds(pair) if gap is None else self.settled(pair, gap)
+        return self._noted(amount, pair, found)
+
+    def settled(self, pair: Pair, gap: float) -> Bracket:
+        """Bound δ narrowly enough to settle the goal; `gap` estimates how far ln δ is from it."""
+        return self.judge.settled(pair, _SETTLING * gap if is_enclosed(pair) else gap)
+
+    def look_first(self, amount: float, gap: float) -> Bracket | None:
+        """Look less narrowly than `gap` takes where bounds take long and that gap is not known well; else None."""
+        try:
+            pair = self.family.make(self.family.scale_of(amount))
+        except InvalidInputError:
+            return None
+        if not is_enclosed(pair) or gap >= _UNSURE * self.narrowest or not math.isfinite(self.narrowest):
+            return None
+        width = max(self.narrowest / _NARROWER, _WIDTH * self.tolerance)
+        return self._noted(amount, pair, self.judge.bounds(pair, width))
+
+    def _noted(self, amount: float, pair: Pair, found: Bracket) -> Bracket:
+        """Remember bounds, and estimate ln δ by them."""
         self.looked[amount] = found
-        self.log_deltas[amount] = found.log_middle
+        self.log_deltas[amount] = found.log_between(USUAL_PART) if is_enclosed(pair) else found.log_middle
+        self.narrowest = min(self.narrowest, found.log_upper - found.log_lower)
         return found
 
     def start(self, stored: Sequence[float]) -> tuple[float, float | None]:
@@ -231,6 +259,11 @@ class Bracketing:
             f"delta: expected a goal that small scales of {self.family.name} miss, got {self.judge.goal}: every scale"
             f" looked at, down to {self.family.scale_of(amount):.6g}, meets it, so that none can be refuted"
         )
+
+
+def is_enclosed(pair: Pair) -> bool:
+    """Whether bounds of a pair come through an enclosure: narrow ones take long."""
+    return any(factor.enclosed for factor in pair.factors)
 
 
 def root_between(log_deltas: Mapping[float, float], low: float, high: float, target: float) -> float | None:

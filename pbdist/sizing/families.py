@@ -19,6 +19,7 @@ from pbdist.mechanisms import (
     NoisyCount,
     Pair,
     Poisson,
+    RandomAllocation,
     RandomizedResponse,
     Reversed,
 )
@@ -38,6 +39,8 @@ __all__ = [
 
 #: Scales at which the other parameters of a family are checked; the last one raises their error.
 _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
+#: Where the search begins is off by such a factor where an estimate is close.
+_CLEARLY = 1.02
 #: Below this 1 - lie would round the probability of a lie by more than a part in 10^7.
 _RAREST_LIE = 1e-9
 #: An amount of noise at which the probability of a lie is 1/2 in float64.
@@ -136,11 +139,22 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
     squared = parameter == "mean"
 
     def first(deviation: float) -> float:
+        if kind is RandomAllocation:
+            return _allocated(deviation, sensitivity, float(parameters["steps"]))
         noise = sensitivity * deviation * rate
         return max(noise * noise, 1.0) if squared else noise if rate == 1.0 else max(noise, 0.5 * sensitivity)
 
     ordered = kind in NOISE_PARAMETER and noise_order(typical) is not None
     return ScaleFamily(name=name, make=make, ordered=ordered, first=first)
+
+
+def _allocated(deviation: float, sensitivity: float, steps: float) -> float:
+    """Return about the scale of random allocation whose likelihood ratio varies as that of the Gaussian noise.
+
+    It is rather too large: coarse bounds are to tell that it meets the goal.
+    """
+    varies = math.expm1(min(1.0 / (deviation * deviation), 500.0))
+    return _CLEARLY * sensitivity / math.sqrt(math.log1p(steps * varies))
 
 
 def _counts(parameters: Mapping[str, Any]) -> ScaleFamily:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from pbdist.enclosures import USUAL_PART
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.order import at_least_as_noisy
 from pbdist.results import Bracket
-from pbdist.sizing.bracket import Bracketing, log_delta_at, root_between
+from pbdist.sizing.bracket import Bracketing, is_enclosed, log_delta_at, root_between
 from pbdist.sizing.certificate import Certificate, ScannedPoint
 from pbdist.sizing.families import ScaleFamily
 from pbdist.sizing.goal import Judge
@@ -23,7 +24,8 @@ _SCAN_DEPTH = 100.0
 #: .. in steps of at most this factor.
 _SCAN_RATIO = 1.15
 
-#: How far above the estimated smallest scale the answer is placed, in tolerances, so that bounds tell δ from the goal.
+#: How far above the estimated smallest scale the answer is placed, in tolerances, so that bounds tell δ from the goal;
+#: of bounds through enclosures so far that those of the answer and of the refuted scale can be about as far apart.
 _MARGIN = 0.25
 #: How much less noise is tried, in tolerances, where bounds cannot tell δ of the noise to be refuted from the goal.
 _LESS = (0.05, 0.2, 0.5)
@@ -112,9 +114,17 @@ class _Search(Bracketing):
                 # The answer is well placed if its edge is refuted.
                 aim = edge
             else:
-                aim = min(root * (1.0 + _MARGIN * self.tolerance), edge)
+                enclosed = self._is_enclosed(root)
+                aim = root * (1.0 + (1.0 - USUAL_PART if enclosed else _MARGIN) * self.tolerance)
+                # Where bounds take long an aim above the edge is better than one close to the root.
+                aim = aim if enclosed else min(aim, edge)
                 aim = max(aim, low * (1.0 + 0.1 * self.tolerance))
-            found = self.look(aim, self._gap(aim, goal))
+            gap = self._gap(aim, goal)
+            first = self.look_first(aim, gap)
+            if first is not None and not self.judge.settles(first):
+                # With what it tells the root is known better.
+                continue
+            found = self.look(aim, gap) if first is None else first
             unknown = unknown + 1 if found is not None and found.vacuous else 0
             if found is not None and unknown > _MOST_UNKNOWN:
                 raise self.judge.unsettled(self.family.make(self.family.scale_of(aim)), found)
@@ -211,7 +221,7 @@ class _Search(Bracketing):
         except InvalidInputError:
             raise self.all_hold(amount) from None
         goal = math.log(self.judge.goal.delta)
-        below = self.judge.settled(refuted, self._gap(self.family.amount_of(refuted_scale), goal))
+        below = self.settled(refuted, self._gap(self.family.amount_of(refuted_scale), goal))
         if not self.judge.settles(below):
             raise self.judge.unsettled(refuted, below)
         if self.judge.holds(below):
@@ -254,6 +264,13 @@ class _Search(Bracketing):
                 lower = found.lower
             scanned.append(ScannedPoint(mechanism=pair, scale=scale, mean=None, delta_lower=lower))
         return tuple(scanned), None
+
+    def _is_enclosed(self, amount: float) -> bool:
+        """Whether the mechanism of an amount is known through an enclosure alone."""
+        try:
+            return is_enclosed(self.family.make(self.family.scale_of(amount)))
+        except InvalidInputError:
+            return False
 
     def _gap(self, amount: float, goal: float) -> float:
         """Estimate how far ln δ at an amount is from the goal's; infinite where there is no estimate."""
