@@ -20,6 +20,7 @@ from pbdist.mechanisms import (
     NoisyCount,
     Pair,
     Product,
+    RandomAllocation,
     RandomizedResponse,
     SubsampledGaussian,
 )
@@ -305,3 +306,18 @@ def test_scales_of_another_unit() -> None:
     sized = size(lambda scale: Gaussian(1e-5 * scale), compositions=10, epsilon=1.0, delta=1e-5)
     check_certificate(sized)
     assert sized.scale == pytest.approx(1.18e6, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("steps", "compositions", "epsilon", "delta", "tolerance"),
+    [(500, 40, 0.0, 0.1, 1e-5), (100, 10, 1.0, 1e-6, 1e-4), (7, 1000, 0.1, 1e-3, 1e-3), (100_000, 1, 0.5, 1e-8, 1e-3)],
+)
+def test_random_allocation_is_sized_by_few_looks(
+    steps: int, compositions: int, epsilon: float, delta: float, tolerance: float
+) -> None:
+    sized = size(
+        RandomAllocation, steps=steps, compositions=compositions, epsilon=epsilon, delta=delta, tolerance=tolerance
+    )
+    check_certificate(sized)
+    # Narrow bounds take long: two for the certificate, one or two to place it, and coarse ones that bracket it.
+    assert sized.evaluations <= 8
