@@ -141,7 +141,7 @@ def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tupl
     """Return the family, its parameters, and the goals, each with the e^ε that was given for it; all checked."""
     import pbdist
     from pbdist.errors import InvalidInputError
-    from pbdist.sizing.families import noise_class
+    from pbdist.sizing.family_arguments import noise_class
     from pbdist.sizing.goal import checked_goal
     from pbdist.sizing.system_sizing import system_family
     from pbdist.sizing.systems import find_system, load_systems

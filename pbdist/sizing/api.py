@@ -21,8 +21,9 @@ from pbdist.query.judging import tell
 from pbdist.query.study import Study, open_study
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.sizing.certificate import ScannedPoint, SizedNoise
+from pbdist.sizing.count_families import CountFamily, count_family_of, expected_messages
 from pbdist.sizing.counts import smallest_count
-from pbdist.sizing.families import CountFamily, count_family_of, expected_messages, family_of
+from pbdist.sizing.families import family_of
 from pbdist.sizing.goal import Computed, Goal, Judge, Source, checked_goal
 from pbdist.sizing.scale import smallest_scale
 from pbdist.store import Place

@@ -10,7 +10,8 @@ from pbdist.mechanisms import NoisyCount, Pair
 from pbdist.mechanisms.order import at_least_as_noisy
 from pbdist.query.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.certificate import SizedNoise
-from pbdist.sizing.families import CountFamily, count_family_of, expected_messages, family_of
+from pbdist.sizing.count_families import CountFamily, count_family_of, expected_messages
+from pbdist.sizing.families import family_of
 from pbdist.sizing.goal import Computed, Goal, Judge
 
 __all__ = ["PrintedNoise", "PrintedSize", "printed_size"]
