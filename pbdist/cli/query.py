@@ -44,11 +44,21 @@ NOISE_NUMBERS = {
     "pair-epsilon": "epsilon of an approximately differentially private mechanism",
     "pair-delta": "delta of an approximately differentially private mechanism",
     "eta": "range of the losses of a bounded-range mechanism",
+    "steps": "steps of a round of a RandomAllocation",
+    "batch": "number of examples in a batch, or the most of them",
+    "examples": "number of examples in the data set",
+    "split": "where in a stretch of one sensitivity the density of staircase noise falls",
+    "second-scale": "scale of the second noise of a LaplaceSum",
 }
 NOISE_TEXTS = {
     "kind": "kind of the mechanism",
     "noise": "family of the noise",
     "reading": "how a noisy count is made a count",
+    "shifts": "shifts of a GaussianMixture: a list such as 0,1",
+    "weights": "their probabilities: a list such as 0.75,0.25",
+    "pair-p": "counts or probabilities of A of a histogram, as a listing of the store has them",
+    "pair-q": "counts or probabilities of B of a histogram",
+    "made-of": "what a composite pair is made of, as a listing of the store has it",
 }
 
 
@@ -123,7 +133,7 @@ def _answer(options: argparse.Namespace) -> int:
     gc.freeze()
     gc.enable()
     numbers = _given(options, [name.replace("-", "_") for name in NOISE_NUMBERS])
-    texts = _given(options, [*NOISE_TEXTS, "factor"])
+    texts = _given(options, [*(name.replace("-", "_") for name in NOISE_TEXTS), "factor"])
     asked = _given(options, ["compositions", "epsilon", "exp_epsilon", "delta"])
     if not asked and not numbers and not texts:
         return _list(options, form)

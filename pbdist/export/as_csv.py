@@ -40,7 +40,7 @@ class _CsvWriter:
     def write(self, block: Block) -> None:
         every = range(len(self._spec.compositions)), range(len(self._spec.epsilon))
         for piece in block.pieces(_POINTS_AT_ONCE):
-            rows = rows_of(piece, self._spec, *every, "each")
+            rows = rows_of(piece, self._spec, *every, "each", names=self._names)
             inner = len(rows["cell"]) // len(piece.cells)
             # The same for all cells.
             self._grid = self._grid or list(_lines([rows[name][:inner].tolist() for name in _GRID]))

@@ -11,7 +11,8 @@ from pbdist.export.about import flat
 from pbdist.query import Study
 from pbdist.query.blocks import Block
 from pbdist.query.rows import ABOUT
-from pbdist.store.layout import CELL, COLUMN_CHUNK, COLUMNS, COMPUTED, GRIDS, TEXT_COLUMNS, WITHIN, cell_columns
+from pbdist.store.cell_columns import cell_columns
+from pbdist.store.layout import CELL, COLUMN_CHUNK, COLUMNS, COMPUTED, GRIDS, TEXT_COLUMNS, WITHIN
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
@@ -26,6 +27,7 @@ class _NetcdfWriter:
 
     def __init__(self, study: Study, path: Path, length: int) -> None:
         spec = self._spec = study.spec
+        self._names = (*study.cell_columns, "pair")
         sizes = {
             CELL: len(spec.cells),
             DIRECTION: len(Direction),
@@ -37,7 +39,7 @@ class _NetcdfWriter:
         self._write_grids()
         self._write_columns()
         self._arrays: dict[str, Any] = {}
-        coordinates = " ".join([*COLUMNS, "pair"])
+        coordinates = " ".join(self._names)
         for name in study.blocks.names:
             dims = (CELL,) if name in COMPUTED else tuple(sizes)
             chunks = (length, *(sizes[dim] for dim in dims[1:]))
@@ -76,14 +78,14 @@ class _NetcdfWriter:
         cells = self._spec.cells
         chunk = (min(len(cells), COLUMN_CHUNK),)
         columns = {}
-        for name in (*COLUMNS, "pair"):
+        for name in self._names:
             about: dict[str, JsonValue] = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
             text = name in TEXT_COLUMNS or name == "pair"
             kind = _TEXT if text else np.dtype("f8")
             columns[name] = self._array(name, (CELL,), kind, chunk, about | ({} if text else {"units": "1"}))
         for start in range(0, len(cells), COLUMN_CHUNK):
             stop = min(start + COLUMN_CHUNK, len(cells))
-            for name, values in cell_columns(cells[start:stop]).items():
+            for name, values in cell_columns(cells[start:stop], self._names).items():
                 columns[name][start:stop] = np.array(values, dtype=object if columns[name].dtype == object else "f8")
 
     def _array(

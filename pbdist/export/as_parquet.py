@@ -25,15 +25,15 @@ class _ParquetWriter:
     """Writes a row group for each piece of a block."""
 
     def __init__(self, study: Study, path: Path) -> None:
-        self._spec = study.spec
-        fields = [pa.field(name, _kind(name), metadata={"description": ABOUT[name]}) for name in study.row_columns]
+        self._spec, self._names = study.spec, study.row_columns
+        fields = [pa.field(name, _kind(name), metadata={"description": ABOUT[name]}) for name in self._names]
         self._schema = pa.schema(fields)
         self._file = pq.ParquetWriter(path, self._schema, compression="zstd")
 
     def write(self, block: Block) -> None:
         every = range(len(self._spec.compositions)), range(len(self._spec.epsilon))
         for piece in block.pieces(_POINTS_AT_ONCE):
-            rows = rows_of(piece, self._spec, *every, "each")
+            rows = rows_of(piece, self._spec, *every, "each", names=self._names)
             # NaN becomes null.
             columns = [pa.array(rows[field.name], type=field.type, from_pandas=True) for field in self._schema]
             self._file.write_table(pa.Table.from_arrays(columns, schema=self._schema))

@@ -49,4 +49,4 @@ def open_export(where: str | Path) -> "xr.Dataset":
     if MARK not in dataset.attrs:
         dataset.close()
         raise InvalidInputError(f"export: expected an export of pbdist, got something else at {path}")
-    return dataset.set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
+    return dataset.set_xindex([name for name in COLUMNS if name in dataset]).set_xindex("exp_epsilon")

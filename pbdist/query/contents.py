@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.query.neighbours import neighbours_by_label
 from pbdist.query.status import PartStatus
 from pbdist.store import Refinement
-from pbdist.store.columns import StoredCells
-from pbdist.store.layout import COLUMNS, cell_columns
-from pbdist.study import Cell, StudySpec
+from pbdist.store.columns import columns_of
+from pbdist.store.layout import COLUMNS
+from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
@@ -180,7 +180,7 @@ def contents_of(
             absent[union.rows(part.stored, range(batch.first, batch.stop))] = True
         for item in part.failed:
             failed[union.rows(part.stored, range(item.cell, item.cell + 1))] = True
-    columns = _columns(study.cells)
+    columns = columns_of(study.cells)
     groups: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
         groups.setdefault(key, []).append(row)
@@ -210,15 +210,12 @@ def contents_of(
     )
 
 
-def _columns(cells: Sequence[Cell]) -> Mapping[str, Sequence[Any]]:
-    """Return the columns of cells: of a store they are read one by one, of cells in memory all are made at once."""
-    return {name: cells.column(name) for name in COLUMNS} if isinstance(cells, StoredCells) else cell_columns(cells)
-
-
 def _parameters(
     columns: Mapping[str, Sequence[float | str]], rows: Sequence[int]
 ) -> Iterator[tuple[str, tuple[float | str | None, ...]]]:
     for name in _PARAMETERS:
+        if name not in columns:
+            continue
         column = columns[name]
         found = {column[row] if _is_set(column[row]) else None for row in rows}
         values = sorted(

@@ -15,6 +15,7 @@ from pbdist.query.selection import Selection
 from pbdist.query.stored import Union
 from pbdist.store import StoredStudy
 from pbdist.store.arrays import FilesStore, array_files
+from pbdist.store.cell_columns import column_names
 from pbdist.store.columns import column_of
 from pbdist.store.documents import group_document
 from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED, GRIDS, ROOT_FILE, TEXT_COLUMNS, WITHIN
@@ -41,13 +42,14 @@ def bounds_of(union: Union) -> xr.Dataset:
     told = [name for name in (*BOUNDS, WITHIN, *COMPUTED) if name in dataset]
     if len(union.parts) == 1:
         dataset = _with_all_columns(dataset, union.study)
-    bounds: xr.Dataset = dataset[told].set_xindex(list(COLUMNS)).set_xindex("exp_epsilon")
+    index = [name for name in COLUMNS if name in dataset]
+    bounds: xr.Dataset = dataset[told].set_xindex(index).set_xindex("exp_epsilon")
     return bounds.assign_attrs(adjacency=neighbours_text(neighbours_by_label(union.study)))
 
 
 def _with_all_columns(dataset: xr.Dataset, study: StudySpec) -> xr.Dataset:
     """Return a part's arrays with the columns that it lacks: parameters that mechanisms have got since."""
-    lacking = [name for name in COLUMNS if name not in dataset]
+    lacking = [name for name in column_names(study.cells) if name not in dataset]
     columns = {name: (CELL, column_of(study.cells, name), {"long_name": COLUMNS[name]}) for name in lacking}
     return dataset.assign_coords(columns) if lacking else dataset
 

@@ -9,11 +9,15 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.query.lookup import told_apart
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
+from pbdist.store.cell_columns import cell_columns
+from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell
 from pbdist.types import IntArray
 
 __all__ = ["Grid", "grid_of"]
+
+#: Columns that may follow from several others.
+_DERIVED = ("made_of", "rate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +49,11 @@ def grid_of(cells: Sequence[Cell], kept: Sequence[str]) -> Grid:
     InvalidInputError
         There is no such grid: cells differ in no parameter, or some combinations of parameters have no cell.
     """
-    columns = {name: values for name, values in cell_columns(cells).items() if name in COLUMNS}
+    columns = {name: values for name, values in cell_columns(cells, kept).items() if name in COLUMNS}
     codes = {name: _codes(name, values) for name, values in columns.items()}
     axes: list[str] = []
     belongs: dict[str, str | None] = {}
-    for name in sorted(COLUMNS, key=lambda name: name not in kept):
+    for name in sorted(columns, key=lambda name: name not in kept):
         number = len(codes[name][0])
         if number == 1 and name not in kept:
             belongs[name] = None
@@ -61,6 +65,12 @@ def grid_of(cells: Sequence[Cell], kept: Sequence[str]) -> Grid:
         if source is None:
             axes.append(name)
             belongs[name] = name
+    for name in _DERIVED:
+        # Where the others tell the cells apart, it follows from several of them.
+        others = [axis for axis in axes if axis != name]
+        if name in axes and name not in kept and _differ([codes[axis][1] for axis in others], len(cells)):
+            axes = others
+            belongs = {column: axis for column, axis in belongs.items() if axis != name}
     axes.sort(key=list(COLUMNS).index)
     shape = tuple(len(codes[name][0]) for name in axes)
     place = np.ravel_multi_index(tuple(codes[name][1] for name in axes), shape) if axes else np.zeros(len(cells), int)
@@ -88,6 +98,11 @@ def _codes(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArray]:
         different.sort(key=lambda value: (value is None, value or 0.0))
     number = {value: index for index, value in enumerate(different)}
     return different, np.array([number[value] for value in plain])
+
+
+def _differ(codes: Sequence[IntArray], count: int) -> bool:
+    """Whether so many cells are told apart by some parameters."""
+    return len(set(zip(*(one.tolist() for one in codes), strict=True))) == count
 
 
 def _follows(codes: IntArray, axis: IntArray) -> bool:

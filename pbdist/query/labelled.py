@@ -13,6 +13,7 @@ from pbdist.query.grid import grid_of
 from pbdist.query.rows import ABOUT, BOTH, rows_of
 from pbdist.query.selection import Selection, selected
 from pbdist.query.stored import StoredPoints
+from pbdist.store.cell_columns import column_names
 from pbdist.store.layout import COLUMNS, WITHIN
 from pbdist.types import Direction
 
@@ -65,10 +66,11 @@ class LabelledPoints(StoredPoints):
             The stored values cannot be read.
         """
         _check_direction(direction)
-        names = self.row_columns if columns is None else tuple(columns)
+        known = self.row_columns
+        names = known if columns is None else tuple(columns)
         for name in names:
-            if name not in self.row_columns:
-                raise InvalidInputError(f"columns: expected some of {', '.join(self.row_columns)}, got {shown(name)}")
+            if name not in known:
+                raise InvalidInputError(f"columns: expected some of {', '.join(known)}, got {shown(name)}")
         chosen = selected(self.spec, labels)
         pieces = [{name: rows[name] for name in names} for rows in self.rows(chosen, direction)]
         joined = {name: np.concatenate([piece[name] for piece in pieces]) for name in names}
@@ -105,17 +107,29 @@ class LabelledPoints(StoredPoints):
 
     @property
     def row_columns(self) -> tuple[str, ...]:
-        """The columns of `frame`, and of an export with a row for each point."""
-        return tuple(name for name in ABOUT if name != WITHIN or self.spec.sought is not None)
+        """The columns of `frame`, and of an export with a row for each point.
+
+        Parameters that few mechanisms have are among them only where one of the study has them.
+        """
+        left_out = {*COLUMNS}.difference(self.cell_columns)
+        return tuple(
+            name for name in ABOUT if name not in left_out and (name != WITHIN or self.spec.sought is not None)
+        )
+
+    @cached_property
+    def cell_columns(self) -> tuple[str, ...]:
+        """The columns that tell what a cell is: its label, its kind and the parameters that any cell has."""
+        return column_names(self.spec.cells)
 
     def rows(self, chosen: Selection | None, direction: str) -> Iterator[dict[str, Any]]:
         """Yield the points, by default all, as columns; of some cells at a time, so that few are in memory."""
         chosen = selected(self.spec, {}) if chosen is None else chosen
         inner = len(Direction) * len(self.spec.compositions) * len(self.spec.epsilon)
         length = max(1, _ROWS_AT_ONCE // inner)
+        names = self.row_columns
         for start in range(0, len(chosen.cells), length):
             block = self.blocks.read(chosen.cells[start : start + length])
-            yield rows_of(block, self.spec, chosen.compositions, chosen.epsilon, direction)
+            yield rows_of(block, self.spec, chosen.compositions, chosen.epsilon, direction, names=names)
 
     @cached_property
     def blocks(self) -> BlockReader:

@@ -11,8 +11,10 @@ import numpy as np
 from pbdist.arguments import check_either
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.results import Bracket
+from pbdist.store.cell_columns import cell_columns
+from pbdist.store.column_texts import as_list_text
 from pbdist.store.columns import column_of
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
+from pbdist.store.layout import COLUMNS, LIST_COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell, StudySpec
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
@@ -28,6 +30,7 @@ __all__ = [
     "find_epsilon",
     "matches",
     "nearest_text",
+    "telling",
     "told_apart",
 ]
 
@@ -36,6 +39,8 @@ _MOST_LISTED = 12
 OTHER_PARAMETERS = {
     **dict.fromkeys(("sigma", "std", "sd", "stddev", "noise_multiplier", "b"), "scale"),
     **dict.fromkeys(("q", "sampling_rate", "sample_rate"), "rate"),
+    **dict.fromkeys(("batch_size", "max_batch_size"), "batch"),
+    **dict.fromkeys(("dataset_size", "records"), "examples"),
 }
 
 
@@ -188,7 +193,7 @@ def find_epsilon(study: StudySpec, epsilon: float | None, exp_epsilon: float | N
 def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
     """Return where a column, an array, has a value, by the rules of `find_cell`."""
     if name in TEXT_COLUMNS:
-        return np.asarray(stored == wanted, dtype=bool)
+        return np.asarray(stored == _stored_text(name, wanted), dtype=bool)
     if wanted is None or wanted == "auto":
         return np.asarray(np.isnan(stored))
     if isinstance(wanted, str):
@@ -212,16 +217,32 @@ def told_apart(found: Sequence[Cell]) -> list[str]:
     """Return the parameters in which cells differ, each with its values as text."""
     undetermined = []
     columns = cell_columns(found)
-    for name in COLUMNS:
+    for name in telling(columns, len(found)):
         texts = list(dict.fromkeys(_text(value, name) for value in columns[name]))
-        if len(texts) > 1:
-            undetermined.append(f"{name} ({_listed(texts)})")
+        undetermined.append(f"{name} ({_listed(texts)})")
     return undetermined
+
+
+def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
+    """Return the columns of `COLUMNS` in which cells differ.
+
+    What composite pairs are made of is among them only where the others do not tell all cells apart.
+    """
+    texts = {name: [_text(value, name) for value in columns[name]] for name in COLUMNS if name in columns}
+    found = [name for name, values in texts.items() if len(set(values)) > 1]
+    others = [name for name in found if name != "made_of"]
+    apart = len(set(zip(*(texts[name] for name in others), strict=True))) == count
+    return others if apart else found
+
+
+def _stored_text(name: str, wanted: float | str | None) -> float | str | None:
+    """Return a text as a column has it: of a list of numbers the one way in which it is written."""
+    return as_list_text(wanted) if name in LIST_COLUMNS and isinstance(wanted, str) else wanted
 
 
 def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
     if name in TEXT_COLUMNS:
-        return stored == wanted
+        return stored == _stored_text(name, wanted)
     if wanted is None or wanted == "auto":
         return isinstance(stored, float) and math.isnan(stored)
     if isinstance(wanted, str) or isinstance(stored, str):

@@ -15,7 +15,8 @@ from pbdist.mechanisms import alike
 from pbdist.query.arguments import one_number
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
-from pbdist.store.layout import COLUMNS, cell_columns
+from pbdist.store.cell_columns import cell_columns
+from pbdist.store.layout import COLUMNS
 from pbdist.types import Adjacency, FloatArray
 
 __all__ = ["NoiseChoice", "NoiseGroup", "TabulatedNoise", "noise_choices", "noise_groups"]
@@ -40,7 +41,7 @@ _BESIDE = {"NoisyCount": ("scale",), "Staircase": ("split",)}
 #: Kinds of which a larger value means less noise.
 _FALLING = ("ApproximateDP", "BoundedRange", "Staircase")
 #: The columns that these parameters fill.
-_COLUMN = {"epsilon": "pair_epsilon", "scales": "scale"}
+_COLUMNS_OF = {"epsilon": ("pair_epsilon",), "scales": ("scale", "second_scale")}
 
 
 @dataclass(frozen=True)
@@ -232,10 +233,13 @@ def _is_nan(value: Any) -> bool:
 def _group(rows: Sequence[tuple[float, ...]], columns: Mapping[str, Sequence[Any]]) -> NoiseGroup:
     ordered = sorted(rows)
     cells = tuple(int(row[-1]) for row in ordered)
-    told = {name: columns[name][cells[0]] for name in COLUMNS}
+    told = {name: columns[name][cells[0]] for name in COLUMNS if name in columns}
     kind, has_amount = str(told["kind"]), len(ordered[0]) > 1
     name, what = _AMOUNTS.get(kind, ("scale", _SCALE))
-    varying = [_COLUMN.get(each, each) for each in (name, *_BESIDE.get(kind, ()))] if has_amount else []
+    amount_names = (name, *_BESIDE.get(kind, ())) if has_amount else ()
+    varying = [column for each in amount_names for column in _COLUMNS_OF.get(each, (each,))]
+    # What a composite pair is made of tells its amount too.
+    varying += ["made_of"] if has_amount else []
     fixed = {
         column: value if isinstance(value, str) else float(value)
         for column, value in told.items()

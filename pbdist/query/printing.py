@@ -11,12 +11,13 @@ from rich.text import Text
 
 from pbdist.errors import printable
 from pbdist.query.judging import BETWEEN, NO_LOWER, Precision, TargetResult
-from pbdist.query.lookup import Bounds
+from pbdist.query.lookup import Bounds, telling
 from pbdist.query.neighbours import neighbours_words
 from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
 from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS, cell_columns
+from pbdist.store.cell_columns import cell_columns
+from pbdist.store.layout import TEXT_COLUMNS
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
 from pbdist.types import Adjacency, Direction, JsonValue
@@ -251,7 +252,8 @@ def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetRe
     goal = f"e^ε = {exponential(target.epsilon):.6g}, δ <= {target.delta:g} after {target.compositions} compositions"
     table = Table(pad_edge=False)
     columns = cell_columns(study.cells)
-    shown = [name for name in COLUMNS if name == "mechanism" or _tells_apart(columns, name)]
+    telling_apart = telling(columns, len(results))
+    shown = ["mechanism", *(name for name in telling_apart if name != "mechanism" and _tells_apart(columns, name))]
     for name in shown:
         text = name in TEXT_COLUMNS
         table.add_column(name, justify="left" if text else "right", overflow="fold")

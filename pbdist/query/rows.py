@@ -1,12 +1,13 @@
 """The points of a study as rows: one column for each parameter, and for each bound."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from pbdist.query.blocks import Block, PointState
-from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, GRIDS, TEXT_COLUMNS, WITHIN, cell_columns
+from pbdist.store.cell_columns import cell_columns
+from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, GRIDS, TEXT_COLUMNS, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction
@@ -76,18 +77,27 @@ def status_of(block: Block, attained: BoolArray) -> Any:
     return names[np.where(above, len(_STATUS), block.states)]
 
 
-def rows_of(block: Block, study: StudySpec, r: Sequence[int], epsilon: Sequence[int], direction: str) -> dict[str, Any]:
+def rows_of(
+    block: Block,
+    study: StudySpec,
+    r: Sequence[int],
+    epsilon: Sequence[int],
+    direction: str,
+    *,
+    names: Collection[str],
+) -> dict[str, Any]:
     """Return the points of a block at some r and ε, by their indices, as columns of equal length.
 
-    The last index changes fastest: cell, direction, r, ε. Text is an array of objects.
+    The last index changes fastest: cell, direction, r, ε. Text is an array of objects. `names` has the columns that
+    are wanted; parameters that few mechanisms have are there if it has them.
     """
     cells = [study.cells[cell] for cell in block.cells.tolist()]
     attained = attained_of(cells)
     directions = [BOTH] if direction == BOTH else [one.value for one in Direction]
     inner = len(directions) * len(r) * len(epsilon)
     columns: dict[str, Any] = {"cell": block.cells, "setting": _text([cell.describe() for cell in cells])}
-    for name, values in cell_columns(cells).items():
-        if name in COLUMNS:
+    for name, values in cell_columns(cells, names).items():
+        if name in COLUMNS and name in names:
             columns[name] = _text(values) if name in TEXT_COLUMNS else np.array(values, dtype=np.float64)
     columns |= {name: block.values[name] for name in COMPUTED}
     columns["adjacency"] = _text([study.neighbours_of(cell).value for cell in cells])

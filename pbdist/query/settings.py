@@ -26,7 +26,12 @@ from pbdist.types import IntArray, JsonValue
 __all__ = ["Setting", "Settings"]
 
 #: The parameters that may differ from those of all stored cells of a label.
-_REPLACED = ("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "pair_epsilon", "pair_delta", "eta")
+_REPLACED = (
+    *("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "pair_epsilon", "pair_delta", "eta"),
+    *("steps", "batch", "examples", "split", "second_scale"),
+)
+#: Where a sum of noises has its scales: the larger one first.
+_SCALES: Mapping[str, tuple[str, int]] = {"scale": ("scales", 0), "second_scale": ("scales", 1)}
 #: Settings that are remembered.
 _MOST_KNOWN = 100_000
 #: How many near cells are read where noise is ordered in several amounts; in one amount the next one is best.
@@ -126,6 +131,10 @@ class Settings:
         if len(templates) != 1:
             self._refuse(mechanism, noise, templates)
         form = _replaced(templates[0], given)
+        if form is not None and "scales" in form and form["scales"][0] < form["scales"][1]:
+            raise InvalidInputError(
+                f"second_scale: expected at most the scale, {form['scales'][0]!r}, got {form['scales'][1]!r}"
+            )
         factor = noise.get("factor")
         pair = pair_from_canonical({} if form is None else form)
         return order.setting(Cell(mechanism, pair, float(factor) if isinstance(factor, int | float) else None))
@@ -267,10 +276,12 @@ def _distance(first: Sequence[Fraction], second: Sequence[Fraction]) -> float:
     return distance
 
 
-def _keys(form: Mapping[str, JsonValue], name: str) -> tuple[str, ...] | None:
+def _keys(form: Mapping[str, JsonValue], name: str) -> tuple[Any, ...] | None:
     """Return the keys that lead to the value of a column in a canonical form, None where it has none."""
+    if name in _SCALES and "scales" in form:
+        return _SCALES[name]
     field = name.removeprefix("pair_")
-    if form.get(field) is not None and (field == name or form["mechanism"] == "ApproximateDP"):
+    if isinstance(form.get(field), int | float) and (field == name or form["mechanism"] == "ApproximateDP"):
         return (field,)
     noise = form.get("noise")
     # The sensitivity of a noisy count is its shift.
@@ -284,8 +295,11 @@ def _replaced(form: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) ->
         keys = _keys(form, name)
         if keys is None:
             return None
-        if len(keys) > 1:
-            result[keys[0]] = {**result[keys[0]], keys[1]: value}
+        first, *inner = keys
+        if inner:
+            copied: Any = list(result[first]) if isinstance(result[first], list) else dict(result[first])
+            copied[inner[0]] = value
+            result[first] = copied
         else:
-            result[keys[0]] = value
+            result[first] = value
     return result

@@ -1,7 +1,7 @@
 """Encode and decode the zarr arrays of a store in memory, from and to the bytes of files."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from zarr.codecs import BytesCodec, ZstdCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
+from pbdist.store.cell_columns import cell_columns, column_names
 from pbdist.store.frames import MOST_CONTENT, check_content
 from pbdist.store.layout import (
     BOUNDS,
@@ -22,7 +23,6 @@ from pbdist.store.layout import (
     TEXT_COLUMNS,
     WITHIN,
     batch_shape,
-    cell_columns,
     result_names,
 )
 from pbdist.study import StudySpec
@@ -76,10 +76,11 @@ def array_files(study: StudySpec, cells_per_batch: int, batches_per_shard: int |
     """
     memory = FilesStore()
     root = zarr.open_group(memory.store, mode="w", zarr_format=3)
+    columns = (*column_names(study.cells), "pair")
     for name in result_names(study):
-        _result_array(root, name, study, cells_per_batch, batches_per_shard)
+        _result_array(root, name, study, cells_per_batch, batches_per_shard, columns=columns)
     _write_grids(root, study)
-    _write_columns(root, study)
+    _write_columns(root, study, columns)
     files = memory.files()
     del files["zarr.json"]
     return files
@@ -138,13 +139,19 @@ def read_array(array: zarr.Array[Any], files: Mapping[str, bytes], selection: An
 
 
 def _result_array(
-    root: zarr.Group, name: str, study: StudySpec, cells_per_batch: int, batches_per_shard: int | None
+    root: zarr.Group,
+    name: str,
+    study: StudySpec,
+    cells_per_batch: int,
+    batches_per_shard: int | None,
+    *,
+    columns: Sequence[str],
 ) -> zarr.Array[Any]:
     sizes, chunks = (batch_shape(study, name, cells) for cells in (len(study.cells), cells_per_batch))
     shards = None if batches_per_shard is None else batch_shape(study, name, cells_per_batch * batches_per_shard)
     dimensions = (CELL,) if name in COMPUTED else (CELL, DIRECTION, COMPOSITIONS, EPSILON)
     shape = _Shape(sizes, chunks, dimensions, shards)
-    coordinates = " ".join([*COLUMNS, "pair", *(["exp_epsilon"] if name not in COMPUTED else [])])
+    coordinates = " ".join([*columns, *(["exp_epsilon"] if name not in COMPUTED else [])])
     about: dict[str, JsonValue] = {"long_name": "whether the bounds meet within the tolerance"}
     if name != WITHIN:
         about = {**BOUNDS, **COMPUTED}[name].as_dict()
@@ -167,11 +174,11 @@ def _write_grids(root: zarr.Group, study: StudySpec) -> None:
         _array(root, name, shape, values.dtype, about)[...] = values
 
 
-def _write_columns(root: zarr.Group, study: StudySpec) -> None:
+def _write_columns(root: zarr.Group, study: StudySpec, columns: Sequence[str]) -> None:
     text = np.dtypes.StringDType()
     count = len(study.cells)
     arrays: dict[str, zarr.Array[Any]] = {}
-    for name in (*COLUMNS, "pair"):
+    for name in columns:
         kind: Any = text if name in TEXT_COLUMNS or name == "pair" else np.dtype("f8")
         attributes: dict[str, JsonValue] = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
         if kind is not text:
@@ -180,7 +187,7 @@ def _write_columns(root: zarr.Group, study: StudySpec) -> None:
     for start in range(0, count, COLUMN_CHUNK):
         # Chunk by chunk, so that a large study is never in memory as rows.
         stop = min(start + COLUMN_CHUNK, count)
-        for name, values in cell_columns(study.cells[start:stop]).items():
+        for name, values in cell_columns(study.cells[start:stop], columns).items():
             arrays[name][start:stop] = np.array(values, dtype=arrays[name].dtype)
 
 

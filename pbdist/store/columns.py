@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -10,16 +11,25 @@ import numpy as np
 from pbdist.errors import PbdistError, StoreDamagedError
 from pbdist.mechanisms import pair_from_canonical
 from pbdist.store.arrays import decode
+from pbdist.store.cell_columns import (
+    OPTIONAL_OF_KIND,
+    DescribedCells,
+    absent,
+    cell_columns,
+    column_names,
+    optional_of,
+    row_of,
+)
 from pbdist.store.documents import FileDigest, digest_of
 from pbdist.store.files import OversizeError
 from pbdist.store.json_text import json_of
-from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, TEXT_COLUMNS, cell_columns
+from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, OPTIONAL_COLUMNS, TEXT_COLUMNS
 from pbdist.store.metadata import check_metadata_of
 from pbdist.store.place import Place
 from pbdist.study import Cell
 from pbdist.study.spec import KnownCells
 
-__all__ = ["StoredCells", "column_of"]
+__all__ = ["StoredCells", "column_of", "columns_of"]
 
 #: The columns that a cell is made of.
 _OF_CELL = ("mechanism", "pair", "factor")
@@ -29,10 +39,17 @@ _MOST_CHUNKS = 4
 
 def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
     """Return one column of `COLUMNS` of some cells; of stored cells it is read without making the cells."""
-    return cells.column(name) if isinstance(cells, StoredCells) else cell_columns(cells)[name]
+    return cells.column(name) if isinstance(cells, StoredCells) else cell_columns(cells, (name,))[name]
 
 
-class StoredCells(KnownCells):
+def columns_of(cells: Sequence[Cell]) -> Mapping[str, Sequence[Any]]:
+    """Return the columns of `column_names`; of stored cells they are read one by one, and of others made at once."""
+    if not isinstance(cells, StoredCells):
+        return {name: values for name, values in cell_columns(cells).items() if name in COLUMNS}
+    return {name: cells.column(name) for name in column_names(cells)}
+
+
+class StoredCells(DescribedCells):
     """The cells of a part of a store, read and checked chunk by chunk; damage is a `StoreDamagedError`.
 
     `files` has size and SHA-256 of the files without results, `sha256` is `StudySpec.cells_sha256`, `advice` says what
@@ -115,9 +132,52 @@ class StoredCells(KnownCells):
 
         A parameter that mechanisms have got since the part was made, which has no column there, is that of the cells.
         """
-        if name not in _OF_CELL and f"{name}/zarr.json" not in self._files:
+        if name in OPTIONAL_COLUMNS and not self._has(name):
+            return self._column_of_some(name)
+        if name not in _OF_CELL and not self._has(name):
             return cell_columns(tuple(self))[name]
-        return [value for chunk in range(-(-self._count // COLUMN_CHUNK)) for value in self._column(name, chunk)]
+        return [value for chunk in range(self._chunks) for value in self._column(name, chunk)]
+
+    @cached_property
+    def optional(self) -> tuple[str, ...]:
+        """The columns of `OPTIONAL_COLUMNS` that any cell fills."""
+        found = set(filter(self._has, OPTIONAL_COLUMNS))
+        # A part that was made when a kind had no such columns lacks them.
+        lacking = {kind for kind, names in OPTIONAL_OF_KIND.items() if not found.issuperset(names)}
+        for kind, cells in self._of_kinds(lacking).items():
+            found.update(OPTIONAL_OF_KIND[kind])
+            if kind == "WorstOf":
+                found.update(*(optional_of(self[cell].pair) for cell in cells))
+        return tuple(name for name in OPTIONAL_COLUMNS if name in found)
+
+    def _has(self, name: str) -> bool:
+        """Whether the part has a column."""
+        return f"{name}/zarr.json" in self._files
+
+    @property
+    def _chunks(self) -> int:
+        return -(-self._count // COLUMN_CHUNK)
+
+    def _of_kinds(self, kinds: Container[str]) -> dict[str, list[int]]:
+        """Return the cells of some kinds, by their numbers."""
+        found: dict[str, list[int]] = {}
+        for chunk in range(self._chunks):
+            there = self._column("kind", chunk)
+            if any(kind in kinds for kind in set(there)):
+                for cell, kind in enumerate(there, start=chunk * COLUMN_CHUNK):
+                    if kind in kinds:
+                        found.setdefault(kind, []).append(cell)
+        return found
+
+    def _column_of_some(self, name: str) -> list[Any]:
+        """Return a column that the part does not have: of the cells that may fill it, which alone are made."""
+        values = [absent(name)] * self._count
+        if name in self.optional:
+            kinds = {kind for kind, names in OPTIONAL_OF_KIND.items() if name in names or kind == "WorstOf"}
+            for cells in self._of_kinds(kinds).values():
+                for cell in cells:
+                    values[cell] = row_of(self[cell].pair.canonical()).get(name, values[cell])
+        return values
 
     def _column(self, name: str, chunk: int) -> Any:
         names = (f"{name}/zarr.json", f"{name}/c/{chunk}")

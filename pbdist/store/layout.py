@@ -1,15 +1,10 @@
-"""The layout of a store: names, attributes and the columns that describe a cell. See docs/store-format.md."""
+"""The layout of a store: names, attributes and the names of the columns of cells. See docs/store-format.md."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pbdist.mechanisms import Pair
-from pbdist.study import Cell, StudySpec
-from pbdist.study.grid_cells import LazyCells
-from pbdist.study.grid_columns import columns_of_pairs, texts_of_pairs
-from pbdist.study.pair_grid import encoder_of_forms
+from pbdist.study import StudySpec
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
 __all__ = [
@@ -23,7 +18,9 @@ __all__ = [
     "EARLIER_FORMATS",
     "EXTENSIONS",
     "GRIDS",
+    "LIST_COLUMNS",
     "LOOSE",
+    "OPTIONAL_COLUMNS",
     "OTHER_PARTS",
     "PARTS_FILE",
     "PART_OF",
@@ -36,7 +33,6 @@ __all__ = [
     "ArrayAttributes",
     "batch_file",
     "batch_shape",
-    "cell_columns",
     "cell_group",
     "most_chunk_bytes",
     "part_name",
@@ -105,15 +101,12 @@ COMPUTED: Mapping[str, ArrayAttributes] = {
     "loss_width": ArrayAttributes("width ln f of a bucket of the leaf, in nats"),
 }
 
-#: What identifies a cell beside its mechanism's label; text columns first.
-TEXT_COLUMNS: Mapping[str, str] = {
+#: What identifies a cell beside its mechanism's label, in columns that every part has; text columns first.
+_FIXED_COLUMNS: Mapping[str, str] = {
     "mechanism": "label of the mechanism in the study",
     "kind": "kind of the mechanism",
     "noise": "family of the noise that is added, empty where none is",
     "reading": "how a noisy count is made a count, empty for other mechanisms",
-}
-COLUMNS: Mapping[str, str] = {
-    **TEXT_COLUMNS,
     "scale": "scale of the noise (standard deviation of a Gaussian, b of a Laplace), in counts",
     "sensitivity": "sensitivity of the query, in counts",
     "rate": "sampling rate",
@@ -128,6 +121,24 @@ COLUMNS: Mapping[str, str] = {
     "eta": "range of the losses of a bounded-range mechanism, in nats",
     "factor": "factor between buckets that was asked for; not a number where chosen automatically",
 }
+#: The same of parameters that few mechanisms have: a part has the column only if one of its cells has the parameter.
+OPTIONAL_COLUMNS: Mapping[str, str] = {
+    "steps": "steps of a round, in one of which a record is used",
+    "batch": "number of examples in a batch, or the most of them",
+    "examples": "number of examples in the data set",
+    "split": "where in a stretch of one sensitivity the density of staircase noise falls",
+    "second_scale": "scale of the second noise of a sum, at most that of the first one, in counts",
+    "shifts": "shifts of a mixture, in counts",
+    "weights": "probabilities of the shifts",
+    "pair_p": "counts or probabilities of the outputs of A",
+    "pair_q": "counts or probabilities of the outputs of B",
+    "made_of": "pairs that a product, a reversed pair or the worst of several pairs is made of",
+}
+COLUMNS: Mapping[str, str] = {**_FIXED_COLUMNS, **OPTIONAL_COLUMNS}
+#: Those of them that hold lists of numbers, as text.
+LIST_COLUMNS = frozenset({"shifts", "weights", "pair_p", "pair_q"})
+#: Those of them that hold text.
+TEXT_COLUMNS = frozenset({"mechanism", "kind", "noise", "reading", "made_of", *LIST_COLUMNS})
 
 #: The coordinates of the grids.
 GRIDS: Mapping[str, ArrayAttributes] = {
@@ -136,26 +147,6 @@ GRIDS: Mapping[str, ArrayAttributes] = {
     "exp_epsilon": ArrayAttributes("e to the power of epsilon"),
     DIRECTION: ArrayAttributes("direction of the hockey-stick divergence"),
 }
-
-_ENCODER = json.JSONEncoder(sort_keys=True)
-#: The same for parameters that are pairs.
-_FORMS = encoder_of_forms()
-_NOISE_OF_KIND = {
-    "DiscreteGaussian": "DiscreteGaussian",
-    "DiscreteLaplace": "DiscreteLaplace",
-    "FixedBatchGaussian": "Gaussian",
-    "Gaussian": "Gaussian",
-    "GaussianMixture": "Gaussian",
-    "Laplace": "Laplace",
-    "LaplaceSum": "LaplaceSum",
-    "Poisson": "Poisson",
-    "RandomAllocation": "Gaussian",
-    "Staircase": "Staircase",
-    "SubsampledGaussian": "Gaussian",
-    "SubsampledLaplace": "Laplace",
-    "TruncatedPoissonGaussian": "Gaussian",
-}
-_NUMBERS = ("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "eta")
 
 
 def result_names(settings: StudySpec) -> tuple[str, ...]:
@@ -210,93 +201,3 @@ def shard_file(name: str, shard: int) -> str:
 
 def _plain_bytes(settings: StudySpec, name: str, cells: int) -> int:
     return (1 if name == WITHIN else 8) * math.prod(batch_shape(settings, name, cells))
-
-
-def cell_columns(cells: Sequence[Cell]) -> dict[str, list[str | float]]:
-    """Return the columns of `COLUMNS`, and ``pair`` (the canonical form as JSON), each with one value a cell.
-
-    A column that a mechanism does not have is empty text or NaN.
-    """
-    if isinstance(cells, LazyCells):
-        return _columns_of_grids(cells)
-    columns: dict[str, list[str | float]] = {
-        name: ["" if name in TEXT_COLUMNS else math.nan] * len(cells) for name in COLUMNS
-    }
-    columns["pair"] = [""] * len(cells)
-    for row, cell in enumerate(cells):
-        form = cell.pair.canonical()
-        columns["mechanism"][row], columns["kind"][row] = cell.label, form["mechanism"]
-        if cell.factor is not None:
-            columns["factor"][row] = cell.factor
-        for name, value in _values(form).items():
-            columns[name][row] = value
-        columns["pair"][row] = _ENCODER.encode(form)
-    return columns
-
-
-def _columns_of_grids(cells: LazyCells) -> dict[str, list[str | float]]:
-    """Return the same for cells from grids, most of which are not made."""
-    columns: dict[str, list[str | float]] = {name: [] for name in (*COLUMNS, "pair")}
-    for piece in cells.pieces():
-        count = piece.rows.size
-        found = columns_of_pairs(piece, _described)
-        factors = piece.grid.places(piece.rows)[-1].tolist()
-        found["mechanism"] = [piece.grid.label] * count
-        found["factor"] = [piece.grid.factors[place] for place in factors]
-        for name in COLUMNS:
-            absent = "" if name in TEXT_COLUMNS else math.nan
-            values = found.get(name, [None] * count)
-            columns[name] += [absent if value is None else value for value in values]
-        columns["pair"] += texts_of_pairs(piece, _FORMS)
-    return columns
-
-
-def _described(pair: Pair) -> dict[str, str | float]:
-    """Return the columns that a pair fills, but its own."""
-    form = pair.canonical()
-    return {"kind": form["mechanism"], **_values(form)}
-
-
-def _values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns that a canonical form fills, but label, kind and pair."""
-    row: dict[str, str | float] = {}
-    if form["mechanism"] == "WorstOf":
-        return _shared_values(form)
-    kind, noise, truncate = form["mechanism"], form.get("noise"), form.get("truncate")
-    if kind in _NOISE_OF_KIND:
-        row["noise"] = _NOISE_OF_KIND[kind]
-    for name in _NUMBERS:
-        value = form.get(name)
-        if isinstance(value, int | float):
-            row[name] = float(value)
-    if kind == "FixedBatchGaussian":
-        row["rate"] = float(form["batch"]) / float(form["examples"])
-    if kind == "LaplaceSum":
-        # The larger one stands first.
-        row["scale"] = float(form["scales"][0])
-    if isinstance(form.get("reading"), str):
-        row["reading"] = form["reading"]
-    if truncate is not None:
-        row["truncate_low"], row["truncate_high"] = (float(limit) for limit in truncate)
-    if kind in ("ApproximateDP", "Staircase"):
-        row["pair_epsilon"] = float(form["epsilon"])
-    if kind == "ApproximateDP":
-        row["pair_delta"] = float(form["delta"])
-    if isinstance(noise, Mapping):
-        # The sensitivity of a noisy count is its shift.
-        row.update(_values({**noise, "sensitivity": None}))
-        row["noise"] = noise["mechanism"]
-    return row
-
-
-def _shared_values(form: Mapping[str, JsonValue]) -> dict[str, str | float]:
-    """Return the columns in which all factors of the worst of several pairs, as of a release plan, have one value."""
-    rows = [_values(factor) for pair in form["pairs"] for factor in _factors(pair)]
-    return {name: value for name, value in rows[0].items() if all(row.get(name) == value for row in rows)}
-
-
-def _factors(form: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
-    """Return the elementary pairs of a pair, or of a product, in canonical form."""
-    if form["mechanism"] == "Reversed":
-        return _factors(form["pair"])
-    return [factor for part in form["pairs"] for factor in _factors(part)] if form["mechanism"] == "Product" else [form]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pbdist.errors import LostResultsWarning, StoreDamagedError, StoreMismatchError, printable
 from pbdist.store.advice import heads_damaged, parts_lost, points_of, repaired_by
+from pbdist.store.cell_columns import column_names
 from pbdist.store.columns import column_of
 from pbdist.store.create import changed_skeleton, clear, new_skeleton, root_files, tell_of_parts, write_parts
 from pbdist.store.documents import (
@@ -29,7 +30,7 @@ from pbdist.store.documents import (
 )
 from pbdist.store.files import PARTIAL
 from pbdist.store.folder import Folder
-from pbdist.store.layout import COLUMNS, LOOSE, PARTS_FILE
+from pbdist.store.layout import LOOSE, PARTS_FILE
 from pbdist.store.open import StoredStudy, open_part
 from pbdist.store.place import LocalPlace, Place
 from pbdist.store.refinements import restore_refinements
@@ -274,7 +275,7 @@ def _computed_again(stored: StoredStudy, others: Sequence[StudySpec], wanted: St
     grids = set(part.compositions) <= set(wanted.compositions) and set(part.epsilon) <= set(wanted.epsilon)
     if not grids or len(part.cells) > len(wanted.cells) or not _points_missing(others, wanted):
         return False
-    for name in COLUMNS:
+    for name in column_names(part.cells):
         try:
             values = set(map(repr, column_of(part.cells, name)))
         except StoreDamagedError:

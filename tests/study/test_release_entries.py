@@ -11,7 +11,7 @@ from pbdist.granularity.release.analysis import Analysis, on_each_block
 from pbdist.granularity.release.blocks import Blocks, Memberships, Overlapping, Partition
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, Pair, Poisson, Product, WorstOf
-from pbdist.store.layout import cell_columns
+from pbdist.store.cell_columns import cell_columns
 from pbdist.study import StudySpec, load_study, release_entries
 from pbdist.study.costs import alike_cells, cell_cost
 from tests.studies import write_study

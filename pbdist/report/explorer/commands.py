@@ -18,7 +18,7 @@ def query_command(snapshot: Snapshot, cell: int) -> str | None:
     found = np.flatnonzero(snapshot.columns["mechanism"] == label)
     words = ["pbdist", "query", snapshot.name, f"--mechanism={label}"]
     for name in COLUMNS:
-        if name == "mechanism" or found.size == 1:
+        if name == "mechanism" or name not in snapshot.columns or found.size == 1:
             continue
         column = snapshot.columns[name]
         mine = column[cell] if name in TEXT_COLUMNS else float(column[cell])

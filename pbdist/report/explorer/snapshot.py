@@ -22,8 +22,9 @@ from pbdist.store import (
     sizes_of_store,
     survey,
 )
+from pbdist.store.cell_columns import column_names
 from pbdist.store.columns import column_of
-from pbdist.store.layout import BOUNDS, COLUMNS, COMMITS, EXTENSIONS, LOOSE, REFINEMENTS, TEXT_COLUMNS, WITHIN
+from pbdist.store.layout import BOUNDS, COMMITS, EXTENSIONS, LOOSE, REFINEMENTS, TEXT_COLUMNS, WITHIN
 from pbdist.types import BoolArray, IntArray
 
 __all__ = ["MOST_CELLS", "PartState", "Snapshot", "listing_of", "take_snapshot"]
@@ -103,7 +104,7 @@ class Snapshot:
         texts = (*TEXT_COLUMNS, "pair")
         return {
             name: np.array(column_of(cells, name), dtype=object if name in texts else np.float64)
-            for name in (*COLUMNS, "pair")
+            for name in (*column_names(cells), "pair")
         }
 
     @cached_property

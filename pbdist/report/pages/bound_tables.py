@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pbdist.query.lookup import telling
 from pbdist.query.noise_choice import NoiseChoice
 from pbdist.query.rounding import exact
 from pbdist.query.study import Study
@@ -112,10 +113,13 @@ def _left_out(*counts: tuple[str, int, int]) -> str:
 def _query(columns: Mapping[str, Sequence[Any]], cell: int, name: str, compositions: int, epsilon: float) -> str:
     """Return the command that asks for one setting at an r and an ε."""
     words = ["pbdist", "query", name, "--mechanism", str(columns["mechanism"][cell])]
+    needed = telling(columns, len(columns["mechanism"]))
     for column in COLUMNS:
-        value = columns[column][cell]
         # Labels and parameters tell a setting from the others; the kind and the noise follow from the label.
-        if column in ("mechanism", "kind", "noise") or not is_set(value):
+        if column in ("mechanism", "kind", "noise") or column not in columns or not is_set(columns[column][cell]):
             continue
+        if column == "made_of" and column not in needed:
+            continue
+        value = columns[column][cell]
         words += [f"--{column.replace('_', '-')}", value if column in TEXT_COLUMNS else exact(value)]
     return command(*words, "--compositions", str(compositions), "--epsilon", repr(epsilon))

@@ -32,7 +32,8 @@ from pbdist.report.plots.noise import draw_choices
 from pbdist.report.sheet import plain as no_mathematics
 from pbdist.report.sheet import saved
 from pbdist.sizing.goal import Goal
-from pbdist.store.layout import COLUMNS, cell_columns
+from pbdist.store.cell_columns import cell_columns
+from pbdist.store.layout import COLUMNS
 
 __all__ = ["computed_picture", "pictures"]
 
@@ -103,7 +104,9 @@ def _drawn(
     key = []
     limits = []
     for row, cell in enumerate(cells):
-        known = {name: columns[name][row] for name in COLUMNS if name not in ("mechanism", "factor")}
+        known = {
+            name: columns[name][row] for name in COLUMNS if name in columns and name not in ("mechanism", "factor")
+        }
         noise = {name: value for name, value in known.items() if is_set(value)}
         setting, letter = study.spec.cells[cell], ascii_uppercase[row]
         before = axes.get_legend_handles_labels()[0]

@@ -18,7 +18,7 @@ from pbdist.report.pages.provenance import provenance_of, verification_of
 from pbdist.report.pages.studied import assumed, studied
 from pbdist.sizing.goal import Goal
 from pbdist.store import check_skeleton, open_parts
-from pbdist.store.layout import cell_columns
+from pbdist.store.cell_columns import cell_columns
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts
 from pbdist.verify.store import Verdict, Verification, verify_store

@@ -15,7 +15,14 @@ from pbdist.study import StudySpec
 __all__ = ["assumed", "studied"]
 
 _TEXTS = ("noise", "reading")
-_NAMES = {"pair_epsilon": "ε of one use", "pair_delta": "δ of one use", "k": "answers", "eta": "range η of one use"}
+_NAMES = {
+    "pair_epsilon": "ε of one use",
+    "pair_delta": "δ of one use",
+    "k": "answers",
+    "eta": "range η of one use",
+    "pair_p": "p",
+    "pair_q": "q",
+}
 #: So many values of a parameter are listed.
 _MOST_VALUES = 6
 
@@ -88,7 +95,7 @@ def assumed(forms: Sequence[Mapping[str, Any]], readings: Sequence[str] = ()) ->
 def _ranges(columns: Mapping[str, Sequence[Any]], cells: Sequence[int]) -> str:
     told = []
     for name in COLUMNS:
-        if name in ("mechanism", "kind"):
+        if name in ("mechanism", "kind", "made_of") or name not in columns:
             continue
         found = list(dict.fromkeys(columns[name][cell] for cell in cells))
         values = [value for value in found if value != "" and not (isinstance(value, float) and math.isnan(value))]

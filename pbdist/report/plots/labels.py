@@ -20,13 +20,15 @@ SPOKEN = {
     "p": "p = {}",
     "k": "{} answers",
     "eta": "η = {}",
+    "pair_p": "A = {}",
+    "pair_q": "B = {}",
     "pair_epsilon": "ε of a use {}",
     "pair_delta": "δ of a use {}",
     "truncate_low": "cut at {}",
     "truncate_high": "and {}",
 }
 #: Told only where nothing else tells curves apart.
-_IMPLIED = ("kind", "noise")
+_IMPLIED = ("kind", "noise", "made_of")
 #: Letters of a line of the legend.
 _WIDTH = 30
 

@@ -15,7 +15,7 @@ from pbdist.mechanisms import Pair, pair_from_canonical
 from pbdist.query import Study
 from pbdist.query.lookup import matches
 from pbdist.query.stored import NOT_COMPUTED
-from pbdist.store.layout import CELL, COLUMNS, TEXT_COLUMNS, WITHIN
+from pbdist.store.layout import CELL, COLUMNS, OPTIONAL_COLUMNS, TEXT_COLUMNS, WITHIN
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, FloatArray, IntArray
 
 __all__ = ["MOST_CURVES", "Source", "Sources", "StoredSetting", "chosen", "studies_of"]
@@ -154,7 +154,9 @@ def _rows(
             labels = ", ".join(dict.fromkeys(map(str, columns["mechanism"])))
             raise InvalidInputError(f"mechanism: expected one of {labels or 'none'}, got {shown(mechanism)}")
     for name, wanted in noise.items():
-        before = columns[name][rows]
+        before = (
+            columns[name][rows] if name in columns else np.full(rows.size, "" if name in TEXT_COLUMNS else math.nan)
+        )
         values = wanted if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
         rows = rows[np.any([matches(name, before, value) for value in values], axis=0)]
         if not rows.size and before.size and not several:
@@ -178,6 +180,8 @@ def _columns(dataset: xr.Dataset) -> dict[str, Any]:
     size = dataset.sizes.get(CELL, 1)
     columns: dict[str, Any] = {}
     for name in (*COLUMNS, "pair"):
+        if name in OPTIONAL_COLUMNS and name not in dataset.coords:
+            continue
         text = name in TEXT_COLUMNS or name == "pair"
         values = dataset[name].values if name in dataset.coords else np.array("" if text else math.nan)
         values = values.astype(object) if text else values.astype(np.float64)
@@ -188,7 +192,7 @@ def _columns(dataset: xr.Dataset) -> dict[str, Any]:
 def _telling(columns: Mapping[str, Any], rows: IntArray) -> Iterator[str]:
     """Yield the columns that tell cells apart."""
     for name in COLUMNS:
-        if name != "kind" and len({_said(value) for value in columns[name][rows]}) > 1:
+        if name in columns and name != "kind" and len({_said(value) for value in columns[name][rows]}) > 1:
             yield name
 
 
@@ -201,7 +205,7 @@ def _settings(
     # The Dataset of several parts has sound values alone; of one part a cell with a gap is not read.
     sound = not isinstance(source, Study) or len(source.parts) > 1
     for row in rows.tolist():
-        told = {column: _plain(columns[column][row]) for column in COLUMNS}
+        told = {column: _plain(columns[column][row]) for column in COLUMNS if column in columns}
         form = str(columns["pair"][row])
         here = {column: value for column, value in told.items() if value is not None}
         one = dataset.isel({CELL: row})
