@@ -59,7 +59,9 @@ def composite_text(form: Mapping[str, JsonValue]) -> str:
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        told = (f"{name}={_text(inner)}" for name, inner in value.items() if name != "mechanism" and inner is not None)
+        # Sorted, as in the canonical text.
+        names = sorted(name for name, inner in value.items() if name != "mechanism" and inner is not None)
+        told = (f"{name}={_text(value[name])}" for name in names)
         return f"{value['mechanism']}({', '.join(told)})"
     if isinstance(value, list | tuple):
         numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in value)

@@ -137,9 +137,11 @@ def restore_parts(parts: Sequence[StoredStudy], wanted: StudySpec) -> tuple[Stor
         if stored.part in lost:
             continue
         whole = wanted if stored.study.digest == wanted.digest else None
+        sound = stored
         if stored.part in changed:
-            _restore(stored, whole or replace(stored.study, cells=cells[stored.part]))
-        restored.append(stored if whole is None else replace(stored, study=whole))
+            sound = _restore(stored, whole or replace(stored.study, cells=cells[stored.part]))
+        restored.append(sound if whole is None else replace(sound, study=whole))
+    first = restored[0]
     listed = {stored.part: stored.study.digest for stored in restored[1:]}
     extended = len(parts) > 1 or read_or_none(first.place, PARTS_FILE) is not None
     if extended and not gone and listed_parts(first.place) != listed:
@@ -188,15 +190,18 @@ def unfinished_folders(place: Place) -> Iterator[Path]:
             )
 
 
-def _restore(stored: StoredStudy, study: StudySpec) -> None:
+def _restore(stored: StoredStudy, study: StudySpec) -> StoredStudy:
+    """Write what differs from the skeleton of a part's study, and return the part as it is then."""
     new_root, fresh = new_skeleton(study, stored.cells_per_batch, stored.part, stored.batches_per_shard)
     root = stored.root
     if any(digest_of(fresh[name]) != root["files"].get(name, {}).get("sha256") for name in fresh):
-        # Another version of zarr writes the same content in other bytes: then all files are replaced, and the root.
+        # Another version of zarr writes the same content in other bytes, and one of pbdist more columns: then all files
+        # are replaced, and the root.
         root = {**root, "files": new_root["files"]}
     for name, data in {**fresh, **root_files(root)}.items():
         if read_or_none(stored.place, name, len(data)) != data:
             stored.place.write(name, data)
+    return replace(stored, root=root)
 
 
 def _drop(place: Place, part: str) -> None:

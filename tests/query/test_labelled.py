@@ -149,16 +149,24 @@ def test_an_ambiguous_selection_says_what_to_give_too(counts: Study) -> None:
     assert counts.select(scale=2, mean=20).delta_upper.dims == ("mechanism", "compositions", "epsilon")
 
 
-def test_cells_that_no_parameter_tells_apart_are_said(finished_store: Finished) -> None:
+def test_products_are_told_apart_by_what_they_are_made_of(finished_store: Finished) -> None:
     text = GRID.partition("  - {label: messages")[0] + (
         "  - {label: two, kind: Product, pairs: [{kind: Laplace, scale: 2}, {kind: Laplace, scale: 3}]}\n"
         "  - {label: two, kind: Product, pairs: [{kind: Laplace, scale: 4}, {kind: Laplace, scale: 3}]}\n"
         "method: buckets\nbuckets: 40\nfactors: 1.5\ncompositions: [1]\nepsilon: [0.5]\n"
     )
     study = open_study(finished_store(text))
-    with pytest.raises(InvalidInputError, match="got 2 noise settings of 'two' that differ in none"):
-        study.select(mechanism="two")
-    assert study.frame(mechanism="two").setting.nunique() == 2
+    found = study.select(mechanism="two").made_of.values.tolist()
+    first, second = (f"Laplace(scale={scale}, sensitivity=1) * Laplace(scale=3, sensitivity=1)" for scale in (2, 4))
+    assert found == [first, second]
+    assert study.frame(mechanism="two", made_of=second).setting.nunique() == 1
+    cell = study.frame(mechanism="two", made_of=second, columns=["cell"]).cell
+    assert (
+        study.bounds.delta_upper.isel(cell=cell[0]).max()
+        == study.delta("two", compositions=1, epsilon=0.5, made_of=second).upper
+    )
+    with pytest.raises(InvalidInputError, match=r"also give made_of \(Laplace"):
+        study.delta("two", compositions=1, epsilon=0.5)
 
 
 @pytest.mark.parametrize("extended", [False, True])

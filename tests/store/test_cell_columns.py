@@ -1,0 +1,267 @@
+"""Every parameter of every mechanism has a column, and settings that differ have columns that differ."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pbdist.mechanisms import (
+    MECHANISMS,
+    ApproximateDP,
+    BoundedRange,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    FixedBatchGaussian,
+    FixedBatchUpper,
+    Gaussian,
+    GaussianMixture,
+    Histogram,
+    KaryRandomizedResponse,
+    Laplace,
+    LaplaceSum,
+    NoisyCount,
+    Pair,
+    Poisson,
+    Product,
+    RandomAllocation,
+    RandomizedResponse,
+    Reversed,
+    Staircase,
+    SubsampledGaussian,
+    SubsampledLaplace,
+    TruncatedPoissonGaussian,
+    TruncatedPoissonUpper,
+    WorstOf,
+)
+from pbdist.store.arrays import FilesStore, array_files
+from pbdist.store.cell_columns import OPTIONAL_OF_KIND, cell_columns, column_names, optional_columns
+from pbdist.store.column_texts import as_list_text, composite_text, list_text
+from pbdist.store.layout import COLUMNS, LIST_COLUMNS, OPTIONAL_COLUMNS, TEXT_COLUMNS
+from pbdist.study import Cell, load_study
+from pbdist.types import Adjacency
+from tests.studies import write_study
+from tests.study.grids import cells_of_every_kind, every_kind
+
+#: A pair of each kind, and for each of its parameters another value.
+EXAMPLES: Sequence[tuple[Pair, Mapping[str, Any]]] = [
+    (ApproximateDP(0.5, 1e-5), {"epsilon": 0.75, "delta": 1e-6}),
+    (BoundedRange(0.5), {"eta": 0.75}),
+    (DiscreteGaussian(3.0, 2), {"scale": 4.0, "sensitivity": 3}),
+    (DiscreteLaplace(3.0, 2), {"scale": 4.0, "sensitivity": 3}),
+    (FixedBatchGaussian(2.0, 5, 20, 1.5), {"scale": 2.5, "batch": 6, "examples": 40, "sensitivity": 2.0}),
+    (FixedBatchUpper(2.0, 0.25, 1.5), {"scale": 2.5, "rate": 0.5, "sensitivity": 2.0}),
+    (Gaussian(3.0, 2.0, (-9.0, 8.0)), {"scale": 4.0, "sensitivity": 3.0, "truncate": (-9.0, 7.0)}),
+    (
+        GaussianMixture(2.0, (0.0, 1.0), (0.75, 0.25)),
+        {"scale": 3.0, "shifts": (0.0, 2.0), "weights": (0.5, 0.5)},
+    ),
+    (Histogram((1, 2, 3), (3, 2, 1)), {"p": (2, 1, 3), "q": (1, 2, 3)}),
+    (KaryRandomizedResponse(0.5, 4), {"p": 0.75, "k": 5}),
+    (Laplace(3.0, 2.0, (-9.0, 8.0)), {"scale": 4.0, "sensitivity": 3.0, "truncate": (-8.0, 8.0)}),
+    (LaplaceSum((3.0, 2.0), 1.5), {"scales": (3.0, 1.0), "sensitivity": 2.0}),
+    (
+        NoisyCount(Laplace(5.0), 80.0, 2, "shift-inside"),
+        {"noise": Gaussian(5.0), "mean": 90.0, "shift": 3, "reading": "clamp-and-ceil"},
+    ),
+    (Poisson(25.0, 2), {"mean": 30.0, "sensitivity": 3}),
+    (Product(Laplace(2.0), Laplace(3.0)), {"pairs": (Laplace(2.0), Laplace(4.0))}),
+    (RandomAllocation(2.0, 5, 1.5), {"scale": 2.5, "steps": 6, "sensitivity": 2.0}),
+    (RandomizedResponse(0.75), {"p": 0.8}),
+    (Reversed(Poisson(25.0)), {"pair": Poisson(26.0)}),
+    (Staircase(0.5, 2.0, 0.25), {"epsilon": 0.75, "sensitivity": 3.0, "split": 0.5}),
+    (SubsampledGaussian(2.0, 0.25, 1.5), {"scale": 2.5, "rate": 0.5, "sensitivity": 2.0}),
+    (SubsampledLaplace(2.0, 0.25, 1.5), {"scale": 2.5, "rate": 0.5, "sensitivity": 2.0}),
+    (
+        TruncatedPoissonGaussian(2.0, 0.25, 5, 20, 1.5),
+        {"scale": 2.5, "rate": 0.5, "batch": 6, "examples": 40, "sensitivity": 2.0},
+    ),
+    (
+        TruncatedPoissonUpper(2.0, 0.25, 5, 20, 1.5),
+        {"scale": 2.5, "rate": 0.5, "batch": 6, "examples": 40, "sensitivity": 2.0},
+    ),
+    (
+        WorstOf(Laplace(2.0), Laplace(3.0), attained=(True, False), neighbours=Adjacency.REPLACE_ONE),
+        {
+            "pairs": (Laplace(2.0), Laplace(4.0)),
+            "attained": (False, True),
+            "neighbours": Adjacency.ADD_OR_REMOVE,
+        },
+    ),
+]
+IDS = [type(pair).__name__ for pair, _ in EXAMPLES]
+
+
+def changed(pair: Pair, name: str, value: Any) -> Pair:
+    """Return a pair with another value of one parameter."""
+    if isinstance(pair, Product):
+        return Product(*value)
+    if isinstance(pair, WorstOf):
+        told = {"pairs": pair.pairs, "attained": pair.attained, "neighbours": pair.neighbours} | {name: value}
+        return WorstOf(*told.pop("pairs"), **told)
+    return replace(pair, **{name: value})  # type: ignore[type-var]  # every pair is a dataclass
+
+
+def row_of(pair: Pair) -> dict[str, Any]:
+    """Return the columns of a pair that have a value."""
+    columns = cell_columns([Cell("label", pair, None)])
+    return {
+        name: value
+        for name, (value,) in columns.items()
+        if name != "pair" and value != "" and not (isinstance(value, float) and math.isnan(value))
+    }
+
+
+def scalars(form: Mapping[str, Any]) -> Iterator[float]:
+    """Yield the numbers among the parameters of a canonical form, and of the noise in it."""
+    for name, value in form.items():
+        if name == "noise":
+            yield from scalars({**value, "sensitivity": None})
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            yield float(value)
+
+
+def test_there_is_an_example_of_every_kind_and_every_parameter() -> None:
+    # A new kind, or a new parameter of one, needs an example here, and so a column.
+    assert sorted(IDS) == sorted(MECHANISMS)
+    for pair, others in EXAMPLES:
+        assert set(others) == {field.name for field in fields(pair)}  # type: ignore[arg-type]
+        for name, value in others.items():
+            assert changed(pair, name, value) != pair, (pair, name)
+
+
+@pytest.mark.parametrize(("pair", "others"), EXAMPLES, ids=IDS)
+def test_every_number_has_a_column_of_its_own(pair: Pair, others: Mapping[str, Any]) -> None:
+    row = row_of(pair)
+    assert set(scalars(pair.canonical())) <= {value for value in row.values() if isinstance(value, float)}
+    for name, value in others.items():
+        if type(value) not in (int, float):
+            continue
+        other = row_of(changed(pair, name, value))
+        differing = {column for column in {*row, *other} if row.get(column) != other.get(column)}
+        # The rate of a fixed batch follows from two others.
+        (column,) = differing - ({"rate"} if isinstance(pair, FixedBatchGaussian) else set())
+        assert column.removeprefix("pair_") == name
+        assert other[column] == value
+
+
+@pytest.mark.parametrize(("pair", "others"), EXAMPLES, ids=IDS)
+def test_settings_that_differ_in_any_one_parameter_are_told_apart(pair: Pair, others: Mapping[str, Any]) -> None:
+    for name, value in others.items():
+        assert row_of(changed(pair, name, value)) != row_of(pair), name
+
+
+@pytest.mark.parametrize(("pair", "others"), EXAMPLES, ids=IDS)
+def test_optional_columns_are_those_with_a_value(pair: Pair, others: Mapping[str, Any]) -> None:  # noqa: ARG001
+    row = row_of(pair)
+    filled = tuple(name for name in OPTIONAL_COLUMNS if name in row)
+    assert optional_columns([Cell("label", pair, None)]) == filled
+    if not isinstance(pair, WorstOf):
+        assert filled == tuple(sorted(OPTIONAL_OF_KIND.get(type(pair).__name__, ()), key=list(OPTIONAL_COLUMNS).index))
+
+
+def test_the_worst_of_pairs_has_what_its_factors_share() -> None:
+    pair = WorstOf(RandomAllocation(2.0, 5), Product(RandomAllocation(3.0, 5), Reversed(RandomAllocation(2.0, 5))))
+    row = row_of(pair)
+    assert row["steps"] == 5.0
+    assert "scale" not in row
+    assert optional_columns([Cell("label", pair, None)]) == ("steps", "made_of")
+
+
+def test_columns_of_other_cells_are_absent() -> None:
+    cells = [Cell("a", Laplace(2.0), None), Cell("b", RandomAllocation(2.0, 5), None), Cell("c", Laplace(3.0), 1.5)]
+    columns = cell_columns(cells)
+    assert repr(columns["steps"]) == "[nan, 5.0, nan]"
+    assert "batch" not in columns
+    also = cell_columns(cells, ("batch", "made_of"))
+    assert repr(also["batch"]) == "[nan, nan, nan]"
+    assert also["made_of"] == ["", "", ""]
+    assert list(also) == [name for name in (*COLUMNS, "pair") if name in also]
+    assert "steps" not in cell_columns(cells[:1])
+    assert all(values == [] for values in cell_columns([], ("steps",)).values())
+
+
+def test_grids_have_the_columns_of_their_cells(tmp_path: Path) -> None:
+    grids, cells = every_kind(tmp_path).cells, cells_of_every_kind()
+    names = column_names(cells)
+    assert column_names(grids) == names
+    assert set(names) & set(OPTIONAL_COLUMNS) == {"split", "second_scale", "pair_p", "pair_q", "made_of"}
+    # Whichever part of them is asked for.
+    for part in (slice(40), slice(40, 140), slice(140, None), slice(None, None, 7)):
+        assert column_names(grids[part]) == column_names(cells[part])
+        assert repr(cell_columns(grids[part], names)) == repr(cell_columns(cells[part], names))
+
+
+def test_a_study_without_such_parameters_has_the_arrays_that_it_always_had(tmp_path: Path) -> None:
+    files = array_files(load_study(write_study(tmp_path)), 2)
+    always = (
+        "mechanism kind noise reading scale sensitivity rate p k mean shift truncate_low truncate_high pair_epsilon"
+        " pair_delta eta factor pair"
+    )
+    results = {"delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper", "factor_used", "loss_width"}
+    others = {"compositions", "epsilon", "exp_epsilon", "direction", "within_tolerance"}
+    arrays = {name.partition("/")[0] for name in files}
+    assert arrays - others == {*always.split(), *results}
+    assert f'"coordinates": "{always} exp_epsilon"' in files["delta_upper/zarr.json"].decode()
+    assert FilesStore(files).files() == dict(sorted(files.items()))
+
+
+def test_kinds_of_columns() -> None:
+    assert LIST_COLUMNS < TEXT_COLUMNS < set(COLUMNS)
+    assert {name for names in OPTIONAL_OF_KIND.values() for name in names} == set(OPTIONAL_COLUMNS)
+    assert set(OPTIONAL_OF_KIND) <= set(MECHANISMS)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((0.0, 0.5, 1.0), "[0, 0.5, 1]"),
+        ((3, 2, 10**20), f"[3, 2, {10**20}]"),
+        ((0.1, 1e-300, 1e22), "[0.1, 1e-300, 1e+22]"),
+    ],
+)
+def test_lists_as_text(values: Sequence[float], text: str) -> None:
+    assert list_text(values) == text
+    assert as_list_text(text) == text
+    assert as_list_text(text.strip("[]").replace(" ", "")) == text
+
+
+def test_lists_are_found_however_they_are_written() -> None:
+    assert as_list_text("0,1.0, 5e-1") == "[0, 1, 0.5]"
+    assert as_list_text("(1)") == "[1]"
+    for other in ("", "0,,1", "a", "nan", "[0, .., inf]", "0 1"):
+        assert as_list_text(other) == other
+
+
+def test_long_lists_are_cut_and_yet_told_apart() -> None:
+    values = list(range(1000))
+    text = list_text(values)
+    assert text.startswith("[0, 1, 2, ..: 1000 values, sha256 ")
+    assert len(text) < 60
+    assert as_list_text(text) == text
+    assert list_text([*values[:-1], 7]) != text
+    assert as_list_text(",".join(map(str, values))) == text
+
+
+def test_what_pairs_are_made_of_as_text() -> None:
+    inner = Product(Gaussian(2.0), Reversed(Poisson(8.0)))
+    assert (
+        composite_text(inner.canonical())
+        == "Gaussian(scale=2, sensitivity=1) * Reversed(pair=Poisson(mean=8, sensitivity=1))"
+    )
+    assert composite_text(Reversed(Histogram((1, 2), (2, 1))).canonical()) == "Histogram(p=[1, 2], q=[2, 1])"
+    worst = WorstOf(Laplace(2.0), inner, attained=(True, False), neighbours=Adjacency.ADD_OR_REMOVE)
+    assert composite_text(WorstOf(Laplace(2.0), Laplace(3.0), attained=(True, False)).canonical()) == (
+        "Laplace(scale=2, sensitivity=1); Laplace(scale=3, sensitivity=1) (upper bounds only)"
+    )
+    assert composite_text(worst.canonical()).endswith("; add-or-remove")
+
+
+def test_long_products_are_cut_and_yet_told_apart() -> None:
+    pairs = [Laplace(scale) for scale in range(1, 40)]
+    text = composite_text(Product(*pairs).canonical())
+    assert text.startswith("Laplace(scale=1, sensitivity=1) * Laplace(scale=2, sensitivity=1)")
+    assert len(text) < 200
+    assert composite_text(Product(*pairs[:-1], Laplace(2)).canonical()) != text
