@@ -137,8 +137,9 @@ def cell_columns(cells: Sequence[Cell], also: Collection[str] = ()) -> dict[str,
                     continue
                 columns[name] = [absent(name)] * count
             none = absent(name)
-            given = [None] * rows if values is None else values
-            columns.setdefault(name, []).extend(none if value is None else value for value in given)
+            columns.setdefault(name, []).extend(
+                [none] * rows if values is None else [none if value is None else value for value in values]
+            )
         count += rows
     if not count:
         columns = {name: [] for name in (*COLUMNS, "pair") if name not in OPTIONAL_COLUMNS or name in also}
