@@ -52,8 +52,18 @@ _TRUNCATED = """\
 """
 
 
-@pytest.mark.parametrize(("mechanisms", "told"), [(_HISTOGRAMS, [False, False]), (_TRUNCATED, [False, True])])
+@pytest.mark.parametrize(("mechanisms", "told"), [(_HISTOGRAMS, [True, True]), (_TRUNCATED, [False, True])])
 def test_settings_that_no_option_tells_apart_have_none(tmp_path, mechanisms, told):
     text = f"format: 1\nname: alike\nmechanisms:\n{mechanisms}compositions: [1]\nepsilon: [1]\n"
     snapshot = take_snapshot(str(compute_store(tmp_path, text)))
     assert [query_command(snapshot, cell) is not None for cell in range(2)] == told
+
+
+def test_histograms_are_named_by_their_masses(tmp_path, capsys):
+    store = compute_store(tmp_path, f"format: 1\nname: a\nmechanisms:\n{_HISTOGRAMS}compositions: [1]\nepsilon: [1]\n")
+    snapshot = take_snapshot(str(store))
+    for cell in range(2):
+        _, *words = shlex.split(f"{query_command(snapshot, cell)} --compositions=1 --epsilon=1 --json")
+        assert "--pair-p=" in " ".join(words)
+        assert main(words) == 0
+        assert json.loads(capsys.readouterr().out)["setting"] == snapshot.union.study.cells[cell].describe()
