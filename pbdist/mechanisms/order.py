@@ -22,7 +22,7 @@ from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.random_allocation import RandomAllocation
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
-from pbdist.mechanisms.worst_of import Alternatives, WorstOf
+from pbdist.mechanisms.worst_of import WorstOf
 
 __all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]
 
@@ -67,7 +67,7 @@ def noise_order(pair: Pair) -> NoiseOrder | None:
     A product has the families and the amounts of its factors, in their order; so has the worst of several pairs, whose
     δ is the largest of theirs; the worst of one pair that is attained is that pair.
     """
-    if isinstance(pair, Alternatives) and pair.alone is None:
+    if pair.several and pair.alone is None:
         inner = [noise_order(one) for one in pair.alternatives]
         known = [order for order in inner if order is not None]
         if len(known) < len(inner):

@@ -1,4 +1,4 @@
-"""What a mechanism is to pbdist: a worst-case pair of distributions and its masses on bins; products and reversals."""
+"""What a mechanism is to pbdist: a worst-case pair of distributions and its masses on bins; reversals."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,7 +19,6 @@ from pbdist.types import Direction, FloatArray, JsonValue
 __all__ = [
     "ElementaryPair",
     "Pair",
-    "Product",
     "Reversed",
     "adjacency_together",
     "factor_counts",
@@ -61,14 +60,33 @@ class Pair(ABC):
         return all(factor.identical for factor in self.factors)
 
     @property
+    def choices(self) -> tuple[tuple["Pair", bool], ...]:
+        """The pairs that bounds come from, and whether each is attained: the pair itself, but for `Alternatives`."""
+        return ((self, True),)
+
+    @property
     def alternatives(self) -> tuple["Pair", ...]:
-        """The pairs of which the worst counts: the pair itself, but for `WorstOf`."""
-        return (self,)
+        """The pairs of which the worst counts: the pair itself, but for `Alternatives`."""
+        return tuple(pair for pair, _ in self.choices)
+
+    @property
+    def several(self) -> bool:
+        """Whether bounds come from other pairs than this one."""
+        return self.alternatives != (self,)
 
     @property
     def alone(self) -> "Pair | None":
-        """The one pair that the mechanism follows: the pair itself, but for `WorstOf`; None where there is none."""
+        """The one pair that the mechanism follows: itself, but for `Alternatives`; None where there is none."""
         return self
+
+    @property
+    def sides(self) -> "tuple[Pair, Pair] | None":
+        """A pair that dominates, and one that the worst neighbours follow; None where there are no such two.
+
+        Both are the pair itself, but for `TwoSided` ones and their products. Only what has sides can be in a sequence
+        with others.
+        """
+        return self, self
 
     @property
     def attained_by_some(self) -> bool:
@@ -242,52 +260,6 @@ class ElementaryPair(Pair):
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
 
 
-@dataclass(frozen=True, init=False)
-class Product(Pair):
-    """Independent pairs observed together in every round, such as Vuvuzela's single and paired requests.
-
-    The neighbouring inputs differ in all of them at once: A = A1 × A2 × .., B = B1 × B2 × ... The losses add up, as
-    those of a sequence of rounds do (Meiser & Mohammadi 2018, Corollary 1).
-
-    Parameters
-    ----------
-    *pairs : Pair
-        At least one.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no pair or something else than a pair, or two pairs are for different neighbours.
-    """
-
-    pairs: tuple[Pair, ...]
-
-    def __init__(self, *pairs: Pair) -> None:
-        if not pairs:
-            raise InvalidInputError("Product.pairs: expected at least one pair, got none")
-        pair: Any
-        for position, pair in enumerate(pairs):
-            if not isinstance(pair, Pair) or pair.alternatives != (pair,):
-                raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
-        object.__setattr__(self, "pairs", pairs)
-        adjacency_together(pairs, "Product.pairs")
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether every factor is."""
-        return all(pair.symmetric for pair in self.pairs)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """That of the factors, as `adjacency_together`."""
-        return adjacency_together(self.pairs, "Product.pairs")
-
-    @property
-    def factors(self) -> tuple[ElementaryPair, ...]:
-        """The elementary pairs of all factors, in order."""
-        return tuple(factor for pair in self.pairs for factor in pair.factors)
-
-
 @dataclass(frozen=True)
 class Reversed(ElementaryPair):
     """The pair (B, A) of a pair (A, B).
@@ -443,7 +415,7 @@ def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
     # What has alternatives says itself which neighbours they are the ways of.
     factors: list[Pair] = []
     for pair in pairs:
-        factors += pair.factors if pair.alternatives == (pair,) else (pair,)
+        factors += (pair,) if pair.several else pair.factors
     found = joined(((factor.adjacency, type(factor).__name__) for factor in factors), field)
     crossed = found.definite and len({factor.removal for factor in factors} - {None}) > 1
     return Adjacency.AS_STATED if crossed else found

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Alternatives, Pair, WorstOf, pair_from_canonical
+from pbdist.mechanisms import Pair, WorstOf, pair_from_canonical
 from pbdist.mechanisms.order import noise_order
 from pbdist.query.lookup import ambiguous, find_cell, matches
 from pbdist.query.points import PairPoints, PointReader
@@ -220,7 +220,7 @@ class _Order:
 
     def stored(self, pair: Pair) -> Pair:
         """Return a pair as it is stored: the worst of one attained pair, as plans are stored, is that pair."""
-        alone = None if isinstance(pair, Alternatives) else WorstOf(pair)
+        alone = None if pair.several else WorstOf(pair)
         return alone if alone is not None and pair not in self._cells and alone in self._cells else pair
 
     def points(self, pair: Pair) -> PairPoints:
