@@ -20,6 +20,7 @@ from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.random_allocation import RandomAllocation
+from pbdist.mechanisms.sampled_group import SubsampledGaussianGroup
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.worst_of import WorstOf
@@ -57,6 +58,7 @@ NOISE_PARAMETER: Mapping[type[Pair], str] = {
     RandomAllocation: "scale",
     RandomizedResponse: "p",
     SubsampledGaussian: "scale",
+    SubsampledGaussianGroup: "scale",
     SubsampledLaplace: "scale",
 }
 

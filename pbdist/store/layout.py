@@ -152,6 +152,7 @@ _NOISE_OF_KIND = {
     "RandomAllocation": "Gaussian",
     "Staircase": "Staircase",
     "SubsampledGaussian": "Gaussian",
+    "SubsampledGaussianGroup": "Gaussian",
     "SubsampledLaplace": "Laplace",
     "TruncatedPoissonGaussian": "Gaussian",
 }
