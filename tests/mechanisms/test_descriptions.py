@@ -169,7 +169,7 @@ def test_pairs_are_frozen():
         (lambda: GaussianMixture(1, [1, 1], [0.5, 0.5]), "GaussianMixture.shifts[1]", "1.0"),
         (lambda: GaussianMixture(1, [0, 1], [0.5, 0.6]), "GaussianMixture.weights", "1.1"),
         (lambda: GaussianMixture(1, [0, 1], [1, 0]), "GaussianMixture.weights[1]", "0"),
-        (lambda: GaussianMixture(1, list(range(65)), [1 / 65] * 65), "GaussianMixture.shifts", "65"),
+        (lambda: GaussianMixture(1, list(range(1025)), [1 / 1025] * 1025), "GaussianMixture.shifts", "1025"),
         (lambda: TruncatedPoissonGaussian(1, 0.1, 0, 10), "TruncatedPoissonGaussian.batch", "0"),
         (lambda: TruncatedPoissonGaussian(1, 0.1, 1, 10**10), "TruncatedPoissonGaussian.examples", "10000000000"),
         (lambda: FixedBatchGaussian(1, 11, 10), "FixedBatchGaussian.batch", "11"),
