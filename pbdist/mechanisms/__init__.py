@@ -23,6 +23,7 @@ from pbdist.mechanisms.pair import (
     Pair,
     Reversed,
     adjacency_together,
+    choices_of,
     factor_counts,
     reveals_nothing,
 )
@@ -34,7 +35,7 @@ from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
-from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf, choices_of
+from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
 from pbdist.types import JsonValue
 
 __all__ = [

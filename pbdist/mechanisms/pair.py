@@ -21,6 +21,7 @@ __all__ = [
     "Pair",
     "Reversed",
     "adjacency_together",
+    "choices_of",
     "factor_counts",
     "reveals_nothing",
 ]
@@ -397,6 +398,40 @@ def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair
             counts[factor] = counts.get(factor, 0) + count
     telling = {factor: count for factor, count in counts.items() if not factor.neutral}
     return telling or counts
+
+
+def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[Pair, int]], bool]] | None:
+    """Return the sequences of pairs that bounds of a round come from, and whether each is attained: Theorem 46.
+
+    Parameters
+    ----------
+    components : sequence of (Pair, int)
+        The pairs of a round, and how often each occurs in it. What has no sides stands alone.
+
+    Returns
+    -------
+    list or None
+        Of one mechanism its choices; of a sequence that of all pairs above, and that of all pairs that are attained.
+        None where each pair is its own only choice.
+
+    Raises
+    ------
+    InvalidInputError
+        If something without sides is in a sequence.
+    """
+    if not any(pair.several for pair, _ in components):
+        return None
+    if len(components) == 1:
+        pair, count = components[0]
+        return [([(one, count)], there) for one, there in pair.choices]
+    above: list[tuple[Pair, int]] = []
+    below: list[tuple[Pair, int]] = []
+    for pair, count in components:
+        if pair.sides is None:
+            raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
+        above.append((pair.sides[0], count))
+        below.append((pair.sides[1], count))
+    return [(below, True)] if above == below else [(above, False), (below, True)]
 
 
 def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:

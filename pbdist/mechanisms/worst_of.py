@@ -10,7 +10,7 @@ from pbdist.mechanisms.adjacency import Adjacency, checked_adjacency, joined
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.types import JsonValue
 
-__all__ = ["Alternatives", "TwoSided", "WorstOf", "choices_of"]
+__all__ = ["Alternatives", "TwoSided", "WorstOf"]
 
 
 class Alternatives(Pair):
@@ -77,40 +77,6 @@ class TwoSided(Alternatives):
     def sides(self) -> tuple[Pair, Pair]:
         """Both pairs; one pair twice where it is the only one."""
         return (self.upper_pair, self.lower_pair) if self.alone is None else (self.alone, self.alone)
-
-
-def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[Pair, int]], bool]] | None:
-    """Return the sequences of pairs that bounds of a round come from, and whether each is attained: Theorem 46.
-
-    Parameters
-    ----------
-    components : sequence of (Pair, int)
-        The pairs of a round, and how often each occurs in it. What has no sides stands alone.
-
-    Returns
-    -------
-    list or None
-        Of one mechanism its choices; of a sequence that of all pairs above, and that of all pairs that are attained.
-        None where each pair is its own only choice.
-
-    Raises
-    ------
-    InvalidInputError
-        If something without sides is in a sequence.
-    """
-    if not any(pair.several for pair, _ in components):
-        return None
-    if len(components) == 1:
-        pair, count = components[0]
-        return [([(one, count)], there) for one, there in pair.choices]
-    above: list[tuple[Pair, int]] = []
-    below: list[tuple[Pair, int]] = []
-    for pair, count in components:
-        if pair.sides is None:
-            raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
-        above.append((pair.sides[0], count))
-        below.append((pair.sides[1], count))
-    return [(below, True)] if above == below else [(above, False), (below, True)]
 
 
 @dataclass(frozen=True, init=False)
