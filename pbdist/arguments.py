@@ -134,7 +134,8 @@ def checked_floor(floor: Any, default: float) -> float:
 def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple[Pair, int]]:
     """Return the pairs of a round and how often each occurs; with `worst_of` it may be the worst of several, alone.
 
-    The worst of one pair that is attained is that pair.
+    What is known through one pair above it and one that it attains may be in a sequence too. The worst of one pair that
+    is attained is that pair.
 
     Raises
     ------
@@ -157,12 +158,11 @@ def checked_components(components: Any, *, worst_of: bool = False) -> list[tuple
         parts.append((pair.alone or pair, int(count)))
     if not parts:
         raise InvalidInputError("mechanism: expected at least one pair, got none")
-    several = any(pair.alternatives != (pair,) for pair, _ in parts)
-    if several and not worst_of:
+    if not worst_of and any(pair.several for pair, _ in parts):
         raise InvalidInputError(
             "mechanism: expected one worst-case pair, got the worst of several: ask for each of its pairs"
         )
-    if several and len(parts) > 1:
+    if len(parts) > 1 and any(pair.sides is None for pair, _ in parts):
         raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
     if len(parts) > 1:
         adjacency_together([pair for pair, _ in parts], "mechanism")
@@ -198,9 +198,9 @@ def checked_neighbours(components: Any, adjacency: Any) -> Neighbours:
     # As they were given: the worst of one pair may say of itself what the pair does not.
     pairs: list[Pair] = [pair for pair, _ in components]
     own = adjacency_together(pairs, "mechanism")
-    parts = [one for pair in pairs for one in (pair.factors if pair.alternatives == (pair,) else (pair,))]
+    parts = [one for pair in pairs for one in ((pair,) if pair.several else pair.factors)]
     named = next((type(one).__name__ for one in parts if one.adjacency.definite), "the pair")
-    told = pairs[0].removal if len(pairs) == 1 else Product(*(one for pair in pairs for one in pair.factors)).removal
+    told = pairs[0].removal if len(pairs) == 1 else Product(*pairs).removal
     return Neighbours(stated(own, given, "adjacency", named), told)
 
 

@@ -22,7 +22,7 @@ from pbdist.arguments import (
 from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
 from pbdist.enclosures import delta_bounds, epsilon_bounds, states_to_keep
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Alternatives, ElementaryPair, Pair, factor_counts, reveals_nothing
+from pbdist.mechanisms import ElementaryPair, Pair, choices_of, factor_counts, reveals_nothing
 from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -157,27 +157,51 @@ def bounds_table(
     losses = checked_epsilon(epsilon)
     parts = checked_components(components, worst_of=True)
     check_totals(parts, rounds)
-    worst, count = parts[0]
-    if isinstance(worst, Alternatives):
-        if keep_states or method != "tight":
-            raise InvalidInputError(
-                "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
-                " got the worst of several"
-            )
-        return _worst_table(
-            worst,
-            count,
-            compositions=rounds,
-            epsilon=losses,
-            tolerance=tolerance,
-            buckets=buckets,
-            factor=factor,
-            strict=strict,
-            together=together,
-            floor=floor,
-            excuses=excuses,
-            decides=decides,
+    settings: dict[str, Any] = {
+        "method": method,
+        "tolerance": tolerance,
+        "buckets": buckets,
+        "factor": factor,
+        "keep_states": keep_states,
+        "strict": strict,
+        "together": together,
+        "floor": floor,
+        "excuses": excuses,
+        "decides": decides,
+        "rule": rule,
+        "work": work,
+    }
+    choices = choices_of(parts)
+    if choices is None:
+        return _table_of(parts, rounds, losses, **settings)
+    if keep_states or method != "tight":
+        raise InvalidInputError(
+            "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
+            " got the worst of several"
         )
+    tables = [(_table_of(one, rounds, losses, **settings), there) for one, there in choices]
+    return _worst_table(tables, together=together)
+
+
+def _table_of(
+    parts: Sequence[tuple[Pair, int]],
+    rounds: IntArray,
+    losses: FloatArray,
+    *,
+    method: str,
+    tolerance: float | None,
+    buckets: int | None,
+    factor: float | None,
+    keep_states: bool,
+    strict: bool,
+    together: bool,
+    floor: Any,
+    excuses: bool,
+    decides: float | None,
+    rule: SquaringRule,
+    work: Work | None,
+) -> BoundsTable:
+    """Bound δ of a round of pairs of which none is the worst of several; all else is that of `bounds_table`."""
     lowest = checked_floor(floor, DEFAULT_FLOOR)
     width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
     if method not in METHODS:
@@ -271,32 +295,40 @@ def epsilon_table_of(
     parts = checked_components(components, worst_of=True)
     check_totals(parts, rounds)
     precision = checked_precision(tolerance, None, None)
-    worst, count = parts[0]
-    if isinstance(worst, Alternatives):
-        return _worst_epsilon_table(
-            worst, count, compositions=rounds, delta=wanted, tolerance=tolerance, together=together
-        )
+    choices = choices_of(parts)
+    if choices is None:
+        return _epsilon_table(parts, rounds, wanted, precision.tolerance, together=together)
+    return _worst_epsilon_table(
+        [(_epsilon_table(one, rounds, wanted, precision.tolerance, together=together), there) for one, there in choices]
+    )
+
+
+def _epsilon_table(
+    parts: Sequence[tuple[Pair, int]], rounds: IntArray, wanted: FloatArray, tolerance: float, *, together: bool
+) -> EpsilonTable:
     if reveals_nothing(parts):
         nothing = np.zeros((2, rounds.size, wanted.size))
         return EpsilonTable(rounds, wanted, nothing, nothing)
     counts = factor_counts(parts)
     bounds = epsilon_bounds if _any_enclosed(counts) else epsilon_table
-    found = bounds(counts, rounds, wanted, tolerance=precision.tolerance, together=together)
+    found = bounds(counts, rounds, wanted, tolerance=tolerance, together=together)
     if not all(pair.attained_by_some for pair, _ in parts):
         return EpsilonTable(rounds, wanted, np.zeros_like(found.lower), found.upper, computed_lower=found.lower)
     return EpsilonTable(rounds, wanted, found.lower, found.upper)
 
 
-def _worst_table(worst: Alternatives, count: int, **settings: Any) -> BoundsTable:
+def _worst_table(found: Sequence[tuple[BoundsTable, bool]], *, together: bool) -> BoundsTable:
     """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.
+
+    Each table comes with whether its pair is attained.
 
     The largest of upper bounds is one. Lower bounds of pairs that are attained alone are lower bounds of δ. Where the
     bounds of the pair with the largest upper one meet within the tolerance, so do the largest of each kind, up to what
     is not attained.
     """
-    tables = [bounds_table([(pair, count)], **settings) for pair in worst.alternatives]
+    tables = [table for table, _ in found]
     first = tables[0]
-    attained = [table for table, (_, there) in zip(tables, worst.choices, strict=True) if there]
+    attained = [table for table, there in found if there]
     return BoundsTable(
         compositions=first.compositions,
         epsilon=first.epsilon,
@@ -308,7 +340,7 @@ def _worst_table(worst: Alternatives, count: int, **settings: Any) -> BoundsTabl
         log_delta_lower=_largest([table.log_delta_lower for table in attained], first.log_delta_lower, -np.inf),
         log_delta_upper=np.max([table.log_delta_upper for table in tables], axis=0),
         states={},
-        within=_within(tables, together=settings["together"]),
+        within=_within(tables, together=together),
     )
 
 
@@ -327,11 +359,11 @@ def _within(tables: Sequence[BoundsTable], *, together: bool) -> BoolArray | Non
     return np.asarray(np.all(met | (upper <= np.where(met, upper, -np.inf).max(axis=0)), axis=0))
 
 
-def _worst_epsilon_table(worst: Alternatives, count: int, **settings: Any) -> EpsilonTable:
+def _worst_epsilon_table(found: Sequence[tuple[EpsilonTable, bool]]) -> EpsilonTable:
     """Bound ε of the worst of several pairs: the largest of theirs; from below that of the pairs that are attained."""
-    tables = [epsilon_table_of([(pair, count)], **settings) for pair in worst.alternatives]
+    tables = [table for table, _ in found]
     first = tables[0]
-    attained = [table.lower for table, (_, there) in zip(tables, worst.choices, strict=True) if there]
+    attained = [table.lower for table, there in found if there]
     return EpsilonTable(
         first.compositions,
         first.delta,

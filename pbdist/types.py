@@ -56,6 +56,8 @@ class Adjacency(StrEnum):
 
     #: One record is added or removed. The direction "A||B" is the removal, "B||A" the addition.
     ADD_OR_REMOVE = "add-or-remove"
+    #: Up to some number of records are added together, or removed together. The directions are the same.
+    ADD_OR_REMOVE_GROUP = "add-or-remove-group"
     #: One record is replaced by another one; the number of records stays.
     REPLACE_ONE = "replace-one"
     #: One record is replaced by one that contributes nothing; the number of records stays.
@@ -69,6 +71,11 @@ class Adjacency(StrEnum):
         return self is not Adjacency.AS_STATED
 
     @property
+    def directed(self) -> bool:
+        """Whether one direction takes records away, and the other one brings them."""
+        return self in (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.ZERO_OUT)
+
+    @property
     def in_words(self) -> str:
         """Who the neighbours are, in a few words."""
         return _IN_WORDS[self]
@@ -76,6 +83,7 @@ class Adjacency(StrEnum):
 
 _IN_WORDS = {
     Adjacency.ADD_OR_REMOVE: "one record added or removed",
+    Adjacency.ADD_OR_REMOVE_GROUP: "a group of records added or removed together",
     Adjacency.REPLACE_ONE: "one record replaced",
     Adjacency.ZERO_OUT: "one record zeroed out",
     Adjacency.AS_STATED: "those that the parameters were stated for",

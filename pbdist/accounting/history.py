@@ -44,14 +44,24 @@ def round_of(phases: Sequence[Phase]) -> Round | None:
     """
     if not phases:
         return None
-    if len(phases) == 1 and phases[0].pair.alternatives != (phases[0].pair,):
+    if len(phases) == 1 and phases[0].pair.several:
         return Round(((phases[0].pair, 1),), phases[0].count)
-    counts = factor_counts([(phase.pair, phase.count) for phase in phases])
+    counts = _counts(phases)
     repeats = math.gcd(*counts.values())
     parts: list[tuple[Pair, int]] = [(pair, count // repeats) for pair, count in counts.items()]
     if len(parts) > 1:
         parts.sort(key=lambda part: json.dumps(part[0].canonical(), sort_keys=True))
     return Round(tuple(parts), repeats)
+
+
+def _counts(phases: Sequence[Phase]) -> dict[Pair, int]:
+    """Return how often each pair was run: the factors of products one by one, what has two sides as a whole."""
+    whole = [(one.pair, one.count) for one in phases if not one.pair.several]
+    counts: dict[Pair, int] = dict(factor_counts(whole).items())
+    for phase in phases:
+        if phase.pair.several:
+            counts[phase.pair] = counts.get(phase.pair, 0) + phase.count
+    return counts
 
 
 def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> tuple[Phase, ...]:
@@ -61,7 +71,7 @@ def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> t
     ------
     InvalidInputError
         Under the name `field`: there are too many steps, the pair is about other neighbours than the history, or it is
-        the worst of several in a sequence with others.
+        the worst of several, of which no one pair dominates, in a sequence with others.
     """
     total = count + sum(phase.count for phase in phases)
     if total > MAX_COMPOSITIONS:
@@ -70,7 +80,7 @@ def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> t
     if phases and phases[-1].pair == pair:
         return (*phases[:-1], Phase(pair, phases[-1].count + count))
     for one in (*(phase.pair for phase in phases), pair) if phases else ():
-        if one.alternatives != (one,):
+        if one.sides is None:
             raise InvalidInputError(
                 f"{field}: expected the worst of several pairs alone, got {_named(pair)} after"
                 f" {_named(phases[-1].pair)}: which pair is followed in the one says nothing of the other"

@@ -79,7 +79,7 @@ def privacy_bounds(
         which is below 2^-128. 0 asks for it at any δ, and takes longer.
     strict : bool, optional
         Whether a tolerance that is missed is an error. By default the bounds are returned, with a warning.
-    adjacency : {"add-or-remove", "replace-one", "zero-out"}, optional
+    adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
         For which neighbours the parameters of the mechanism, such as its sensitivity, are stated. A pair that says
         itself for which it is, such as `SubsampledGaussian`, needs no word, and no other one is allowed.
 
@@ -189,7 +189,7 @@ def epsilon_bounds(
         dimension ``direction``.
     strict : bool, optional
         Whether a tolerance that is missed is an error.
-    adjacency : {"add-or-remove", "replace-one", "zero-out"}, optional
+    adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
         As of `privacy_bounds`.
 
     Returns

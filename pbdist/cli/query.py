@@ -44,6 +44,7 @@ NOISE_NUMBERS = {
     "pair-epsilon": "epsilon of an approximately differentially private mechanism",
     "pair-delta": "delta of an approximately differentially private mechanism",
     "eta": "range of the losses of a bounded-range mechanism",
+    "group-size": "the most records of a group",
     "steps": "steps of a round of a RandomAllocation",
     "batch": "number of examples in a batch, or the most of them",
     "examples": "number of examples in the data set",

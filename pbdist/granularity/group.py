@@ -8,6 +8,7 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.release.group_pair import group_pair
 from pbdist.mechanisms import (
+    LARGEST_SAMPLED_GROUP,
     BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
@@ -20,9 +21,11 @@ from pbdist.mechanisms import (
     Product,
     Reversed,
     SubsampledGaussian,
+    SubsampledGaussianGroup,
     WorstOf,
     validation,
 )
+from pbdist.types import Adjacency
 
 __all__ = ["group"]
 
@@ -48,17 +51,17 @@ def group(pair: Pair, size: int) -> Pair:
     Pair
         For the same neighbours, `size` of them in a row (Theorem 44 of docs/theory.md). Exact, the pair of `size` times
         the sensitivity, for noise that is added: `Laplace`, `Gaussian`, also truncated, `LaplaceSum`,
-        `DiscreteLaplace`, `DiscreteGaussian` and `Poisson`. `BoundedRange` of `size` times η, which is the worst of all
-        mechanisms of that range. For all others a pair of histograms that is nowhere below the best chain of `size`
-        steps, and may be above what the group changes: it comes as a `WorstOf` that is not attained, without lower
-        bounds. A product factor by factor.
+        `DiscreteLaplace`, `DiscreteGaussian` and `Poisson`. For `SubsampledGaussian` a `SubsampledGaussianGroup`: each
+        individual is sampled by itself, and both bounds are close to what the group changes (Theorem 45).
+        `BoundedRange` of `size` times η, which is the worst of all mechanisms of that range. For all others a pair of
+        histograms that is nowhere below the best chain of `size` steps, and may be above what the group changes: it
+        comes as a `WorstOf` that is not attained, without lower bounds. A product factor by factor.
 
     Raises
     ------
     InvalidInputError
-        If the size is no whole number of at least 1; or for `SubsampledGaussian`, where each of the group is sampled
-        by itself, so that the sum of the shifts is a mixture, and for the worst of several pairs, as the steps of a
-        chain may follow different ones.
+        If the size is no whole number of at least 1, or above 100,000 on samples; for the worst of several pairs, as
+        the steps of a chain may follow different ones; and for a reversed `SubsampledGaussian`.
 
     Examples
     --------
@@ -68,7 +71,7 @@ def group(pair: Pair, size: int) -> Pair:
     """
     times = validation.integer("group", "size", size, minimum=1, maximum=_LARGEST_GROUP)
     given: Any = pair
-    if not isinstance(given, Pair) or pair.alternatives != (pair,):
+    if not isinstance(given, Pair) or pair.several:
         raise InvalidInputError(
             f"group.pair: expected one worst-case pair, not the worst of several: a group may follow several of them,"
             f" got {shown(pair)}"
@@ -78,18 +81,29 @@ def group(pair: Pair, size: int) -> Pair:
     parts = pair.pairs if isinstance(pair, Product) else (pair,)
     found = [_of(factor, times) for part in parts for factor in part.factors]
     whole = Product(*(one for one, _ in found)) if isinstance(pair, Product) else found[0][0]
-    return whole if all(exact for _, exact in found) else WorstOf(whole, attained=(False,))
+    if all(exact for _, exact in found):
+        return whole
+    # Of a factor that is known from both sides the pair that dominates it.
+    above = [one.sides[0] if one.sides else one for one, _ in found]
+    neighbours = Adjacency.ADD_OR_REMOVE_GROUP if pair.adjacency is Adjacency.ADD_OR_REMOVE else None
+    return WorstOf(Product(*above) if isinstance(pair, Product) else above[0], attained=(False,), neighbours=neighbours)
 
 
-def _of(pair: ElementaryPair, times: int) -> tuple[ElementaryPair, bool]:
+def _of(pair: ElementaryPair, times: int) -> tuple[Pair, bool]:
     """Return the pair of a group, and whether it is what the group changes and not only above it."""
     if isinstance(pair, SubsampledGaussian):
-        raise InvalidInputError(
-            "group.pair: expected a pair whose shifts add up, or one of a few outcomes, got SubsampledGaussian: of a"
-            " group each individual is sampled by itself, and the sum of their shifts is a mixture"
-        )
+        if times > LARGEST_SAMPLED_GROUP:
+            raise InvalidInputError(
+                f"group.size: expected at most {LARGEST_SAMPLED_GROUP} individuals on samples, got {times}"
+            )
+        return SubsampledGaussianGroup(pair.scale, pair.rate, times, pair.sensitivity), True
     if isinstance(pair, Reversed):
         found, exact = _of(pair.pair, times)
+        if not isinstance(found, ElementaryPair):
+            raise InvalidInputError(
+                f"group.pair: expected a pair that is not reversed, got {shown(pair)}: what a group on samples changes"
+                " is bounded by two pairs, for which there is no reversed one"
+            )
         return Reversed(found), exact
     if isinstance(pair, Gaussian | Laplace) and pair.truncate is not None:
         return replace(pair, sensitivity=_times_above(pair.sensitivity, times)), True

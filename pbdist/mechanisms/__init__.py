@@ -21,22 +21,25 @@ from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import (
     ElementaryPair,
     Pair,
-    Product,
     Reversed,
     adjacency_together,
+    choices_of,
     factor_counts,
     reveals_nothing,
 )
 from pbdist.mechanisms.poisson import Poisson
+from pbdist.mechanisms.product import Product
 from pbdist.mechanisms.random_allocation import RandomAllocation
+from pbdist.mechanisms.sampled_group import LARGEST_SAMPLED_GROUP, SubsampledGaussianGroup
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
-from pbdist.mechanisms.worst_of import Alternatives, WorstOf
+from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
 from pbdist.types import JsonValue
 
 __all__ = [
+    "LARGEST_SAMPLED_GROUP",
     "MECHANISMS",
     "READINGS",
     "SMALLEST_MASS",
@@ -71,13 +74,16 @@ __all__ = [
     "ScaledLossMasses",
     "Staircase",
     "SubsampledGaussian",
+    "SubsampledGaussianGroup",
     "SubsampledLaplace",
     "TruncatedPoissonGaussian",
     "TruncatedPoissonUpper",
+    "TwoSided",
     "WorstOf",
     "adjacency_together",
     "alike",
     "checked_adjacency",
+    "choices_of",
     "exponential_mechanism",
     "factor_counts",
     "joined",
@@ -113,6 +119,7 @@ MECHANISMS: Mapping[str, type[Pair]] = {
         Reversed,
         Staircase,
         SubsampledGaussian,
+        SubsampledGaussianGroup,
         SubsampledLaplace,
         TruncatedPoissonGaussian,
         TruncatedPoissonUpper,

@@ -15,7 +15,7 @@ from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.sampling import added
 from pbdist.mechanisms.subsampled import SubsampledGaussian
-from pbdist.mechanisms.worst_of import Alternatives
+from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["FixedBatchGaussian", "FixedBatchUpper"]
@@ -25,7 +25,7 @@ _MOST_EXAMPLES = 10**12
 
 
 @dataclass(frozen=True)
-class FixedBatchGaussian(Alternatives):
+class FixedBatchGaussian(TwoSided):
     """Gaussian noise on the sum of a batch of a fixed size, drawn without replacement; one record is replaced.
 
     Each round draws `batch` of the `examples` records, every set of so many with the same probability, independently of

@@ -17,14 +17,16 @@ from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, Scal
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.sampling import added, full_losses
 from pbdist.mechanisms.tails import log_moment_of_tail
-from pbdist.types import Direction, FloatArray
+from pbdist.types import BoolArray, Direction, FloatArray
 
 __all__ = ["GaussianMixture"]
 
 #: The weights are divided by their sum, which is this near to 1.
 _SUM_TOLERANCE = 1e-9
 #: Each shift takes as long as one sampled Gaussian.
-_MOST_SHIFTS = 64
+_MOST_SHIFTS = 1024
+#: Numbers of all shifts that are held at a time.
+_MOST_NUMBERS = 1 << 20
 #: Steps of Newton's method, at most; it ends where a loss is within so many u of its size.
 _MOST_STEPS, _CLOSE = 60, 8.0
 
@@ -46,7 +48,7 @@ class GaussianMixture(ElementaryPair):
     scale : float
         Standard deviation of the noise, above 0.
     shifts : sequence of float
-        Increasing, from 0 on, the last one above 0, in the units of the scale; at most 64.
+        Increasing, from 0 on, the last one above 0, in the units of the scale; at most 1,024.
     weights : sequence of float
         Probabilities above 0, one a shift. They are divided by their sum, which is 1 within 1e-9.
 
@@ -160,19 +162,22 @@ class GaussianMixture(ElementaryPair):
         ends = np.concatenate(([-np.inf], located, [np.inf]))
         first = max(int(np.searchsorted(ends, -np.inf, side="right")) - 1, 0)
         lower, upper = ends[first:-1], ends[first + 1 :]
-        present = True if np.all(lower < upper) else lower < upper
+        present: BoolArray | bool = True if np.all(lower < upper) else lower < upper
         interval: Callable[..., tuple[FloatArray, ...]] = scaled_gaussian_interval if scaled else gaussian_interval
 
-        def about(mean: float) -> tuple[MassBounds, FloatArray]:
-            found = interval(lower, upper, self.scale, mean)
+        def about(mean: float, part: slice) -> tuple[MassBounds, FloatArray]:
+            found = interval(lower[part], upper[part], self.scale, mean)
             log_scale = found[2] if scaled else np.zeros(found[0].shape)
-            return MassBounds.around(found[0], found[1], occupied=present), log_scale
+            there = present if isinstance(present, bool) else present[part]
+            return MassBounds.around(found[0], found[1], occupied=there), log_scale
 
-        parts = [
-            (weight, weight, *about(shift)) for shift, weight in zip(self.shifts, self._shares[0].tolist(), strict=True)
-        ]
-        bins_a, scale_a = added(parts)
-        bins_b, scale_b = parts[0][2:] if self.shifts[0] == 0.0 else about(0.0)
+        weighted = list(zip(self._shares[0].tolist(), self.shifts, strict=True))
+        of_a, of_b = [], []
+        for part in self._blocks(lower.size):
+            parts = [(weight, weight, *about(shift, part)) for weight, shift in weighted]
+            of_a.append(added(parts))
+            of_b.append(parts[0][2:] if self.shifts[0] == 0.0 else about(0.0, part))
+        (bins_a, scale_a), (bins_b, scale_b) = (_joined(blocks) for blocks in (of_a, of_b))
         nothing = MassBounds.zeros(0)
         masses = LossMasses(
             bins_a=bins_a,
@@ -201,8 +206,17 @@ class GaussianMixture(ElementaryPair):
         shifts = np.array(self.shifts)[:, None]
         return shifts / self.scale * ((x - 0.5 * shifts) / self.scale)
 
+    def _blocks(self, size: int) -> list[slice]:
+        """Return parts of so many outcomes or bins, each so small that the numbers of all shifts may be held."""
+        step = max(_MOST_NUMBERS // len(self.shifts), 1)
+        return [slice(start, min(start + step, size)) for start in range(0, max(size, 1), step)]
+
     def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the loss at finite x, and a bound on its error: Theorem 37 of docs/theory.md."""
+        loss, error = zip(*(self._loss_of_block(x[part]) for part in self._blocks(x.size)), strict=True)
+        return np.concatenate(loss), np.concatenate(error)
+
+    def _loss_of_block(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         gains, shares = self._gains(x), self._shares[0][:, None]
         exponents = gains + np.log(shares)
         top = exponents.max(axis=0)
@@ -246,6 +260,9 @@ class GaussianMixture(ElementaryPair):
         G, the loss where the record moves the mean at all, is convex in x and rises: from an x that lies too high
         Newton's steps come down to it. Each one ends by itself, so that it does not depend on the others.
         """
+        return np.concatenate([self._location_of_block(edges[part]) for part in self._blocks(edges.size)])
+
+    def _location_of_block(self, edges: FloatArray) -> FloatArray:
         shares, above, lowest = self._shares
         goal = full_losses(edges, above).copy()
         if self.shifts[0] == 0.0:
@@ -277,6 +294,15 @@ class GaussianMixture(ElementaryPair):
             x[left[going]] -= (excess / ((slopes * parts).sum(axis=0) / whole))[going]
             left = left[going]
         return x
+
+
+def _joined(blocks: list[tuple[MassBounds, FloatArray]]) -> tuple[MassBounds, FloatArray]:
+    """Return masses and logarithms of factors, one block after the other."""
+    lower, upper, scale = (
+        np.concatenate(side)
+        for side in zip(*((masses.lower, masses.upper, scale) for masses, scale in blocks), strict=True)
+    )
+    return MassBounds(lower, upper), scale
 
 
 def _numbers(name: str, field: str, values: Any) -> list[float]:

@@ -20,9 +20,10 @@ from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.random_allocation import RandomAllocation
+from pbdist.mechanisms.sampled_group import SubsampledGaussianGroup
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
-from pbdist.mechanisms.worst_of import Alternatives, WorstOf
+from pbdist.mechanisms.worst_of import WorstOf
 
 __all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]
 
@@ -57,6 +58,7 @@ NOISE_PARAMETER: Mapping[type[Pair], str] = {
     RandomAllocation: "scale",
     RandomizedResponse: "p",
     SubsampledGaussian: "scale",
+    SubsampledGaussianGroup: "scale",
     SubsampledLaplace: "scale",
 }
 
@@ -67,7 +69,7 @@ def noise_order(pair: Pair) -> NoiseOrder | None:
     A product has the families and the amounts of its factors, in their order; so has the worst of several pairs, whose
     δ is the largest of theirs; the worst of one pair that is attained is that pair.
     """
-    if isinstance(pair, Alternatives) and pair.alone is None:
+    if pair.several and pair.alone is None:
         inner = [noise_order(one) for one in pair.alternatives]
         known = [order for order in inner if order is not None]
         if len(known) < len(inner):

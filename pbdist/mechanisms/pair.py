@@ -1,4 +1,4 @@
-"""What a mechanism is to pbdist: a worst-case pair of distributions and its masses on bins; products and reversals."""
+"""What a mechanism is to pbdist: a worst-case pair of distributions and its masses on bins; reversals."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,9 +19,9 @@ from pbdist.types import Direction, FloatArray, JsonValue
 __all__ = [
     "ElementaryPair",
     "Pair",
-    "Product",
     "Reversed",
     "adjacency_together",
+    "choices_of",
     "factor_counts",
     "reveals_nothing",
 ]
@@ -49,7 +49,7 @@ class Pair(ABC):
     @property
     def removal(self) -> Direction | None:
         """The direction in which a record is removed, or zeroed out; None where none is, or not known to be."""
-        if self.adjacency not in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT):
+        if not self.adjacency.directed:
             # Factors may be removals that bound something else, as in `FixedBatchGaussian`.
             return None
         found = {factor.removal for factor in self.factors} - {None}
@@ -61,14 +61,33 @@ class Pair(ABC):
         return all(factor.identical for factor in self.factors)
 
     @property
+    def choices(self) -> tuple[tuple["Pair", bool], ...]:
+        """The pairs that bounds come from, and whether each is attained: the pair itself, but for `Alternatives`."""
+        return ((self, True),)
+
+    @property
     def alternatives(self) -> tuple["Pair", ...]:
-        """The pairs of which the worst counts: the pair itself, but for `WorstOf`."""
-        return (self,)
+        """The pairs of which the worst counts: the pair itself, but for `Alternatives`."""
+        return tuple(pair for pair, _ in self.choices)
+
+    @property
+    def several(self) -> bool:
+        """Whether bounds come from other pairs than this one."""
+        return self.alternatives != (self,)
 
     @property
     def alone(self) -> "Pair | None":
-        """The one pair that the mechanism follows: the pair itself, but for `WorstOf`; None where there is none."""
+        """The one pair that the mechanism follows: itself, but for `Alternatives`; None where there is none."""
         return self
+
+    @property
+    def sides(self) -> "tuple[Pair, Pair] | None":
+        """A pair that dominates, and one that the worst neighbours follow; None where there are no such two.
+
+        Both are the pair itself, but for `TwoSided` ones and their products. Only what has sides can be in a sequence
+        with others.
+        """
+        return self, self
 
     @property
     def attained_by_some(self) -> bool:
@@ -108,8 +127,7 @@ class ElementaryPair(Pair):
     @property
     def removal(self) -> Direction | None:
         """From A to B where the pair says that a record is removed or zeroed out: A is with the record."""
-        directed = self.adjacency in (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT)
-        return Direction.A_TO_B if directed else None
+        return Direction.A_TO_B if self.adjacency.directed else None
 
     @property
     def attained_by_some(self) -> bool:
@@ -240,52 +258,6 @@ class ElementaryPair(Pair):
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         """Masses of (A, B) as `scaled_loss_masses` returns them; without factors unless overridden."""
         return ScaledLossMasses.unscaled(self.loss_masses(edges))
-
-
-@dataclass(frozen=True, init=False)
-class Product(Pair):
-    """Independent pairs observed together in every round, such as Vuvuzela's single and paired requests.
-
-    The neighbouring inputs differ in all of them at once: A = A1 × A2 × .., B = B1 × B2 × ... The losses add up, as
-    those of a sequence of rounds do (Meiser & Mohammadi 2018, Corollary 1).
-
-    Parameters
-    ----------
-    *pairs : Pair
-        At least one.
-
-    Raises
-    ------
-    InvalidInputError
-        If there is no pair or something else than a pair, or two pairs are for different neighbours.
-    """
-
-    pairs: tuple[Pair, ...]
-
-    def __init__(self, *pairs: Pair) -> None:
-        if not pairs:
-            raise InvalidInputError("Product.pairs: expected at least one pair, got none")
-        pair: Any
-        for position, pair in enumerate(pairs):
-            if not isinstance(pair, Pair) or pair.alternatives != (pair,):
-                raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
-        object.__setattr__(self, "pairs", pairs)
-        adjacency_together(pairs, "Product.pairs")
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether every factor is."""
-        return all(pair.symmetric for pair in self.pairs)
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """That of the factors, as `adjacency_together`."""
-        return adjacency_together(self.pairs, "Product.pairs")
-
-    @property
-    def factors(self) -> tuple[ElementaryPair, ...]:
-        """The elementary pairs of all factors, in order."""
-        return tuple(factor for pair in self.pairs for factor in pair.factors)
 
 
 @dataclass(frozen=True)
@@ -427,6 +399,40 @@ def factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair
     return telling or counts
 
 
+def choices_of(components: Sequence[tuple[Pair, int]]) -> list[tuple[list[tuple[Pair, int]], bool]] | None:
+    """Return the sequences of pairs that bounds of a round come from, and whether each is attained: Theorem 46.
+
+    Parameters
+    ----------
+    components : sequence of (Pair, int)
+        The pairs of a round, and how often each occurs in it. What has no sides stands alone.
+
+    Returns
+    -------
+    list or None
+        Of one mechanism its choices; of a sequence that of all pairs above, and that of all pairs that are attained.
+        None where each pair is its own only choice.
+
+    Raises
+    ------
+    InvalidInputError
+        If something without sides is in a sequence.
+    """
+    if not any(pair.several for pair, _ in components):
+        return None
+    if len(components) == 1:
+        pair, count = components[0]
+        return [([(one, count)], there) for one, there in pair.choices]
+    above: list[tuple[Pair, int]] = []
+    below: list[tuple[Pair, int]] = []
+    for pair, count in components:
+        if pair.sides is None:
+            raise InvalidInputError("mechanism: expected the worst of several pairs alone, got it in a sequence")
+        above.append((pair.sides[0], count))
+        below.append((pair.sides[1], count))
+    return [(below, True)] if above == below else [(above, False), (below, True)]
+
+
 def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
     """Return the neighbours of pairs that are seen together in every round.
 
@@ -443,7 +449,7 @@ def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
     # What has alternatives says itself which neighbours they are the ways of.
     factors: list[Pair] = []
     for pair in pairs:
-        factors += pair.factors if pair.alternatives == (pair,) else (pair,)
+        factors += (pair,) if pair.several else pair.factors
     found = joined(((factor.adjacency, type(factor).__name__) for factor in factors), field)
     crossed = found.definite and len({factor.removal for factor in factors} - {None}) > 1
     return Adjacency.AS_STATED if crossed else found

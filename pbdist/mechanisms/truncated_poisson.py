@@ -13,7 +13,7 @@ from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, r
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.sampling import added
 from pbdist.mechanisms.subsampled import SubsampledGaussian
-from pbdist.mechanisms.worst_of import Alternatives
+from pbdist.mechanisms.worst_of import TwoSided
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["TruncatedPoissonGaussian", "TruncatedPoissonUpper"]
@@ -54,7 +54,7 @@ class _TruncatedPoisson:
 
 
 @dataclass(frozen=True)
-class TruncatedPoissonGaussian(_TruncatedPoisson, Alternatives):
+class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     """Gaussian noise on Poisson samples of at most `batch` records; one record is added or removed.
 
     Each round draws a Poisson sample of the records with the probability `rate`. If more than `batch` were drawn, that

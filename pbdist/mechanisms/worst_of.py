@@ -10,7 +10,7 @@ from pbdist.mechanisms.adjacency import Adjacency, checked_adjacency, joined
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.types import JsonValue
 
-__all__ = ["Alternatives", "WorstOf"]
+__all__ = ["Alternatives", "TwoSided", "WorstOf"]
 
 
 class Alternatives(Pair):
@@ -30,14 +30,14 @@ class Alternatives(Pair):
         return all(pair.symmetric for pair, _ in self.choices)
 
     @property
-    def alternatives(self) -> tuple[Pair, ...]:
-        """The pairs."""
-        return tuple(pair for pair, _ in self.choices)
-
-    @property
     def alone(self) -> Pair | None:
         """The only pair, if it is attained."""
         return self.choices[0][0] if [there for _, there in self.choices] == [True] else None
+
+    @property
+    def sides(self) -> tuple[Pair, Pair] | None:
+        """The only pair twice, if it is attained; else none: which pair is followed here says nothing of others."""
+        return None if self.alone is None else (self.alone, self.alone)
 
     @property
     def attained_by_some(self) -> bool:
@@ -48,6 +48,35 @@ class Alternatives(Pair):
     def factors(self) -> tuple[ElementaryPair, ...]:
         """The elementary pairs of all pairs, for what is asked of each of them. They are no product."""
         return tuple(factor for pair, _ in self.choices for factor in pair.factors)
+
+
+class TwoSided(Alternatives):
+    """A mechanism that is dominated by one pair, and follows another one exactly on its worst known neighbours.
+
+    Unlike the pairs of a `WorstOf`, these two bound it whatever else is seen: it can be in a sequence with others.
+    """
+
+    @property
+    @abstractmethod
+    def upper_pair(self) -> Pair:
+        """The pair that dominates."""
+
+    @property
+    @abstractmethod
+    def lower_pair(self) -> Pair:
+        """The pair that is attained, in all rounds."""
+
+    @property
+    def choices(self) -> tuple[tuple[Pair, bool], ...]:
+        """The pair that dominates, and the one that is attained; one pair where they are the same."""
+        if self.upper_pair == self.lower_pair:
+            return ((self.lower_pair, True),)
+        return (self.upper_pair, False), (self.lower_pair, True)
+
+    @property
+    def sides(self) -> tuple[Pair, Pair]:
+        """Both pairs; one pair twice where it is the only one."""
+        return (self.upper_pair, self.lower_pair) if self.alone is None else (self.alone, self.alone)
 
 
 @dataclass(frozen=True, init=False)
@@ -89,7 +118,7 @@ class WorstOf(Alternatives):
             raise InvalidInputError("WorstOf.pairs: expected at least one pair, got none")
         pair: Any
         for position, pair in enumerate(pairs):
-            if not isinstance(pair, Pair) or isinstance(pair, Alternatives):
+            if not isinstance(pair, Pair) or pair.several:
                 raise InvalidInputError(f"WorstOf.pairs[{position}]: expected a mechanism, got {shown(pair)}")
         given: Any = (True,) * len(pairs) if attained is None else attained
         if (

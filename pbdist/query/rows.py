@@ -39,7 +39,7 @@ ABOUT = {
     "setting": "the cell in words",
     **COLUMNS,
     **{name: about.long_name for name, about in COMPUTED.items()},
-    "adjacency": "for which neighbours: add-or-remove, replace-one, zero-out, or as-stated, those of the parameters",
+    "adjacency": "for which neighbours: what is done to one record or a group, or as-stated, those of the parameters",
     DIRECTION: f"{GRIDS[DIRECTION].long_name}; {BOTH}: the larger of the two",
     **{name: GRIDS[name].long_name for name in (COMPOSITIONS, EPSILON, "exp_epsilon")},
     **{name: about.long_name for name, about in BOUNDS.items()},

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Alternatives, Pair, WorstOf, pair_from_canonical
+from pbdist.mechanisms import Pair, WorstOf, pair_from_canonical
 from pbdist.mechanisms.order import noise_order
 from pbdist.query.lookup import ambiguous, find_cell, matches
 from pbdist.query.points import PairPoints, PointReader
@@ -28,7 +28,7 @@ __all__ = ["Setting", "Settings"]
 #: The parameters that may differ from those of all stored cells of a label.
 _REPLACED = (
     *("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "pair_epsilon", "pair_delta", "eta"),
-    *("steps", "batch", "examples", "split", "second_scale"),
+    *("group_size", "steps", "batch", "examples", "split", "second_scale"),
 )
 #: Where a sum of noises has its scales: the larger one first.
 _SCALES: Mapping[str, tuple[str, int]] = {"scale": ("scales", 0), "second_scale": ("scales", 1)}
@@ -229,7 +229,7 @@ class _Order:
 
     def stored(self, pair: Pair) -> Pair:
         """Return a pair as it is stored: the worst of one attained pair, as plans are stored, is that pair."""
-        alone = None if isinstance(pair, Alternatives) else WorstOf(pair)
+        alone = None if pair.several else WorstOf(pair)
         return alone if alone is not None and pair not in self._cells and alone in self._cells else pair
 
     def points(self, pair: Pair) -> PairPoints:

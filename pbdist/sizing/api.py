@@ -165,7 +165,7 @@ def size(
         bounds.
     strict : bool, optional
         Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
-    adjacency : {"add-or-remove", "replace-one", "zero-out"}, optional
+    adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
         For which neighbours the parameters, such as the sensitivity, are stated, as of `pbdist.privacy_bounds`.
     **parameters
         Other parameters of the mechanism class.

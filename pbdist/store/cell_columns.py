@@ -41,13 +41,14 @@ _NOISE_OF_KIND = {
     "RandomAllocation": "Gaussian",
     "Staircase": "Staircase",
     "SubsampledGaussian": "Gaussian",
+    "SubsampledGaussianGroup": "Gaussian",
     "SubsampledLaplace": "Laplace",
     "TruncatedPoissonGaussian": "Gaussian",
 }
 #: Parameters that are numbers, in columns of their names.
 _NUMBERS = (
     *("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "eta"),
-    *("steps", "batch", "examples", "split"),
+    *("group_size", "steps", "batch", "examples", "split"),
 )
 #: Parameters that are lists, and the columns of their texts. A histogram's masses have names of numbers of others.
 _LISTS = {
@@ -65,6 +66,7 @@ OPTIONAL_OF_KIND: Mapping[str, tuple[str, ...]] = {
     "RandomAllocation": ("steps",),
     "Reversed": ("made_of",),
     "Staircase": ("split",),
+    "SubsampledGaussianGroup": ("group_size",),
     "TruncatedPoissonGaussian": ("batch", "examples"),
     "TruncatedPoissonUpper": ("batch", "examples"),
     "WorstOf": ("made_of",),

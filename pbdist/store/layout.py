@@ -123,6 +123,7 @@ _FIXED_COLUMNS: Mapping[str, str] = {
 }
 #: The same of parameters that few mechanisms have: a part has the column only if one of its cells has the parameter.
 OPTIONAL_COLUMNS: Mapping[str, str] = {
+    "group_size": "the most records of a group",
     "steps": "steps of a round, in one of which a record is used",
     "batch": "number of examples in a batch, or the most of them",
     "examples": "number of examples in the data set",

@@ -10,7 +10,6 @@ from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
 from pbdist.enclosures import Fineness, any_enclosed, enclosed_counts
 from pbdist.errors import PbdistError
 from pbdist.mechanisms import (
-    Alternatives,
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
@@ -134,7 +133,7 @@ _CUT = 37.0
 
 def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
     """Return the cost of a cell by the tight method; of the worst of several pairs, that of one after the other."""
-    if isinstance(cell.pair, Alternatives):
+    if cell.pair.several:
         costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives]
         return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
     rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)

@@ -94,6 +94,14 @@ class _SubsampledGaussianEntry(Entry):
     sensitivity: Numbers | None = None
 
 
+class _SubsampledGaussianGroupEntry(Entry):
+    construct_pair = mechanisms.SubsampledGaussianGroup
+    scale: Numbers
+    rate: Numbers
+    group_size: Numbers
+    sensitivity: Numbers | None = None
+
+
 class _RandomAllocationEntry(Entry):
     construct_pair = mechanisms.RandomAllocation
     scale: Numbers
@@ -212,6 +220,7 @@ _ENTRIES: Mapping[str, type[Entry]] = {
     "KaryRandomizedResponse": _KaryRandomizedResponseEntry,
     "BoundedRange": _BoundedRangeEntry,
     "SubsampledGaussian": _SubsampledGaussianEntry,
+    "SubsampledGaussianGroup": _SubsampledGaussianGroupEntry,
     "SubsampledLaplace": _SubsampledLaplaceEntry,
     "GaussianMixture": _GaussianMixtureEntry,
     "TruncatedPoissonGaussian": _TruncatedPoissonGaussianEntry,
@@ -230,7 +239,7 @@ _ENTRIES: Mapping[str, type[Entry]] = {
 #: The kinds of mechanisms that an entry may have.
 KINDS = tuple(_ENTRIES)
 #: Those of them whose bounds are those of several pairs.
-KINDS_OF_SEVERAL = ("TruncatedPoissonGaussian", "FixedBatchGaussian")
+KINDS_OF_SEVERAL = ("TruncatedPoissonGaussian", "FixedBatchGaussian", "SubsampledGaussianGroup")
 _NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
 _NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)

@@ -79,7 +79,7 @@ _NOISE: Mapping[str, tuple[str, str]] = {
         "scale is the standard deviation of the noise: the noise multiplier times the sensitivity",
     ),
     **dict.fromkeys(
-        ("GaussianMixture", "TruncatedPoissonGaussian", "FixedBatchGaussian"),
+        ("GaussianMixture", "TruncatedPoissonGaussian", "FixedBatchGaussian", "SubsampledGaussianGroup"),
         ("scale", "scale is the standard deviation of the noise: the noise multiplier times the clipping norm"),
     ),
     "SubsampledLaplace": ("scale", _LAPLACE),
@@ -147,6 +147,10 @@ _OTHER_KEYS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     **{
         kind: dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample"))
         for kind in ("SubsampledGaussian", "SubsampledLaplace")
+    },
+    "SubsampledGaussianGroup": {
+        **dict.fromkeys(_RATES, ("rate", "rate is the probability with which each record is in a sample")),
+        **dict.fromkeys(("group", "size", "k"), ("group_size", "group_size is the most records of the group")),
     },
     "TruncatedPoissonGaussian": {
         **dict.fromkeys(_RATES, ("rate", "rate is the probability with which a record is in a sample")),

@@ -8,7 +8,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from pbdist.mechanisms.pair import Pair, Product
+from pbdist.mechanisms.pair import Pair
+from pbdist.mechanisms.product import Product
 from pbdist.types import Adjacency, IntArray, JsonValue
 
 __all__ = ["WHOLE", "Axis", "PairGrid", "alike_values", "encoder_of_forms"]

@@ -1,8 +1,8 @@
 """Check what the files of studies and of their extensions share: name, mechanisms, cells, targets and grids."""
 
 import math
-from collections.abc import Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -133,9 +133,16 @@ def cells_of(document: Document, factors: Sequence[float | None], entries: Entri
 
 def entries_of_several(document: Document) -> list[tuple[Keys, str]]:
     """Return the keys and kinds of the entries whose bounds are those of several pairs; all entries have a kind."""
-    entries = enumerate(document.data["mechanisms"])
-    kinds = (RELEASE_PLAN, *KINDS_OF_SEVERAL)
-    return [(("mechanisms", index), entry["kind"]) for index, entry in entries if entry["kind"] in kinds]
+    found = ((index, _kind_of_several(entry)) for index, entry in enumerate(document.data["mechanisms"]))
+    return [(("mechanisms", index), kind) for index, kind in found if kind is not None]
+
+
+def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
+    """Return the kind of an entry, or of a factor of it, whose bounds are those of several pairs; None without any."""
+    if entry["kind"] in (RELEASE_PLAN, *KINDS_OF_SEVERAL):
+        return str(entry["kind"])
+    factors = entry.get("pairs", []) if entry["kind"] == "Product" else []
+    return next((kind for kind in map(_kind_of_several, factors) if kind is not None), None)
 
 
 def _label(document: Document, index: int) -> str:

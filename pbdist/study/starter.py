@@ -73,6 +73,16 @@ _ENTRIES: Mapping[str, tuple[str, str]] = {
     sensitivity: 1 # the clipping norm""",
         "--scale 1",
     ),
+    "SubsampledGaussianGroup": (
+        """\
+  # DP-SGD, for a group of records that are removed or added together. compositions are steps.
+  - kind: SubsampledGaussianGroup
+    scale: [1, 2] # the standard deviation of the noise: the noise multiplier times the sensitivity
+    rate: 0.01 # the probability with which each record is in a sample
+    group_size: 4 # the most records of the group
+    sensitivity: 1 # the clipping norm of one record""",
+        "--scale 1",
+    ),
     "SubsampledLaplace": (
         """\
   # A query with Laplace noise, asked of a Poisson sample.

@@ -22,7 +22,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Alternatives, ElementaryPair, Pair
+from pbdist.mechanisms import ElementaryPair, Pair, choices_of
 from pbdist.types import Direction
 from pbdist.verify.exact_leaf import dominating_leaf, event_groups, subset_leaf
 from pbdist.verify.exact_power import (
@@ -272,17 +272,18 @@ def _padded(polynomial: Any, length: int) -> list[Any]:
 
 def _alternatives(components: Sequence[tuple[Pair, int]]) -> list[Sequence[tuple[Pair, int]]]:
     """Return the sequences of which the worst counts: more than one where a worst of several pairs stands alone."""
-    given: Any = components[0][0] if len(components) == 1 else None
-    if not isinstance(given, Alternatives):
+    given: Any = components
+    if not all(isinstance(pair, Pair) for pair, _ in given):
         return [components]
-    return [[(pair, components[0][1])] for pair in given.alternatives]
+    choices = choices_of(components)
+    return [components] if choices is None else [one for one, _ in choices]
 
 
 def _factor_counts(components: Sequence[tuple[Pair, int]]) -> dict[ElementaryPair, int]:
     counts: dict[ElementaryPair, int] = {}
     for index, (given, count) in enumerate(components):
         pair: Any = given
-        if not isinstance(pair, Pair) or isinstance(pair, Alternatives):
+        if not isinstance(pair, Pair) or pair.several:
             raise InvalidInputError(f"components[{index}]: expected a mechanism, got {shown(pair)}")
         times = _checked_integer(f"components[{index}]", count, 1, 2**62)
         for factor in pair.factors:

@@ -10,7 +10,7 @@ import math
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Alternatives, WorstOf
+from pbdist.mechanisms import Pair
 from pbdist.store import (
     Place,
     Refinement,
@@ -310,7 +310,7 @@ def _sample(points: _Points, number: int, max_cells: int) -> Sample:
             }
             exact = exact_bounds([(cell.pair, 1)], **settings)
             verdict = _judge(bounds, exact)
-            if isinstance(cell.pair, Alternatives):
+            if cell.pair.several:
                 verdict = _judge_attained(cell.pair, bounds, verdict, settings)
             elif not cell.pair.attained_by_some:
                 verdict = _without_lower(bounds, verdict)
@@ -350,7 +350,7 @@ def _judge(stored: tuple[float, float, float, float], exact: ExactBounds | None)
 
 
 def _judge_attained(
-    pair: Alternatives, stored: tuple[float, float, float, float], verdict: Verdict, settings: dict[str, Any]
+    pair: Pair, stored: tuple[float, float, float, float], verdict: Verdict, settings: dict[str, Any]
 ) -> Verdict:
     """Return a verdict that holds the lower bound against the attained pairs alone; without one it has to be 0."""
     attained = [one for one, there in pair.choices if there]
@@ -359,7 +359,13 @@ def _judge_attained(
     lower, log_lower = stored[0], stored[2]
     if not attained:
         return _without_lower(stored, verdict)
-    below = _judge((lower, math.inf, log_lower, math.inf), exact_bounds([(WorstOf(*attained), 1)], **settings))
+    found = [exact_bounds([(one, 1)], **settings) for one in attained]
+    exact = replace(
+        found[0],
+        lower=tuple(map(max, zip(*(one.lower for one in found), strict=True))),
+        upper=tuple(map(max, zip(*(one.upper for one in found), strict=True))),
+    )
+    below = _judge((lower, math.inf, log_lower, math.inf), exact)
     order = (Verdict.CONTRADICTED, Verdict.CONSISTENT, Verdict.CONFIRMED)
     return min(verdict, below, key=order.index)
 

@@ -27,7 +27,6 @@ from pbdist import (
     RandomizedResponse,
     Reversed,
     Staircase,
-    SubsampledGaussian,
     WorstOf,
     group,
     privacy_bounds,
@@ -200,14 +199,6 @@ def test_ranges_add_up_along_a_chain() -> None:
         (
             lambda: group(WorstOf(Gaussian(1.0), Gaussian(2.0)), 2),
             "group.pair: expected one worst-case pair, not the worst",
-        ),
-        (
-            lambda: group(SubsampledGaussian(1.0, 0.1), 2),
-            "group.pair: expected a pair whose shifts add up, or one of a few outcomes, got SubsampledGaussian",
-        ),
-        (
-            lambda: group(Product(Gaussian(1.0), Reversed(SubsampledGaussian(1.0, 0.1))), 2),
-            "group.pair: expected a pair whose shifts add up, or one of a few outcomes, got SubsampledGaussian",
         ),
         (lambda: group(BoundedRange(400.0), 2), "BoundedRange.eta: expected a number from 1e-30 to 500, got 800.0"),
     ],

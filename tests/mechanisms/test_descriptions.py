@@ -27,8 +27,10 @@ from pbdist import (
     Reversed,
     Staircase,
     SubsampledGaussian,
+    SubsampledGaussianGroup,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
+    WorstOf,
 )
 from pbdist.mechanisms import pair_from_canonical
 
@@ -40,6 +42,7 @@ EXAMPLES = [
     RandomizedResponse(0.51),
     Staircase(0.5, 2, 0.4),
     SubsampledGaussian(4, 0.01),
+    SubsampledGaussianGroup(4, 0.01, 3, 2),
     SubsampledLaplace(4, 0.01, 2),
     GaussianMixture(4, [0, 1, 2], [0.81, 0.18, 0.01]),
     TruncatedPoissonGaussian(2, 0.01, 40, 2000),
@@ -58,6 +61,7 @@ EXAMPLES = [
     Product(NoisyCount(Laplace(20), 100, 2), NoisyCount(Laplace(10), 50, 1)),
     Product(Product(Laplace(1), Laplace(2)), Gaussian(3)),
     Product(Poisson(3), Reversed(NoisyCount(Laplace(5), 20, 1))),
+    Product(FixedBatchGaussian(2, 10, 1000), Laplace(3)),
 ]
 
 
@@ -165,13 +169,13 @@ def test_pairs_are_frozen():
         (lambda: GaussianMixture(1, [1, 1], [0.5, 0.5]), "GaussianMixture.shifts[1]", "1.0"),
         (lambda: GaussianMixture(1, [0, 1], [0.5, 0.6]), "GaussianMixture.weights", "1.1"),
         (lambda: GaussianMixture(1, [0, 1], [1, 0]), "GaussianMixture.weights[1]", "0"),
-        (lambda: GaussianMixture(1, list(range(65)), [1 / 65] * 65), "GaussianMixture.shifts", "65"),
+        (lambda: GaussianMixture(1, list(range(1025)), [1 / 1025] * 1025), "GaussianMixture.shifts", "1025"),
         (lambda: TruncatedPoissonGaussian(1, 0.1, 0, 10), "TruncatedPoissonGaussian.batch", "0"),
         (lambda: TruncatedPoissonGaussian(1, 0.1, 1, 10**10), "TruncatedPoissonGaussian.examples", "10000000000"),
         (lambda: FixedBatchGaussian(1, 11, 10), "FixedBatchGaussian.batch", "11"),
         (lambda: FixedBatchGaussian(1, 1, 2.5), "FixedBatchGaussian.examples", "2.5"),
         (lambda: FixedBatchGaussian(1, 1, 2, 6e29), "FixedBatchGaussian.sensitivity", "1.2e+30"),
-        (lambda: Product(FixedBatchGaussian(1, 1, 2)), "Product.pairs[0]", "FixedBatchGaussian"),
+        (lambda: Product(WorstOf(Laplace(1), Laplace(2))), "Product.pairs[0]", "WorstOf"),
         (lambda: Reversed(TruncatedPoissonGaussian(1, 0.1, 1, 2)), "Reversed.pair", "TruncatedPoissonGaussian"),
         (lambda: ApproximateDP(-0.1, 0), "ApproximateDP.epsilon", "-0.1"),
         (lambda: ApproximateDP(0.1, 2), "ApproximateDP.delta", "2"),

@@ -31,6 +31,7 @@ from pbdist.mechanisms import (
     Reversed,
     Staircase,
     SubsampledGaussian,
+    SubsampledGaussianGroup,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
     TruncatedPoissonUpper,
@@ -73,6 +74,10 @@ EXAMPLES: Sequence[tuple[Pair, Mapping[str, Any]]] = [
     (Reversed(Poisson(25.0)), {"pair": Poisson(26.0)}),
     (Staircase(0.5, 2.0, 0.25), {"epsilon": 0.75, "sensitivity": 3.0, "split": 0.5}),
     (SubsampledGaussian(2.0, 0.25, 1.5), {"scale": 2.5, "rate": 0.5, "sensitivity": 2.0}),
+    (
+        SubsampledGaussianGroup(2.0, 0.25, 3, 1.5),
+        {"scale": 2.5, "rate": 0.5, "group_size": 4, "sensitivity": 2.0},
+    ),
     (SubsampledLaplace(2.0, 0.25, 1.5), {"scale": 2.5, "rate": 0.5, "sensitivity": 2.0}),
     (
         TruncatedPoissonGaussian(2.0, 0.25, 5, 20, 1.5),

@@ -35,6 +35,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "LaplaceSum": {"scales": st.tuples(SIZES, SIZES), "sensitivity": SIZES},
     "RandomizedResponse": {"p": SHARES},
     "SubsampledGaussian": {"scale": SIZES, "rate": SHARES, "sensitivity": SIZES},
+    "SubsampledGaussianGroup": {"scale": SIZES, "rate": SHARES, "group_size": WHOLE, "sensitivity": SIZES},
     "SubsampledLaplace": {"scale": SIZES, "rate": SHARES, "sensitivity": SIZES},
     "GaussianMixture": {"scale": SIZES, "shifts": SHIFTS, "weights": WEIGHTS},
     "TruncatedPoissonGaussian": {"scale": SIZES, "rate": SHARES, "batch": WHOLE, "examples": WHOLE},

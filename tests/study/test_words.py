@@ -28,6 +28,7 @@ from pbdist.mechanisms import (
     Reversed,
     Staircase,
     SubsampledGaussian,
+    SubsampledGaussianGroup,
     SubsampledLaplace,
     TruncatedPoissonGaussian,
 )
@@ -42,6 +43,11 @@ CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
     ("KaryRandomizedResponse", {"p": "0.6", "k": "4"}, KaryRandomizedResponse(0.6, 4)),
     ("BoundedRange", {"eta": "0.1"}, BoundedRange(0.1)),
     ("SubsampledGaussian", {"scale": "1.1", "rate": ".01"}, SubsampledGaussian(1.1, 0.01)),
+    (
+        "SubsampledGaussianGroup",
+        {"scale": "1.1", "rate": ".01", "size": "3"},
+        SubsampledGaussianGroup(1.1, 0.01, 3),
+    ),
     ("SubsampledLaplace", {"scale": "2", "rate": "0.1"}, SubsampledLaplace(2.0, 0.1)),
     ("RandomAllocation", {"scale": "2", "steps": "10"}, RandomAllocation(2.0, 10)),
     (
@@ -170,7 +176,12 @@ def test_wrong_words_are_refused_by_name(kind: str, words: dict[str, Any], probl
 def test_parameters_are_those_of_all_kinds() -> None:
     found = {parameter.name: parameter for parameter in word_parameters()}
     assert [*found] == sorted(found)
-    assert found["rate"].kinds == ("SubsampledGaussian", "SubsampledLaplace", "TruncatedPoissonGaussian")
+    assert found["rate"].kinds == (
+        "SubsampledGaussian",
+        "SubsampledGaussianGroup",
+        "SubsampledLaplace",
+        "TruncatedPoissonGaussian",
+    )
     assert found["file"].files
     assert not found["p"].files
     assert {kind for parameter in found.values() for kind in parameter.kinds} == set(KINDS)

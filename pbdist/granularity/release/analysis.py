@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
 from pbdist.granularity.release.blocks import check_count, checked_names
-from pbdist.mechanisms import Adjacency, Alternatives, Pair
+from pbdist.mechanisms import Adjacency, Pair
 
 __all__ = ["Analysis", "Attained", "on_each_block"]
 
@@ -74,7 +74,7 @@ class Analysis:
         given: Any = self
         if not isinstance(given.name, str) or not given.name:
             raise InvalidInputError(f"Analysis.name: expected a name, got {shown(given.name)}")
-        if not isinstance(given.pair, Pair) or isinstance(given.pair, Alternatives):
+        if not isinstance(given.pair, Pair) or given.pair.several:
             raise InvalidInputError(f"{self.name}.pair: expected a worst-case pair, got {shown(given.pair)}")
         if callable(given.reads):
             raise InvalidInputError(
@@ -97,7 +97,7 @@ class Analysis:
         if given is None:
             return
         unchanged = isinstance(given, str) and given == "unchanged"
-        if not unchanged and (not isinstance(given, Pair) or isinstance(given, Alternatives)):
+        if not unchanged and (not isinstance(given, Pair) or given.several):
             raise InvalidInputError(f"{self.name}.replaced: expected a pair or unchanged, got {shown(given)}")
         if self.declared != Unbounded():
             raise InvalidInputError(

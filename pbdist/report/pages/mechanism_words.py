@@ -18,6 +18,11 @@ WHAT_IT_DOES: Mapping[str, str] = {
         "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
         " others; Gaussian noise is added to what is computed from the sample, as in training with DP-SGD."
     ),
+    "SubsampledGaussianGroup": (
+        "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
+        " others; Gaussian noise is added to what is computed from the sample. What is protected is a group of"
+        " individuals together."
+    ),
     "SubsampledLaplace": (
         "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
         " others; Laplace noise is added to a number that is computed from the sample."
@@ -81,6 +86,11 @@ ASSUMED: Mapping[str, str] = {
         " independently. Neighbouring data sets differ by one individual added or removed, whose contribution is"
         " clipped to the sensitivity. Batches of a fixed size, or a data set that is shuffled once an epoch, are other"
         " mechanisms, about which nothing is said here. The noise multiplier is scale / sensitivity."
+    ),
+    "SubsampledGaussianGroup": (
+        "Groups on Poisson samples: each individual is in the sample with the sampling rate, independently."
+        " Neighbouring data sets differ by at most the given number of individuals, all added or all removed; the"
+        " contribution of each one is clipped to the sensitivity."
     ),
     "SubsampledLaplace": (
         "Subsampled Laplace: the sample is a Poisson sample. Neighbouring data sets differ by one individual added or"

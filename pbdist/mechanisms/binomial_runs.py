@@ -1,0 +1,138 @@
+"""How many of a group are in a Poisson sample: floats that are no smaller, or no larger, than the binomial numbers."""
+
+import decimal
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+__all__ = ["WeightedCounts", "larger_counts", "smaller_counts"]
+
+#: Digits of probabilities, whose relative errors are far below the next number.
+_DIGITS = 60
+#: By this part of itself each weight is moved in the safe direction, which pays for all roundings.
+_MOVED = Fraction(1, 2**50)
+#: Both ends of at most this probability are folded; terms this small beside the largest one are not computed.
+_FOLDED, _FAINT = Decimal("1e-100"), Decimal("1e-420")
+#: No weight is smaller.
+_LEAST = Decimal("1e-300")
+#: Runs of counts, at most, beside the two ends.
+_MOST_RUNS = 1000
+
+
+@dataclass(frozen=True)
+class WeightedCounts:
+    """Some numbers of individuals, increasing, and a float weight above 0 for each; they sum to 1 within 2^-53."""
+
+    counts: tuple[int, ...]
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Counts from `first` to `last`, their probability, and whether only an upper value of it is known."""
+
+    first: int
+    last: int
+    probability: Decimal
+    folded: bool = False
+
+
+def larger_counts(size: int, rate: float) -> WeightedCounts:
+    """Return weighted counts that are stochastically at least Bin(size, rate): Theorem 47 of docs/theory.md.
+
+    Each run of counts is put at its last one; what lies above the likeliest run is rounded up, what lies below it down.
+    """
+    runs = _runs(size, rate)
+    top = _likeliest(runs)
+    kept = [index for index, run in enumerate(runs) if index >= top or not run.folded]
+    weights = [_moved(runs[index], up=index > top) for index in kept]
+    return _completed([runs[index].last for index in kept], weights, kept.index(top))
+
+
+def smaller_counts(size: int, rate: float) -> WeightedCounts:
+    """Return weighted counts that are stochastically at most Bin(size, rate): each run at its first count."""
+    runs = _runs(size, rate)
+    top = _likeliest(runs)
+    kept = [index for index, run in enumerate(runs) if index <= top or not run.folded]
+    weights = [_moved(runs[index], up=index < top) for index in kept]
+    return _completed([runs[index].first for index in kept], weights, kept.index(top))
+
+
+def _likeliest(runs: tuple[_Run, ...]) -> int:
+    return max(range(len(runs)), key=lambda index: runs[index].probability)
+
+
+def _moved(run: _Run, *, up: bool) -> float:
+    return float(Fraction(run.probability) * (1 + _MOVED if up else 1 - _MOVED))
+
+
+def _completed(counts: list[int], weights: list[float], place: int) -> WeightedCounts:
+    """Return weights of which the one at a place is what the others leave of 1, to the nearest float."""
+    others = sum((Fraction(weight) for index, weight in enumerate(weights) if index != place), Fraction(0))
+    weights[place] = float(1 - others)
+    return WeightedCounts(tuple(counts), tuple(weights))
+
+
+@lru_cache(maxsize=64)
+def _runs(size: int, rate: float) -> tuple[_Run, ...]:
+    """Return all counts in runs: single ones but for the ends, which are folded, and for very many.
+
+    The probability of a folded end is an upper value.
+    """
+    first, terms = _terms(size, rate)
+    with decimal.localcontext(_context()):
+        total = sum(terms, Decimal(0))
+        chances = [term / total for term in terms]
+        some = sum(chances[1:] if first == 0 else chances, Decimal(0))
+        low, below = _end(chances, first > 0, _FOLDED)
+        high, above = _end(chances[::-1], first + len(terms) <= size, max(_FOLDED * some, _LEAST))
+        stop = len(chances) - high
+        step = max(-(-(stop - low) // _MOST_RUNS), 1)
+        runs = []
+        for start in range(low, stop, step):
+            end = min(start + step, stop)
+            runs.append(_Run(first + start, first + end - 1, sum(chances[start:end], Decimal(0))))
+    if below is not None:
+        runs.insert(0, _Run(0, first + low - 1, below, folded=True))
+    if above is not None:
+        runs.append(_Run(first + stop, size, above, folded=True))
+    return tuple(runs)
+
+
+def _end(chances: list[Decimal], more: bool, limit: Decimal) -> tuple[int, Decimal | None]:
+    """Return how many of the first probabilities are at most the limit together, and the limit where any are.
+
+    What lies before them, if there is `more`, is far below the limit.
+    """
+    together, count = Decimal(0), 0
+    half = limit / 2
+    while count < len(chances) and together + chances[count] <= half:
+        together += chances[count]
+        count += 1
+    return count, limit if count or more else None
+
+
+def _terms(size: int, rate: float) -> tuple[int, list[Decimal]]:
+    """Return probabilities of consecutive counts over that of about the likeliest one, and the first of the counts.
+
+    Faint ones are left out at both ends, where the terms fall.
+    """
+    start = min(math.floor(size * rate), size)
+    with decimal.localcontext(_context()):
+        odds = Decimal(rate) / (1 - Decimal(rate))
+        above, below = [Decimal(1)], [Decimal(1)]
+        for count in range(start, size):
+            above.append(above[-1] * (size - count) * odds / (count + 1))
+            if above[-1] < _FAINT:
+                break
+        for count in range(start, 0, -1):
+            below.append(below[-1] * count / ((size - count + 1) * odds))
+            if below[-1] < _FAINT:
+                break
+    return start - len(below) + 1, below[:0:-1] + above
+
+
+def _context() -> decimal.Context:
+    return decimal.Context(prec=_DIGITS, rounding=decimal.ROUND_HALF_EVEN, Emin=-(10**9), Emax=10**9)

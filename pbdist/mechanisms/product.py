@@ -1,0 +1,101 @@
+"""Independent pairs that are observed together in every round."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.pair import ElementaryPair, Pair, adjacency_together
+
+__all__ = ["Product"]
+
+
+@dataclass(frozen=True, init=False)
+class Product(Pair):
+    """Independent pairs observed together in every round, such as Vuvuzela's single and paired requests.
+
+    The neighbouring inputs differ in all of them at once: A = A1 × A2 × .., B = B1 × B2 × ... The losses add up, as
+    those of a sequence of rounds do (Meiser & Mohammadi 2018, Corollary 1).
+
+    Where a factor is known through a pair above it and one that it attains (`FixedBatchGaussian`,
+    `TruncatedPoissonGaussian`, `SubsampledGaussianGroup`), upper bounds are those of the product of the pairs above,
+    lower bounds those of the product of the pairs that are attained (Theorem 46 of docs/theory.md).
+
+    Parameters
+    ----------
+    *pairs : Pair
+        At least one.
+
+    Raises
+    ------
+    InvalidInputError
+        If there is no pair or something else than a pair, or two pairs are for different neighbours.
+    """
+
+    pairs: tuple[Pair, ...]
+
+    def __init__(self, *pairs: Pair) -> None:
+        if not pairs:
+            raise InvalidInputError("Product.pairs: expected at least one pair, got none")
+        pair: Any
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair, Pair) or pair.sides is None:
+                raise InvalidInputError(f"Product.pairs[{position}]: expected a mechanism, got {shown(pair)}")
+        object.__setattr__(self, "pairs", pairs)
+        adjacency_together(pairs, "Product.pairs")
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every factor is."""
+        return all(pair.symmetric for pair in self.pairs)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """That of the factors, as `adjacency_together`."""
+        return adjacency_together(self.pairs, "Product.pairs")
+
+    @property
+    def sides(self) -> tuple[Pair, Pair]:
+        """The product of the pairs that dominate, and the product of those that are attained; itself where all are."""
+        return self._sides if any(pair.several for pair in self.pairs) else (self, self)
+
+    @cached_property
+    def _sides(self) -> tuple[Pair, Pair]:
+        both = [pair.sides or (pair, pair) for pair in self.pairs]
+        above, below = ([each[side] for each in both] for side in (0, 1))
+        if above == below:
+            whole = Product(*above)
+            return whole, whole
+        return _Side(*above, neighbours=self.adjacency), _Side(*below, neighbours=self.adjacency)
+
+    @property
+    def choices(self) -> tuple[tuple[Pair, bool], ...]:
+        """The product itself, or its sides, the first of which need not be attained."""
+        above, below = self.sides
+        return ((below, True),) if above is below else ((above, False), (below, True))
+
+    @property
+    def alone(self) -> Pair | None:
+        """The one product that the mechanism follows; None where its sides differ."""
+        above, below = self.sides
+        return below if above is below else None
+
+    @property
+    def factors(self) -> tuple[ElementaryPair, ...]:
+        """The elementary pairs of all factors, in order; of both sides, which are no product, where they differ."""
+        return tuple(factor for pair in self.pairs for factor in pair.factors)
+
+
+class _Side(Product):
+    """A product of sides, for the neighbours that are said: a pair may be a side of a mechanism for other ones."""
+
+    def __init__(self, *pairs: Pair, neighbours: Adjacency) -> None:
+        object.__setattr__(self, "pairs", pairs)
+        object.__setattr__(self, "_neighbours", neighbours)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """As said."""
+        found: Adjacency = self.__dict__["_neighbours"]
+        return found

@@ -1,0 +1,116 @@
+"""Gaussian noise on Poisson samples when a whole group of individuals is removed or added."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Gaussian
+from pbdist.mechanisms.adjacency import Adjacency
+from pbdist.mechanisms.binomial_runs import WeightedCounts, larger_counts, smaller_counts
+from pbdist.mechanisms.gaussian_mixture import GaussianMixture
+from pbdist.mechanisms.pair import Pair
+from pbdist.mechanisms.subsampled import SubsampledGaussian
+from pbdist.mechanisms.worst_of import TwoSided
+
+__all__ = ["LARGEST_SAMPLED_GROUP", "SubsampledGaussianGroup"]
+
+#: Larger groups are refused.
+LARGEST_SAMPLED_GROUP = 100_000
+
+
+@dataclass(frozen=True)
+class SubsampledGaussianGroup(TwoSided):
+    """Gaussian noise after Poisson sampling, when up to `group_size` individuals are removed together, or added.
+
+    Each of them is in the sample with the probability q, independently: so many as are move the sum by up to the
+    sensitivity each. The worst case is A = Σ_j P(Bin(group_size, q) = j) N(j · sensitivity, scale²) against
+    B = N(0, scale²), which is attained if all of them contribute the same vector (Theorem 45 of docs/theory.md; Ganesh
+    2024). "A||B" is the direction in which the group is removed, "B||A" the one in which it is added.
+
+    Upper bounds are those of `upper_pair`, lower bounds those of `lower_pair`: mixtures with float weights that are
+    stochastically at least, and at most, the binomial ones (Theorem 47). Up to a thousand individuals they differ by
+    roundings, and by ends of a probability of 1e-100; of larger groups neighbouring numbers may be taken together.
+
+    Parameters
+    ----------
+    scale : float
+        Standard deviation of the noise, above 0 (the noise multiplier, where the sensitivity is 1).
+    rate : float
+        Sampling probability q of each individual, in (0, 1].
+    group_size : int
+        The most individuals of the group, from 1 to 100,000.
+    sensitivity : float, optional
+        The clipping norm of one individual, above 0.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> from pbdist import SubsampledGaussian, epsilon_bounds, group
+    >>> family = group(SubsampledGaussian(scale=2.0, rate=0.01), 4)
+    >>> family
+    SubsampledGaussianGroup(scale=2.0, rate=0.01, group_size=4, sensitivity=1.0)
+    >>> found = epsilon_bounds(family, compositions=1000, delta=1e-5)
+    >>> bool(0.0 < found.epsilon_lower.item() <= found.epsilon_upper.item() < 1.002 * found.epsilon_lower.item())
+    True
+    """
+
+    scale: float
+    rate: float
+    group_size: int
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
+        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
+        size = validation.integer(name, "group_size", self.group_size, minimum=1, maximum=LARGEST_SAMPLED_GROUP)
+        object.__setattr__(self, "group_size", size)
+        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
+        # The sensitivity of the whole group is a size, too.
+        validation.size(name, "sensitivity", 2.0 * size * self.sensitivity)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """Records of a group are added or removed together."""
+        return Adjacency.ADD_OR_REMOVE_GROUP
+
+    @cached_property
+    def upper_pair(self) -> Pair:
+        """The pair that dominates."""
+        if self.group_size == 1:
+            return SubsampledGaussian(self.scale, self.rate, self.sensitivity)
+        if self.rate == 1.0:
+            return Gaussian(self.scale, _product(self.group_size, self.sensitivity, up=True))
+        return self._mixture(larger_counts(self.group_size, self.rate), up=True)
+
+    @cached_property
+    def lower_pair(self) -> Pair:
+        """A pair that a group attains in all rounds, or a post-processing of one."""
+        if self.group_size == 1:
+            return SubsampledGaussian(self.scale, self.rate, self.sensitivity)
+        if self.rate == 1.0:
+            return Gaussian(self.scale, _product(self.group_size, self.sensitivity, up=False))
+        found = smaller_counts(self.group_size, self.rate)
+        if found.counts == (0,):
+            # One individual is no more than the group.
+            return SubsampledGaussian(self.scale, self.rate, self.sensitivity)
+        return self._mixture(found, up=False)
+
+    def _mixture(self, found: WeightedCounts, *, up: bool) -> GaussianMixture:
+        shifts = tuple(_product(count, self.sensitivity, up=up) for count in found.counts)
+        return GaussianMixture(self.scale, shifts, found.weights)
+
+
+def _product(count: int, sensitivity: float, *, up: bool) -> float:
+    """Return the least float64 that is at least the product, or the largest one that is at most it."""
+    product = count * sensitivity
+    exact = count * Fraction(sensitivity)
+    if up:
+        return product if Fraction(product) >= exact else math.nextafter(product, math.inf)
+    return product if Fraction(product) <= exact else math.nextafter(product, 0.0)
