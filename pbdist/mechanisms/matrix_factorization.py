@@ -220,6 +220,8 @@ def _largest_sum(squares: Sequence[float], most: int, apart: int) -> Fraction:
     A sum of k summands of one sign is off by less than k u.
     """
     count = min(most, _most_steps(len(squares), apart))
+    # Steps further apart than all there are leave one alone, as those do that are just as far apart.
+    apart = min(apart, len(squares))
     values = np.array(squares)
     # The best of so many squares among the positions from each one on.
     best = np.zeros(len(squares) + apart)

@@ -99,6 +99,12 @@ def test_banded_matrices_against_all_patterns_and_contributions() -> None:
             assert np.sum((matrix[:, chosen] @ vectors) ** 2) <= float(square) * (1 + 1e-12)
 
 
+def test_steps_further_apart_than_there_are_leave_one() -> None:
+    # As many positions as the separation would be more than any memory.
+    pair = banded(np.diag([1.0, 3.0, 2.0]), 1.0, participations=2**40, separation=2**40)
+    assert 9 <= Fraction(pair.sensitivity) ** 2 <= 9 * (1 + Fraction(1, 10**14))
+
+
 def test_one_participation_needs_no_bands() -> None:
     rng = np.random.default_rng(3)
     matrix = rng.normal(size=(5, 4))
