@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.enclosures.enclose import enclosed_counts
+from pbdist.enclosures.gaussians import dominated_gaussians, dominating_gaussians
 from pbdist.enclosures.refining import USUAL_PART, Aim, Asked, Found, kept_fineness, refined
 from pbdist.mechanisms import ElementaryPair
 from pbdist.pld import (
@@ -24,6 +25,8 @@ __all__ = ["delta_bounds", "epsilon_bounds", "states_to_keep"]
 
 #: Bounds are to be this part of the distance apart at which they would just tell a δ, were it where it mostly is.
 _TELLING = 1.0
+#: Where bounds through enclosures are relatively wider than this, simpler ones are looked at.
+_WIDE = 0.05
 
 
 def delta_bounds(
@@ -63,6 +66,13 @@ def delta_bounds(
         return _looked_at(found, asked, together=together)
 
     enclosures, best = refined(counts, asked, solve)
+    if (best.width > _WIDE).any():
+        coarse = {"tolerance": tolerance, "floor": floor, "strict": False, **settings}
+        above = tight_bounds(dominating_gaussians(counts), rounds, epsilon, known=None, **coarse)
+        below = tight_bounds(dominated_gaussians(counts), rounds, epsilon, known=None, **coarse)
+        best = replace(
+            best, lower=np.maximum(best.lower, below.log_lower), upper=np.minimum(best.upper, above.log_upper)
+        )
     if decides is not None and not (best.width > tolerance).any():
         return TightBounds(best.lower, best.upper, min(widths))
     # What meets the tolerance is known, and is not computed again; each point that misses it is refused, or excused.
@@ -125,6 +135,10 @@ def epsilon_bounds(
         return Found(lower, upper, apart, delta + np.zeros(lower.shape))
 
     _, best = refined(counts, asked, solve)
+    if (best.width > _WIDE).any():
+        above = epsilon_table(dominating_gaussians(counts), rounds, delta, tolerance=tolerance, together=together)
+        below = epsilon_table(dominated_gaussians(counts), rounds, delta, tolerance=tolerance, together=together)
+        return EpsilonBounds(np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
     return EpsilonBounds(best.lower, best.upper)
 
 

@@ -15,6 +15,8 @@ from pbdist.types import FloatArray
 
 __all__ = ["USUAL_PART", "Aim", "Asked", "Found", "kept_fineness", "refined"]
 
+#: After so many finer enclosures that bring nothing no more are tried.
+_IDLE = 2
 #: Enclosures that are tried; resolutions, relative to what the tolerance takes: of the first one, at most, of all.
 _ATTEMPTS, _RESOLUTION, _FIRST, _FINEST = 5, 2.5, 80.0, 10000.0
 #: About by how much, times the square of the resolution, bounds are apart by the enclosure alone.
@@ -122,16 +124,24 @@ def refined(
     first = _FIRST if asked.decides is None else max(_FIRST, _OF_DECIDING / math.sqrt(asked.tolerance))
     fineness = asked.fineness(min(wanted, first, _FINEST), asked.decides or _USUAL_DELTA)
     found: Found | None = None
-    attempt = 0
+    attempt = idle = 0
     while True:
         attempt += 1
         enclosures = enclosed_counts(counts, fineness)
         tolerance = max(asked.tolerance, 2.0 * _APART / fineness.resolution**2)
+        before = found
         found = solve(enclosures, Aim(tolerance, max(asked.floor, _BELOW * fineness.matters * asked.leaves)), found)
         finer = _finer(fineness, found, asked)
-        if finer == fineness or attempt == _ATTEMPTS:
+        idle = 0 if before is None or _gains(before, found) else idle + 1
+        if finer == fineness or attempt == _ATTEMPTS or idle == _IDLE:
             return enclosures, found
         fineness = finer
+
+
+def _gains(before: Found, found: Found) -> bool:
+    """Whether bounds of which nothing is known have become fewer, or known ones closer."""
+    unknown, known = np.isinf(found.width), np.isfinite(found.width)
+    return bool((unknown < np.isinf(before.width)).any() or (found.width[known] < before.width[known]).any())
 
 
 def kept_fineness(asked: Asked) -> Fineness:
