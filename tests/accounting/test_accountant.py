@@ -1,6 +1,8 @@
 """`Accountant`: its answers against exact truth and against `epsilon_bounds`, whatever way it was stepped."""
 
+import copy
 import math
+import pickle
 import warnings
 from fractions import Fraction
 from itertools import groupby
@@ -19,12 +21,13 @@ from pbdist import (
     Gaussian,
     Histogram,
     InvalidInputError,
+    KaryRandomizedResponse,
     Laplace,
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.accounting import answers
-from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf
+from pbdist.accounting import answers, history
+from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf, adjacency_together
 from pbdist.types import Direction
 from tests import strategies
 from tests.oracles import exact_truth
@@ -315,3 +318,48 @@ def test_a_mechanism_of_several_pairs_says_itself_which_neighbours_it_is_about()
     assert 0.0 < found.lower.item() <= found.upper.item()
     with pytest.raises(InvalidInputError, match="same neighbours"):
         Accountant().step(**STEP).add(FixedBatchGaussian(4.0, 10, 1000).upper_pair)
+
+
+def test_counting_a_step_does_not_look_through_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counted(pairs: Any, field: str) -> Adjacency:
+        looked.append(len(pairs))
+        return adjacency_together(pairs, field)
+
+    monkeypatch.setattr(history, "adjacency_together", counted)
+    run = Accountant()
+    for number in range(300):
+        run.step(noise_multiplier=1.0 + number / 1000, sample_rate=0.01)
+        run.add(Gaussian(1.0 + number / 1000))
+    assert len(run.phases) == 600
+    assert max(looked) <= 3
+    Accountant.from_document(run.to_document())
+    assert max(looked) <= 3
+
+
+def test_a_copy_goes_on_by_itself() -> None:
+    run = Accountant().step(**STEP, steps=3)
+    other, deep = copy.copy(run), copy.deepcopy(run)
+    for one in (other, deep):
+        assert one == run
+        one.step(**STEP).add(Gaussian(2.0))
+        assert (one.steps, len(one.phases), run.steps, len(run.phases)) == (5, 2, 3, 1)
+        with pytest.raises(InvalidInputError, match="neighbours"):
+            one.add(FixedBatchGaussian(1.0, 10, 100))
+    assert pickle.loads(pickle.dumps(run)) == run  # noqa: S301 -- its own
+    run.add(Laplace(5.0))
+    assert (other.steps, deep.steps, run.steps) == (5, 5, 4)
+
+
+def test_what_is_refused_is_not_counted() -> None:
+    run = Accountant().add(Gaussian(1.0))
+    run.step(**STEP)
+    before = run.phases
+    with pytest.raises(InvalidInputError, match="neighbours"):
+        run.add(KaryRandomizedResponse(0.7, 4))
+    with pytest.raises(InvalidInputError, match="2\\^62"):
+        run.step(**STEP, steps=2**62 - 1)
+    with pytest.raises(InvalidInputError, match="worst of several pairs alone"):
+        run.add(WorstOf(Gaussian(1.0), Laplace(1.0)))
+    assert (run.phases, run.steps, str(run.adjacency)) == (before, 2, "add-or-remove")
