@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import pbdist
 from pbdist import (
     Accountant,
+    BoundedRange,
     FixedBatchGaussian,
     Gaussian,
     Histogram,
@@ -25,6 +26,7 @@ from pbdist import (
     Laplace,
     RandomizedResponse,
     SubsampledGaussian,
+    TruncatedPoissonGaussian,
 )
 from pbdist.accounting import answers, history
 from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf, adjacency_together
@@ -363,3 +365,24 @@ def test_what_is_refused_is_not_counted() -> None:
     with pytest.raises(InvalidInputError, match="worst of several pairs alone"):
         run.add(WorstOf(Gaussian(1.0), Laplace(1.0)))
     assert (run.phases, run.steps, str(run.adjacency)) == (before, 2, "add-or-remove")
+
+
+@pytest.mark.parametrize(
+    ("pair", "why"),
+    [
+        (FixedBatchGaussian(2.0, 10, 100), "the worst case lies between two pairs"),
+        (TruncatedPoissonGaussian(1.0, 0.1, 20, 100), "the worst case lies between two pairs"),
+        (BoundedRange(1.0), "no lower bound is known"),
+        (WorstOf(Gaussian(3.0), Laplace(3.0)), ""),
+        (WorstOf(Gaussian(3.0), Laplace(3.0), attained=[False, False]), "no lower bound is known"),
+    ],
+)
+def test_bounds_that_stay_apart_say_why(pair: Pair, why: str) -> None:
+    run = Accountant().add(pair, 2)
+    for found in (run.epsilon([1e-5, 1e-3]), run.delta([0.1, 0.5]), run.delta([0.1], direction="each")):
+        assert bool(np.all(found.within_tolerance))
+        assert found.why_wide is not None
+        assert set(found.why_wide.ravel().tolist()) <= {why, ""}
+        wide = found.upper > 1.0011 * found.lower
+        assert (found.why_wide[wide] == why).all()
+        assert bool(wide.any()) is bool(why)
