@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.mechanism_options import add_mechanism_options, column_name, given_parameters, named_pairs
 from pbdist.cli.output import MISSED, add_formats, chosen_format, print_sheet, printed_warnings
+from pbdist.cli.sign_of_life import sign_of_life
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Pair
@@ -74,7 +75,7 @@ answered. Bounds are printed rounded outwards; csv and json are unrounded.""",
 
 
 def _bounds(options: argparse.Namespace, name: str) -> int:
-    with printed_warnings() as missed:
+    with printed_warnings() as missed, sign_of_life():
         _answer(options, name, chosen_format(options))
     return MISSED if options.strict and missed else 0
 
