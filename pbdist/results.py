@@ -11,7 +11,9 @@ from pbdist.notebook import html_of_bounds
 from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray, TextArray
 
 __all__ = [
+    "ENCLOSED",
     "NOTHING_KNOWN",
+    "NO_LOWER",
     "Bracket",
     "CompositionBounds",
     "CurveBounds",
@@ -23,6 +25,9 @@ __all__ = [
     "verdict_of",
 ]
 
+#: Why an answer is wide though no tolerance was missed (`DeltaBounds.why_wide`): nothing closer is to be had.
+NO_LOWER = "no lower bound is known"
+ENCLOSED = "the worst case lies between two pairs"
 #: From this many nats between two logarithms on, upper / lower counts as infinite.
 _ENDLESS = 700.0
 
@@ -140,7 +145,9 @@ class DeltaBounds(_Shown):
         floor, or the study knows that no closer bounds can be computed. None where the study has no tolerance.
     why_wide
         Of the same shape: why the bounds are not within the tolerance, such as ``between stored points``, which
-        ``refine=True`` mends; empty text where they are. None where the study has no tolerance.
+        ``refine=True`` mends; empty text where they are. Of a mechanism without one exact worst case it also tells why
+        bounds are as close as can be and yet apart: ``the worst case lies between two pairs``, or ``no lower bound is
+        known``. None where the study has no tolerance.
     adjacency
         For which neighbours they are: `pbdist.mechanisms.Adjacency`. Of a mechanism that says itself that a record is
         added or removed, such as `pbdist.SubsampledGaussian`, A||B is the removal; of a reversed one, the addition.
@@ -192,9 +199,10 @@ class EpsilonBounds(_Shown):
     upper
         There the upper bound on δ is at most the δ given; infinite where no upper bound in the store is.
     within_tolerance
-        Whether upper / lower - 1 is at most the study's tolerance; None where the study has none.
+        Whether upper / lower - 1 is at most the study's tolerance, or no closer bounds can be computed; None where the
+        study has none.
     why_wide
-        Why it is not, as in `DeltaBounds`.
+        Why it is not, or why bounds are apart all the same, as in `DeltaBounds`.
     adjacency
         For which neighbours they are, as in `DeltaBounds`.
     """

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 from pbdist.accounting.answers import asked, delta_of, epsilon_of
 from pbdist.accounting.document import document_of, phases_of, read_document, write_document
-from pbdist.accounting.history import Phase, extended, round_of
+from pbdist.accounting.history import History, Phase, round_of
 from pbdist.accounting.training import step_of
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Adjacency, Pair, adjacency_together, validation
+from pbdist.mechanisms import Adjacency, Pair, validation
 from pbdist.notebook import html_table
 from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.types import JsonValue
@@ -43,17 +43,17 @@ class Accountant:
     """
 
     def __init__(self) -> None:
-        self._phases: tuple[Phase, ...] = ()
+        self._history = History()
 
     @property
     def phases(self) -> tuple[Phase, ...]:
         """What was run, in order: pairs, and how often in a row each was."""
-        return self._phases
+        return self._history.phases
 
     @property
     def steps(self) -> int:
         """How many steps were counted."""
-        return sum(phase.count for phase in self._phases)
+        return self._history.steps
 
     @property
     def adjacency(self) -> Adjacency:
@@ -62,7 +62,7 @@ class Accountant:
         Pairs of which the parameters decide what neighbours are ("as-stated") are taken to be stated for the
         neighbours of the others.
         """
-        return adjacency_together([phase.pair for phase in self._phases], "Accountant")
+        return self._history.adjacency
 
     def step(self, *, noise_multiplier: float, sample_rate: float, steps: int = 1) -> Self:
         """Count steps of DP-SGD: Gaussian noise on a Poisson sample, for one record added or removed.
@@ -118,7 +118,7 @@ class Accountant:
     def _added(self, pair: Pair, count: Any, field: str) -> Self:
         times = validation.integer("Accountant", field, count, minimum=0, maximum=MAX_COMPOSITIONS)
         if times:
-            self._phases = extended(self._phases, pair, times, "Accountant")
+            self._history.add(pair, times, "Accountant")
         return self
 
     def epsilon(
@@ -167,7 +167,7 @@ class Accountant:
             as seldom as the history allows.
         """
         question = asked("delta", delta, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
-        return epsilon_of(round_of(self._phases), question, self.adjacency)
+        return epsilon_of(round_of(self.phases), question, self.adjacency)
 
     def delta(
         self,
@@ -206,11 +206,11 @@ class Accountant:
             If the tolerance is missed; the bounds hold.
         """
         question = asked("epsilon", epsilon, repeats=repeats, tolerance=tolerance, direction=direction, strict=strict)
-        return delta_of(round_of(self._phases), question, self.adjacency)
+        return delta_of(round_of(self.phases), question, self.adjacency)
 
     def to_document(self) -> dict[str, JsonValue]:
         """Return the history as what JSON takes; `from_document` is the inverse."""
-        return document_of(self._phases, self.adjacency.value)
+        return document_of(self.phases, self.adjacency.value)
 
     @classmethod
     def from_document(cls, document: Mapping[str, JsonValue]) -> Self:
@@ -223,7 +223,7 @@ class Accountant:
         """
         found = cls()
         for index, phase in enumerate(phases_of(document)):
-            found._phases = extended(found._phases, phase.pair, phase.count, f"phases[{index}]")
+            found._history.add(phase.pair, phase.count, f"phases[{index}]")
         told, known = document["adjacency"], found.adjacency.value
         if told != known:
             raise InvalidInputError(f"adjacency: expected {known}, which the phases are about, got {shown(told)}")
@@ -257,7 +257,14 @@ class Accountant:
             raise InvalidInputError(f"{path}: {error}") from None
 
     def __eq__(self, other: object) -> bool:
-        return self._phases == other._phases if isinstance(other, Accountant) else NotImplemented
+        return self.phases == other.phases if isinstance(other, Accountant) else NotImplemented
+
+    def __copy__(self) -> Self:
+        """Return an accountant of the same steps that goes on by itself."""
+        found = object.__new__(type(self))
+        found.__dict__.update(self.__dict__)
+        found._history = self._history.copy()
+        return found
 
     # It changes: it is no key.
     __hash__ = None  # type: ignore[assignment]
@@ -266,13 +273,14 @@ class Accountant:
         return f"{type(self).__name__}({self._told()})"
 
     def _told(self) -> str:
-        if not self._phases:
+        number = len(self.phases)
+        if not number:
             return "no steps"
-        phases = "1 phase" if len(self._phases) == 1 else f"{len(self._phases)} phases"
+        phases = "1 phase" if number == 1 else f"{number} phases"
         steps = "1 step" if self.steps == 1 else f"{self.steps} steps"
         return f"{steps} in {phases}, neighbours: {self.adjacency}"
 
     def _repr_html_(self) -> str:
         """Return the phases as a small table, for notebooks."""
-        rows = ((index, phase.pair, phase.count) for index, phase in enumerate(self._phases, 1))
+        rows = ((index, phase.pair, phase.count) for index, phase in enumerate(self.phases, 1))
         return html_table(f"{type(self).__name__}: {self._told()}", rows, ("phase", "pair", "steps"))

@@ -20,8 +20,8 @@ from pbdist.arguments import (
 )
 from pbdist.bounds.missed import delta_missed, epsilon_within
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning
-from pbdist.mechanisms import Adjacency, Pair
-from pbdist.results import DeltaBounds, EpsilonBounds
+from pbdist.mechanisms import Adjacency, Alternatives, Pair
+from pbdist.results import ENCLOSED, NO_LOWER, DeltaBounds, EpsilonBounds, log_relative_width, relative_width
 from pbdist.table import BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
 
@@ -116,14 +116,15 @@ def epsilon_of(history: Round | None, question: Question, adjacency: Adjacency) 
     if history is None:
         nothing = _frozen(np.zeros(question.shape))
         met = _everywhere(question)
-        return EpsilonBounds(nothing, nothing, met, _why(met), adjacency)
+        return EpsilonBounds(nothing, nothing, met, _frozen(np.full(met.shape, "", dtype=object)), adjacency)
     rounds, values, places = _grid(history, question)
     table = _epsilon_table(history.components, rounds, values, question.tolerance, question.together)
     within, missed = epsilon_within(table, question.tolerance)
     _tell(missed, question)
     axis = 0 if question.together else slice(None)
     lower, upper, met = (_frozen(each[(axis, *places)]) for each in (table.lower, table.upper, within))
-    return EpsilonBounds(lower, upper, met, _why(met), adjacency)
+    why = _why(history, met, relative_width(lower, upper) > question.tolerance)
+    return EpsilonBounds(lower, upper, met, why, adjacency)
 
 
 def delta_of(history: Round | None, question: Question, adjacency: Adjacency) -> DeltaBounds:
@@ -134,7 +135,8 @@ def delta_of(history: Round | None, question: Question, adjacency: Adjacency) ->
     if history is None:
         nothing, endless = _frozen(np.zeros(question.shape)), _frozen(np.full(question.shape, -np.inf))
         met = _everywhere(question)
-        return DeltaBounds(nothing, nothing, endless, endless, met, _why(met), adjacency)
+        why = _frozen(np.full(met.shape, "", dtype=object))
+        return DeltaBounds(nothing, nothing, endless, endless, met, why, adjacency)
     rounds, values, places = _grid(history, question)
     table = _delta_table(history.components, rounds, values, question.tolerance, question.together)
     within: BoolArray = np.ones(table.delta_lower.shape, bool) if table.within is None else table.within
@@ -144,7 +146,8 @@ def delta_of(history: Round | None, question: Question, adjacency: Adjacency) ->
     points = table.compositions, table.epsilon
     _tell(delta_missed(points, bounds, within, question.tolerance), question)
     lower, upper, log_lower, log_upper, met = (_frozen(each[(..., *places)]) for each in (*bounds, within))
-    return DeltaBounds(lower, upper, log_lower, log_upper, met, _why(met), adjacency)
+    why = _why(history, met, log_relative_width(log_lower, log_upper) > question.tolerance)
+    return DeltaBounds(lower, upper, log_lower, log_upper, met, why, adjacency)
 
 
 def _grid(history: Round, question: Question) -> tuple[tuple[int, ...], tuple[float, ...], tuple[IntArray, IntArray]]:
@@ -202,9 +205,19 @@ def _everywhere(question: Question) -> Any:
     return _frozen(np.ones(question.shape, bool))
 
 
-def _why(met: BoolArray) -> TextArray:
-    found: TextArray = _frozen(np.where(met, "", _WIDE).astype(object))
+def _why(history: Round, met: BoolArray, wide: BoolArray) -> TextArray:
+    """Return why answers are wide: those that miss the tolerance, and those of what no tolerance brings closer."""
+    found: TextArray = _frozen(np.where(met, np.where(wide, _no_closer(history), ""), _WIDE).astype(object))
     return found
+
+
+def _no_closer(history: Round) -> str:
+    """Return why bounds stay apart however closely those of each pair are computed; empty text where they do not."""
+    pairs = [pair for pair, _ in history.components]
+    if not all(pair.attained_by_some for pair in pairs):
+        return NO_LOWER
+    several = (pair for pair in pairs if isinstance(pair, Alternatives))
+    return ENCLOSED if any(not there for pair in several for _, there in pair.choices) else ""
 
 
 def _frozen(values: Any) -> Any:

@@ -1,7 +1,7 @@
 """An event of dp-accounting as it is read: its parameters, checked, and its refusal by name."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -69,6 +69,13 @@ class Reading:
         if isinstance(value, bool) or not isinstance(value, Integral) or not minimum <= int(value) <= MAX_COMPOSITIONS:
             raise self.refused(f"{field} {shown(value)}, which is no whole number from {minimum} to 2^62")
         return int(value)
+
+    def several(self, field: str) -> tuple[Any, ...]:
+        """Return a parameter that is a sequence."""
+        value = getattr(self.event, field)
+        if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+            raise self.refused(f"{field} {shown(value)}, which is no sequence")
+        return tuple(value)
 
     def refused(self, why: str) -> InvalidInputError:
         """Return the error that refuses the event."""

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from numbers import Real
+from typing import Any
 
 from pbdist.accounting.event_pairs import EventPairs
 from pbdist.accounting.event_reading import Reading
@@ -98,20 +99,30 @@ def _randomized_response(reading: Reading) -> EventPairs:
 def _mixture(reading: Reading) -> EventPairs:
     """The pair says what it is the worst case of; A is what is seen with the record."""
     scale = reading.noise("standard_deviation")
-    shifts, weights = tuple(reading.event.sensitivities), tuple(reading.event.sampling_probs)
+    shifts, weights = reading.several("sensitivities"), reading.several("sampling_probs")
     reading.check_adjacency(ONE_VALUE, "its two distributions are those with and without a record")
     if not shifts:
         raise reading.refused("no shift")
     if all(shift == 0 for shift in shifts):
         return reading.nothing
+    shifts, weights = _in_order(shifts, weights)
     return reading.exactly(lambda: GaussianMixture(scale, shifts, weights))
+
+
+def _in_order(shifts: tuple[Any, ...], weights: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Return the same mixture with rising shifts, and without those that never occur; what is wrong with it stays."""
+    numbers = all(isinstance(one, Real) and math.isfinite(one) for one in (*shifts, *weights))
+    if not numbers or len(shifts) != len(weights) or not any(weights):
+        return shifts, weights
+    parts = sorted((part for part in zip(shifts, weights, strict=True) if part[1] != 0), key=lambda part: part[0])
+    return tuple(shift for shift, _ in parts), tuple(weight for _, weight in parts)
 
 
 def _tree(reading: Reading) -> EventPairs:
     """Theorem 83: a record is in as many nodes as the tree of its leaf has levels, each with noise of its own."""
     noise = reading.noise("noise_multiplier")
     given = reading.event.step_counts
-    counts = [given] if isinstance(given, Real) else list(given)
+    counts = (given,) if isinstance(given, Real) else reading.several("step_counts")
     steps = [reading.whole("step_counts", count, 0) for count in counts]
     if not steps:
         raise reading.refused("step_counts of no tree")

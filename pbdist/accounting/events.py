@@ -1,6 +1,6 @@
 """Read dp-accounting's events: compositions become worst-case pairs with counts, what is not exact is refused."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pbdist.accounting.event_pairs import EventPairs, EventRefusedError, composed, refusal
@@ -106,7 +106,10 @@ def _leaves(event: Any) -> Iterator[tuple[Any, int]]:
                 )
             waiting.append((current.event, count * int(repeats)))
         elif name == _COMPOSED:
-            waiting += [(one, count) for one in reversed(list(current.events))]
+            inner = current.events
+            if isinstance(inner, str | bytes) or not isinstance(inner, Iterable):
+                raise refusal(name, f"events {shown(inner)}, which are no sequence", current)
+            waiting += [(one, count) for one in reversed(list(inner))]
         else:
             yield current, count
 

@@ -1,15 +1,16 @@
-"""What was done to the data: phases of equal steps, what they say about neighbours, and the round that they repeat."""
+"""What was done to the data: phases of equal steps, what they say of neighbours, and the round that they repeat."""
 
 import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Pair, adjacency_together, factor_counts
+from pbdist.mechanisms import Adjacency, Pair, adjacency_together, factor_counts
 
-__all__ = ["Phase", "Round", "extended", "round_of"]
+__all__ = ["History", "Phase", "Round", "round_of"]
 
 
 @dataclass(frozen=True)
@@ -64,28 +65,69 @@ def _counts(phases: Sequence[Phase]) -> dict[Pair, int]:
     return counts
 
 
-def extended(phases: tuple[Phase, ...], pair: Pair, count: int, field: str) -> tuple[Phase, ...]:
-    """Return a history with a phase more, merged with the last one where their pairs are equal.
+class History:
+    """Phases in order, and beside them what each further step asks of all: to look through them takes time."""
 
-    Raises
-    ------
-    InvalidInputError
-        Under the name `field`: there are too many steps, the pair is about other neighbours than the history, or it is
-        the worst of several, of which no one pair dominates, in a sequence with others.
-    """
-    total = count + sum(phase.count for phase in phases)
-    if total > MAX_COMPOSITIONS:
-        raise InvalidInputError(f"{field}: expected at most 2^62 steps in all, got {total}")
-    adjacency_together([*(phase.pair for phase in phases), pair], field)
-    if phases and phases[-1].pair == pair:
-        return (*phases[:-1], Phase(pair, phases[-1].count + count))
-    for one in (*(phase.pair for phase in phases), pair) if phases else ():
-        if one.sides is None:
-            raise InvalidInputError(
-                f"{field}: expected the worst of several pairs alone, got {_named(pair)} after"
-                f" {_named(phases[-1].pair)}: which pair is followed in the one says nothing of the other"
-            )
-    return (*phases, Phase(pair, count))
+    def __init__(self) -> None:
+        self._phases: list[Phase] = []
+        #: How many steps there are.
+        self.steps = 0
+        #: One pair of all those that say the same of neighbours.
+        self._tellers: dict[object, Pair] = {}
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases; equal ones in a row are one."""
+        return tuple(self._phases)
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours that all pairs are about together, as `adjacency_together`."""
+        return adjacency_together(list(self._tellers.values()), "Accountant")
+
+    def copy(self) -> Self:
+        """Return a history of the same phases that goes on by itself."""
+        found = type(self)()
+        found._phases, found.steps, found._tellers = [*self._phases], self.steps, {**self._tellers}
+        return found
+
+    def add(self, pair: Pair, count: int, field: str) -> None:
+        """Add a phase, merged with the last one where their pairs are equal.
+
+        Raises
+        ------
+        InvalidInputError
+            Under the name `field`: there are too many steps, the pair is about other neighbours than the history, or it
+            is the worst of several in a sequence with others. Nothing is added then.
+        """
+        total = count + self.steps
+        if total > MAX_COMPOSITIONS:
+            raise InvalidInputError(f"{field}: expected at most 2^62 steps in all, got {total}")
+        last = self._phases[-1].pair if self._phases else None
+        if last == pair:
+            self._phases[-1] = Phase(pair, self._phases[-1].count + count)
+        else:
+            self._check_goes_with_others(pair, field)
+            self._tellers.setdefault(_what_it_says(pair), pair)
+            self._phases.append(Phase(pair, count))
+        self.steps = total
+
+    def _check_goes_with_others(self, pair: Pair, field: str) -> None:
+        adjacency_together([*self._tellers.values(), pair], field)
+        # The worst of several is the only phase, so that it is enough to look at the last one.
+        for one in (self._phases[-1].pair, pair) if self._phases else ():
+            if one.sides is None:
+                raise InvalidInputError(
+                    f"{field}: expected the worst of several pairs alone, got {_named(pair)} after"
+                    f" {_named(self._phases[-1].pair)}: which pair is followed in the one says nothing of the other"
+                )
+
+
+def _what_it_says(pair: Pair) -> object:
+    """Return what `adjacency_together` asks of a pair; the worst of several is asked itself."""
+    if pair.alternatives != (pair,):
+        return pair
+    return pair.adjacency, tuple((type(one), one.adjacency, one.removal) for one in pair.factors)
 
 
 def _named(pair: Pair) -> str:

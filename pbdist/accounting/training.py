@@ -115,7 +115,8 @@ def checked_training(examples: Any, batch: Any, epochs: Any, steps: Any, delta: 
             raise InvalidInputError("steps: expected at least one number, got none")
     else:
         given = tuple(checked_numbers("epochs", epochs, "finite numbers above 0", _is_positive).tolist())
-        counted = tuple(math.ceil(Fraction(one) * records / drawn) for one in given)
+        # The decimal fraction that is meant: the float64 of 0.1 is a little more, and would take a step more.
+        counted = tuple(math.ceil(Fraction(repr(one)) * records / drawn) for one in given)
         for one, number in zip(given, counted, strict=True):
             if number > MAX_COMPOSITIONS:
                 raise InvalidInputError(f"epochs: expected at most 2^62 steps, got {number} in {one!r} epochs")

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.mechanism_options import add_mechanism_options, column_name, given_parameters, named_pairs
 from pbdist.cli.output import MISSED, add_formats, chosen_format, print_sheet, printed_warnings
+from pbdist.cli.sign_of_life import sign_of_life
 
 if TYPE_CHECKING:
     from pbdist.mechanisms import Pair
 
 __all__ = ["add_delta", "add_epsilon"]
 
+#: How the bounds are to be read: from above; and from below where some neighbours follow a pair exactly.
 _READ = {
-    "epsilon": "The mechanism is (ε, δ)-private with the upper ε. For its worst-case pair no analysis can prove an ε"
-    " below the lower one.",
-    "delta": "The mechanism is (ε, δ)-private with the upper δ. For its worst-case pair no analysis can prove a δ below"
-    " the lower one.",
+    "epsilon": "The mechanism is (ε, δ)-private with the upper ε.",
+    "delta": "The mechanism is (ε, δ)-private with the upper δ.",
+}
+_READ_LOWER = {
+    "epsilon": " For its worst-case pair no analysis can prove an ε below the lower one.",
+    "delta": " For its worst-case pair no analysis can prove a δ below the lower one.",
 }
 _EXITS = """\
 exit codes:
@@ -71,7 +75,7 @@ answered. Bounds are printed rounded outwards; csv and json are unrounded.""",
 
 
 def _bounds(options: argparse.Namespace, name: str) -> int:
-    with printed_warnings() as missed:
+    with printed_warnings() as missed, sign_of_life():
         _answer(options, name, chosen_format(options))
     return MISSED if options.strict and missed else 0
 
@@ -85,18 +89,34 @@ def _answer(options: argparse.Namespace, name: str, form: str) -> None:
 
     points = [math.log(one) for one in values] if field == "exp_epsilon" else values
     found = _joined([_bounds_of(one.pair, name, options, points) for one in pairs])
-    varied = tuple(map(column_name, pairs[0].varied))
+    varied_keys = pairs[0].varied
+    varied = tuple(map(column_name, varied_keys))
     rows = [(*one.varied.values(), *point) for one in pairs for point in product(options.compositions, values)]
     asked: dict[str, Any] = dict(zip((*varied, "compositions", field), zip(*rows, strict=True), strict=True))
-    fixed = {column_name(key): " ".join(texts) for key, texts in words.items() if key not in pairs[0].varied}
+    fixed = {column_name(key): [_plain(one) for one in texts] for key, texts in words.items() if key not in varied_keys}
+    parameters = {key: texts[0] if len(texts) == 1 else texts for key, texts in fixed.items()}
     if form == "json":
         told = answers_as_json(options.family, asked, found)
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
-        about = {"parameters": fixed, "tolerance": tolerance}
+        about = {"parameters": parameters, "tolerance": tolerance}
         print(json.dumps({"mechanism": told["mechanism"], **about, **told}, indent=2, allow_nan=False))
         return
-    sheet = answers_sheet(options.family, fixed, asked, found)
-    print_sheet(replace(sheet, notes=(*sheet.notes, _READ[name])), form)
+    known = pairs[0].pair.attained_by_some
+    texts = {key: " ".join(map(str, one)) if isinstance(one, list) else one for key, one in parameters.items()}
+    sheet = answers_sheet(options.family, texts, asked, found, [not known] * len(rows))
+    read = _READ[name] + (_READ_LOWER[name] if known else "")
+    print_sheet(replace(sheet, notes=(*sheet.notes, read)), form)
+
+
+def _plain(word: str) -> int | float | str:
+    """Return the number that a word is, for other programs; other words as they are."""
+    for read in (int, float):
+        try:
+            found = read(word)
+        except ValueError:
+            continue
+        return found if math.isfinite(found) else word
+    return word
 
 
 def _question(options: argparse.Namespace, name: str) -> tuple[str, list[float]]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.output import MISSED, add_formats, chosen_format, print_sheet, printed_warnings
+from pbdist.cli.sign_of_life import sign_of_life
 
 if TYPE_CHECKING:
     from pbdist.accounting import DpsgdNoise, Training
@@ -81,7 +82,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _dpsgd(options: argparse.Namespace) -> int:
-    with printed_warnings() as missed:
+    with printed_warnings() as missed, sign_of_life():
         form = chosen_format(options)
         _refuse_missing(options)
         if options.epsilon is None:

@@ -68,7 +68,7 @@ def named_pairs(family: str | None, words: Mapping[str, list[str]]) -> "list[Nam
         found = _FIELD.match(str(error))
         if found is None:
             raise
-        at = f"{found['rest']}: " if found["rest"] else ""
+        at = f"{found['rest'].removeprefix('.')}: " if found["rest"] else ""
         raise InvalidInputError(f"{_option(found['name'])}: {at}{str(error)[found.end() :]}") from None
 
 

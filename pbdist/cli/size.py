@@ -7,6 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
+from pbdist.cli.sign_of_life import sign_of_life
 
 if TYPE_CHECKING:
     from pbdist.sizing.goal import Goal
@@ -100,7 +101,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def _size(options: argparse.Namespace) -> int:
-    with printed_warnings() as missed:
+    with printed_warnings() as missed, sign_of_life():
         code = _sized(options)
     return MISSED if options.strict and missed and not code else code
 

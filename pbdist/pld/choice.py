@@ -211,7 +211,7 @@ class _Picture:
         mixed = atom[1:] | atom[:-1]
         density = log_u - np.log(np.where(atom, 1.0, gaps))
         distance = np.maximum(np.diff(loss), 1e-300)
-        with np.errstate(invalid="ignore", divide="ignore"):
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             between = np.abs(np.where(mixed, np.diff(log_u), np.diff(density))) / distance
         between = np.where(np.isfinite(between), between, 0.0)
         apart = np.where(mixed, distance, 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
 from pbdist.query.rounding import rounded_down, rounded_up
-from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
+from pbdist.results import NO_LOWER, Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec, Target
@@ -41,7 +41,6 @@ __all__ = [
 #: Why an answer is wide: `DeltaBounds.why_wide`.
 BETWEEN = "between stored points"
 MISSED = "the study missed its tolerance there"
-NO_LOWER = "no lower bound is known"
 FACTOR = "a factor takes the place of the tolerance"
 
 

@@ -13,6 +13,7 @@ from pbdist.mechanisms import (
     Pair,
     RandomizedResponse,
     Reversed,
+    alike,
     checked_adjacency,
     stated,
 )
@@ -84,16 +85,28 @@ class _StoredSource:
 
 
 def _stored_amounts(
-    study: Study, make: Callable[..., Pair], candidates: Callable[[Pair], Iterator[tuple[float, ...]]]
-) -> list[Any]:
-    """Return those arguments of `make`, in order, whose mechanisms the study has."""
-    found = set()
+    study: Study | None, make: Callable[..., Pair], candidates: Callable[[Pair], Iterator[tuple[float, ...]]]
+) -> tuple[list[Any], Adjacency]:
+    """Return those arguments of `make`, in order, whose mechanisms the study has, and for which neighbours they are."""
+    if study is None:
+        return [], Adjacency.AS_STATED
+    found, neighbours = set(), set()
     for cell in study.spec.cells:
         for amounts in candidates(cell.pair):
             if _made(make, *amounts) == cell.pair:
                 found.add(amounts)
+                neighbours.add(study.spec.neighbours_of(cell))
                 break
-    return sorted(found)
+    return sorted(found), alike(neighbours)
+
+
+def _with_the_store(given: Adjacency, stored: Adjacency) -> Adjacency:
+    """Return for which neighbours noise is sized: as given, or else as the study states of the same mechanisms."""
+    if given.definite and stored.definite and given is not stored:
+        raise InvalidInputError(
+            f"adjacency: expected {stored}, which the study in the store states of these mechanisms, got {given}"
+        )
+    return given if given.definite else stored
 
 
 def _scales(pair: Pair) -> Iterator[tuple[float, ...]]:
@@ -166,7 +179,8 @@ def size(
     strict : bool, optional
         Whether it is an error if the noise that is refuted is smaller by more than the tolerance.
     adjacency : {"add-or-remove", "add-or-remove-group", "replace-one", "zero-out"}, optional
-        For which neighbours the parameters, such as the sensitivity, are stated, as of `pbdist.privacy_bounds`.
+        For which neighbours the parameters, such as the sensitivity, are stated, as of `pbdist.privacy_bounds`. A store
+        whose study states other ones of the same mechanisms is refused; where nothing is given, what it states counts.
     **parameters
         Other parameters of the mechanism class.
 
@@ -219,14 +233,16 @@ def size(
     if isinstance(family, CountFamily) or (family is NoisyCount and parameters.get("mean") is None):
         counts = count_family_of(family, parameters)
         _checked_neighbours(_made(counts.pair, 1.0, 1.0) if given.definite else None, given)
-        known_counts = [] if study is None else _stored_amounts(study, counts.pair, _means_and_scales)
+        known_counts, stored = _stored_amounts(study, counts.pair, _means_and_scales)
+        given = _with_the_store(given, stored)
         found = smallest_count(counts, judge, part, limits, known_counts)
         answer, mean, ordered = found.answer, found.mean, False
         refuted_mean, messages = mean * (1.0 - part), found.expected_messages
     else:
         scales = family_of(family, parameters)
         _checked_neighbours(_made(scales.make, 0.5) if given.definite else None, given)
-        known_scales = [] if study is None else _stored_amounts(study, scales.make, _scales)
+        known_scales, stored = _stored_amounts(study, scales.make, _scales)
+        given = _with_the_store(given, stored)
         answer = smallest_scale(scales, judge, part, limits, [scale for (scale,) in known_scales])
         ordered = scales.ordered
         messages = expected_messages(answer.mechanism)

@@ -1,6 +1,8 @@
 """`Accountant`: its answers against exact truth and against `epsilon_bounds`, whatever way it was stepped."""
 
+import copy
 import math
+import pickle
 import warnings
 from fractions import Fraction
 from itertools import groupby
@@ -15,16 +17,19 @@ from hypothesis import strategies as st
 import pbdist
 from pbdist import (
     Accountant,
+    BoundedRange,
     FixedBatchGaussian,
     Gaussian,
     Histogram,
     InvalidInputError,
+    KaryRandomizedResponse,
     Laplace,
     RandomizedResponse,
     SubsampledGaussian,
+    TruncatedPoissonGaussian,
 )
-from pbdist.accounting import answers
-from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf
+from pbdist.accounting import answers, history
+from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf, adjacency_together
 from pbdist.types import Direction
 from tests import strategies
 from tests.oracles import exact_truth
@@ -315,3 +320,69 @@ def test_a_mechanism_of_several_pairs_says_itself_which_neighbours_it_is_about()
     assert 0.0 < found.lower.item() <= found.upper.item()
     with pytest.raises(InvalidInputError, match="same neighbours"):
         Accountant().step(**STEP).add(FixedBatchGaussian(4.0, 10, 1000).upper_pair)
+
+
+def test_counting_a_step_does_not_look_through_those_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counted(pairs: Any, field: str) -> Adjacency:
+        looked.append(len(pairs))
+        return adjacency_together(pairs, field)
+
+    monkeypatch.setattr(history, "adjacency_together", counted)
+    run = Accountant()
+    for number in range(300):
+        run.step(noise_multiplier=1.0 + number / 1000, sample_rate=0.01)
+        run.add(Gaussian(1.0 + number / 1000))
+    assert len(run.phases) == 600
+    assert max(looked) <= 3
+    Accountant.from_document(run.to_document())
+    assert max(looked) <= 3
+
+
+def test_a_copy_goes_on_by_itself() -> None:
+    run = Accountant().step(**STEP, steps=3)
+    other, deep = copy.copy(run), copy.deepcopy(run)
+    for one in (other, deep):
+        assert one == run
+        one.step(**STEP).add(Gaussian(2.0))
+        assert (one.steps, len(one.phases), run.steps, len(run.phases)) == (5, 2, 3, 1)
+        with pytest.raises(InvalidInputError, match="neighbours"):
+            one.add(FixedBatchGaussian(1.0, 10, 100))
+    assert pickle.loads(pickle.dumps(run)) == run  # noqa: S301 -- its own
+    run.add(Laplace(5.0))
+    assert (other.steps, deep.steps, run.steps) == (5, 5, 4)
+
+
+def test_what_is_refused_is_not_counted() -> None:
+    run = Accountant().add(Gaussian(1.0))
+    run.step(**STEP)
+    before = run.phases
+    with pytest.raises(InvalidInputError, match="neighbours"):
+        run.add(KaryRandomizedResponse(0.7, 4))
+    with pytest.raises(InvalidInputError, match="2\\^62"):
+        run.step(**STEP, steps=2**62 - 1)
+    with pytest.raises(InvalidInputError, match="worst of several pairs alone"):
+        run.add(WorstOf(Gaussian(1.0), Laplace(1.0)))
+    assert (run.phases, run.steps, str(run.adjacency)) == (before, 2, "add-or-remove")
+
+
+@pytest.mark.parametrize(
+    ("pair", "why"),
+    [
+        (FixedBatchGaussian(2.0, 10, 100), "the worst case lies between two pairs"),
+        (TruncatedPoissonGaussian(1.0, 0.1, 20, 100), "the worst case lies between two pairs"),
+        (BoundedRange(1.0), "no lower bound is known"),
+        (WorstOf(Gaussian(3.0), Laplace(3.0)), ""),
+        (WorstOf(Gaussian(3.0), Laplace(3.0), attained=[False, False]), "no lower bound is known"),
+    ],
+)
+def test_bounds_that_stay_apart_say_why(pair: Pair, why: str) -> None:
+    run = Accountant().add(pair, 2)
+    for found in (run.epsilon([1e-5, 1e-3]), run.delta([0.1, 0.5]), run.delta([0.1], direction="each")):
+        assert bool(np.all(found.within_tolerance))
+        assert found.why_wide is not None
+        assert set(found.why_wide.ravel().tolist()) <= {why, ""}
+        wide = found.upper > 1.0011 * found.lower
+        assert (found.why_wide[wide] == why).all()
+        assert bool(wide.any()) is bool(why)

@@ -56,13 +56,17 @@ def test_it_is_the_accountant() -> None:
         (10**15, 3, 3, 10**15),
         (10**15, 3, 1, 333_333_333_333_334),
         (100, 100, 0.1, 1),
-        (100, 10, 0.1, 2),  # The float 0.1 is a little more than a tenth.
+        # The float 0.1 is a little more than a tenth, 0.3 a little less: what is written is meant.
+        (100, 10, 0.1, 1),
+        (60_000, 600, 0.1, 10),
+        (60_000, 600, 0.3, 30),
+        (60_000, 600, 0.7000000000000001, 71),
     ],
 )
 def test_steps_are_rounded_up(examples: int, batch: int, epochs: float, steps: int) -> None:
     found = dpsgd_training(examples=examples, batch=batch, epochs=epochs)
     assert found.steps == (steps,)
-    assert steps - 1 < Fraction(epochs) * examples / batch <= steps
+    assert steps - 1 < Fraction(str(epochs)) * examples / batch <= steps
 
 
 def dpsgd_training(**given: Any) -> Any:

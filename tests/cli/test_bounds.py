@@ -33,7 +33,7 @@ def test_epsilon_as_a_process() -> None:
     found = json.loads(done.stdout)
     assert {**found, "answers": []} == {
         "mechanism": "SubsampledGaussian",
-        "parameters": {"scale": "1.1", "rate": "0.01"},
+        "parameters": {"scale": 1.1, "rate": 0.01},
         "adjacency": "add-or-remove",
         "tolerance": 1e-3,
         "answers": [],
@@ -254,3 +254,31 @@ def test_help_names_every_mechanism_and_parameter(capsys: pytest.CaptureFixture[
     assert [kind for kind in KINDS if kind not in out] == []
     own = {"epsilon": "pair-epsilon", "delta": "pair-delta"}
     assert [one.name for one in word_parameters() if f"--{own.get(one.name, one.name)} " not in out] == []
+
+
+def test_bounds_that_no_tolerance_brings_closer_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    enclosed = ["epsilon", "--family", "FixedBatchGaussian", "--scale", "2", "--batch", "10", "--examples", "100"]
+    enclosed += ["--compositions", "2", "--delta", "1e-5"]
+    assert main([*enclosed, "--strict"]) == 0
+    assert "wide: the worst case lies between two pairs" in capsys.readouterr().out
+    assert main([*enclosed, "--json"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)["answers"]
+    assert (answer["within_tolerance"], answer["why_wide"]) == (True, "the worst case lies between two pairs")
+    assert 0.0 < answer["epsilon_lower"] < answer["epsilon_upper"] / 1.001
+
+    dominated = ["delta", "--family", "BoundedRange", "--eta", "1", "--compositions", "2", "--epsilon", "1"]
+    assert main(dominated) == 0
+    out = capsys.readouterr().out
+    assert "no lower bound is known" in out
+    assert "no analysis can prove" not in out
+    assert main([*dominated, "--format", "csv"]) == 0
+    assert '"no lower bound is known"' in capsys.readouterr().out
+
+
+def test_parameters_are_numbers_for_other_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["delta", "--family", "Histogram", "--p", "0.25", "75e-2", "--q", "0.5", "0.5", "--compositions", "1"]
+    assert main([*given, "--epsilon", "0.1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] == {"p": [0.25, 0.75], "q": [0.5, 0.5]}
+    one = ["delta", "--family", "Laplace", "--scale", "3", "--compositions", "1", "--epsilon", "0.1", "--format", "csv"]
+    assert main(one) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith('"Laplace",3,1,0.1,')

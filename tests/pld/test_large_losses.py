@@ -7,6 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist.bounds.delta import privacy_bounds
+from pbdist.errors import PrecisionWarning
 from pbdist.mechanisms import Gaussian, Reversed, SubsampledGaussian
 from pbdist.pld.inversion import epsilon_table
 from pbdist.pld.ladder import ladder_bounds
@@ -257,3 +259,13 @@ def test_tiny_epsilons_are_not_cut() -> None:
     tilts = Tilts.of(rounds_for(50.0, 1e-4), 1, 8.0)
     far = Smoothed(rounds_for(50.0, 1e-4), 1, tilts)
     assert not LossCuts(rounds_for(50.0, 1e-4), tilts).needed(far, np.array([8.0])).any()
+
+
+def test_losses_without_measure_give_no_warning_of_overflow() -> None:
+    """What is asked in search of little noise: nothing is known of such losses, but no library's warning gets out."""
+    step = SubsampledGaussian(scale=7.2e-8, rate=0.01)
+    with pytest.warns(PrecisionWarning) as told:
+        found = privacy_bounds(step, compositions=100, epsilon=50.0, tolerance=0.02)
+    assert [one.category for one in told] == [PrecisionWarning]
+    truth = 1.0 - 0.99**100
+    assert found.delta_lower.item() <= truth <= found.delta_upper.item()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.errors import NotAStoreError
+from pbdist.errors import InvalidInputError, NotAStoreError
 from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, SubsampledGaussian
 from pbdist.query import open_study
 from pbdist.sizing.api import size
@@ -116,3 +116,19 @@ def results_of(store: Path) -> dict[str, str]:
 def test_no_store(tmp_path: Path) -> None:
     with pytest.raises(NotAStoreError):
         size(Gaussian, compositions=1, epsilon=1.0, delta=1e-5, store=tmp_path / "none.zarr")
+
+
+def test_a_store_for_other_neighbours_is_refused(store_copy: Finished) -> None:
+    store = store_copy(STUDY.replace("name: sizes", "name: sizes\nadjacency: replace-one"))
+    goal = {"compositions": 16, "epsilon": 1.0, "delta": 1e-5, "store": store}
+    before = files_of(store)
+    for family in (Laplace, NoisyCount):
+        more = {"shift": 2, "noise": Laplace} if family is NoisyCount else {}
+        with pytest.raises(InvalidInputError, match=r"adjacency: expected replace-one, .* got add-or-remove"):
+            size(family, adjacency="add-or-remove", **goal, **more)
+    assert files_of(store) == before
+    # What the study states counts, and so does what is said of mechanisms that it does not have.
+    for said in ({}, {"adjacency": "replace-one"}):
+        assert size(Laplace, **said, **goal).adjacency == "replace-one"
+    assert size(Gaussian, adjacency="zero-out", **goal).adjacency == "zero-out"
+    assert size(Gaussian, **goal).adjacency == "as-stated"
