@@ -35,8 +35,9 @@ _MOST_STEPS = 200
 _MOST_SCANS = 30
 #: Halvings that look for the largest refuted scale, where the one smaller by the tolerance is not refuted.
 _HALVINGS = 6
-#: Amounts in a row of which nothing is known before a search is given up.
-_MOST_UNKNOWN = 8
+#: Amounts in a row of which nothing is known before a search is given up; one of which nothing is known from below
+#: alone, whose bounds take long, counts as several.
+_MOST_UNKNOWN, _FROM_BELOW = 8, 3
 
 
 def smallest_scale(
@@ -125,10 +126,12 @@ class _Search(Bracketing):
                 # With what it tells the root is known better.
                 continue
             found = self.look(aim, gap) if first is None else first
-            unknown = unknown + 1 if found is not None and found.vacuous else 0
-            if found is not None and unknown > _MOST_UNKNOWN:
+            less = 0 if found is None else _unknown(found)
+            unknown = unknown + less if less else 0
+            holds = found is not None and self.judge.holds(found)
+            if found is not None and unknown > _MOST_UNKNOWN and not holds:
                 raise self.judge.unsettled(self.family.make(self.family.scale_of(aim)), found)
-            if found is not None and self.judge.holds(found):
+            if holds:
                 high = aim
                 continue
             low = aim
@@ -276,3 +279,8 @@ class _Search(Bracketing):
         """Estimate how far ln δ at an amount is from the goal's; infinite where there is no estimate."""
         gap = abs(log_delta_at(self.log_deltas, amount) - goal)
         return gap if math.isfinite(gap) else math.inf
+
+
+def _unknown(found: Bracket) -> int:
+    """Return how much bounds count as unknown."""
+    return 1 if found.vacuous else _FROM_BELOW if found.lower == 0.0 else 0

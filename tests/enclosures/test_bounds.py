@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -50,6 +51,54 @@ def test_it_is_better_than_all_steps_and_worse_than_none() -> None:
     found = privacy_bounds(RandomAllocation(2.0, 16), compositions=1, epsilon=0.25)
     known = privacy_bounds(Gaussian(2.0), compositions=1, epsilon=0.25)
     assert 0.0 < found.delta_lower.item() <= found.delta_upper.item() < known.delta_lower.item()
+
+
+def two_step_delta(scale: float, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf]:
+    """Return both divergences of two steps, E (ΣY / 2 - e^ε)_+ and E (1 - e^ε ΣY / 2)_+, without any cancellation.
+
+    Of one ratio, given the other one, both have the closed form of Black and Scholes.
+    """
+    mu = 1 / mpmath.mpf(scale)
+
+    def ratio(z: mpmath.mpf) -> mpmath.mpf:
+        return mpmath.exp(mu * z - mu * mu / 2)
+
+    def over(z: mpmath.mpf) -> mpmath.mpf:
+        left = 2 * mpmath.exp(epsilon) - ratio(z)
+        if left <= 0:
+            return mpmath.npdf(z) * (1 - left)
+        end = mpmath.log(left) / mu + mu / 2
+        return mpmath.npdf(z) * (mpmath.ncdf(mu - end) - left * mpmath.ncdf(-end))
+
+    def under(z: mpmath.mpf) -> mpmath.mpf:
+        left = 2 * mpmath.exp(-epsilon) - ratio(z)
+        if left <= 0:
+            return mpmath.mpf(0)
+        end = mpmath.log(left) / mu + mu / 2
+        return mpmath.npdf(z) * (left * mpmath.ncdf(end) - mpmath.ncdf(end - mu))
+
+    above, below = (mpmath.log(2 * mpmath.exp(sign * epsilon)) / mu + mu / 2 for sign in (1, -1))
+    forth = mpmath.quad(over, [-20, -5, 0, 5, above, above + 5, above + 20])
+    back = mpmath.quad(under, [below - 30, below - 10, below - 3, below - 1, below - 1e-3, below])
+    return forth / 2, back * mpmath.exp(epsilon) / 2
+
+
+@pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
+@pytest.mark.parametrize("scale", [0.1, 0.15])
+def test_with_little_noise_something_is_known_from_above(scale: float) -> None:
+    """Enclosures tell nothing of the addition of a record there: Gaussian noise around it does (Theorem 48)."""
+    pair = RandomAllocation(scale, 2)
+    epsilon = np.array([30.0, 50.0])
+    bounds = privacy_bounds(pair, compositions=1, epsilon=epsilon, direction="each")
+    for j, each in enumerate(epsilon.tolist()):
+        with mpmath.workdps(40):
+            truths = two_step_delta(scale, each)
+        for axis, truth in enumerate(truths):
+            lower, upper = (float(side.values[axis, 0, j]) for side in (bounds.delta_lower, bounds.delta_upper))
+            assert lower <= truth * (1 + 1e-6)
+            assert truth * (1 - 1e-6) <= upper, (each, axis)
+    found = epsilon_bounds(pair, compositions=1, delta=1e-5)
+    assert 0.0 < found.epsilon_lower.item() <= found.epsilon_upper.item() <= 2.0 * found.epsilon_lower.item()
 
 
 def test_what_needs_exact_masses_is_refused() -> None:

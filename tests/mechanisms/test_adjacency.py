@@ -100,7 +100,8 @@ def test_other_words_are_refused_and_what_is_meant_is_told() -> None:
             checked_adjacency(wrong)
     for wrong in (3, True, ["replace-one"], ""):
         with pytest.raises(
-            InvalidInputError, match=r"^adjacency: expected one of add-or-remove, replace-one, zero-out"
+            InvalidInputError,
+            match=r"^adjacency: expected one of add-or-remove, add-or-remove-group, replace-one, zero-out",
         ):
             checked_adjacency(wrong)
 

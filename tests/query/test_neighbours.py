@@ -142,4 +142,7 @@ def test_sizes_on_the_command_line_say_it(capsys: pytest.CaptureFixture[str]) ->
     assert row["adjacency"] == "replace-one"
     assert "\nneighbours: those that the parameters were stated for\n" in asked(capsys, *words)
     assert main([*words, "--adjacency", "both"]) == 2
-    assert "adjacency: expected one of add-or-remove, replace-one, zero-out" in capsys.readouterr().err
+    assert (
+        "adjacency: expected one of add-or-remove, add-or-remove-group, replace-one, zero-out"
+        in capsys.readouterr().err
+    )

@@ -113,7 +113,7 @@ def test_contradictions_are_refused_with_the_reason_and_the_place(tmp_path: Path
 
 @pytest.mark.parametrize("wrong", ["both", "3", "[replace-one]", "true"])
 def test_what_is_no_relation_is_refused(tmp_path: Path, wrong: str) -> None:
-    expected = "expected one of add-or-remove, replace-one, zero-out, as-stated, got"
+    expected = "expected one of add-or-remove, add-or-remove-group, replace-one, zero-out, as-stated, got"
     (told,) = refused(tmp_path, PLAIN, f"adjacency: {wrong}\n")
     assert told.startswith(f"3: adjacency: {expected}")
     (told,) = refused(tmp_path, with_own(PLAIN, wrong))
@@ -194,6 +194,7 @@ def test_products_of_grids_are_refused_where_some_combination_is_for_different_n
         == {pair.adjacency for pair in found}
         == set(Adjacency)
         - {
+            Adjacency.ADD_OR_REMOVE_GROUP,
             Adjacency.REPLACE_ONE,
             Adjacency.ZERO_OUT,
         }

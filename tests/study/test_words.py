@@ -45,7 +45,7 @@ CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
     ("SubsampledGaussian", {"scale": "1.1", "rate": ".01"}, SubsampledGaussian(1.1, 0.01)),
     (
         "SubsampledGaussianGroup",
-        {"scale": "1.1", "rate": ".01", "size": "3"},
+        {"scale": "1.1", "rate": ".01", "group_size": "3"},
         SubsampledGaussianGroup(1.1, 0.01, 3),
     ),
     ("SubsampledLaplace", {"scale": "2", "rate": "0.1"}, SubsampledLaplace(2.0, 0.1)),
