@@ -71,11 +71,6 @@ class Adjacency(StrEnum):
         return self is not Adjacency.AS_STATED
 
     @property
-    def directed(self) -> bool:
-        """Whether one direction takes records away, and the other one brings them."""
-        return self in (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.ZERO_OUT)
-
-    @property
     def in_words(self) -> str:
         """Who the neighbours are, in a few words."""
         return _IN_WORDS[self]

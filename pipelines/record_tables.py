@@ -66,8 +66,9 @@ Numbers that others published as the best known, beside what is proved here from
 In each of E epochs every record is used in one of M steps, drawn at random ([`RandomAllocation`](studies.md)). Ertan &
 van Dijk looked for the smallest noise σ (at sensitivity 1) with a total variation of at most 0.1, which is δ at ε = 0,
 and certified theirs from above, in 36 to 598 s each. Both columns of δ are from `pbdist run random-allocation`, which
-takes three minutes of one core: of each σ the upper bound, and of one smaller by 1e-6 the lower bound. So the published σ are the
-smallest of 6 decimals. `pbdist size` finds the same in some seconds each, with a refuted σ smaller by a part in 10^6:
+takes three minutes of one core: of each σ the upper bound, and of one smaller by 1e-6 the lower bound. So the published
+σ are the smallest of 6 decimals. `pbdist size` finds the same in some seconds each, with a refuted σ smaller by a part
+in 10^6:
 
 ```sh
 pbdist size --family RandomAllocation --steps 100 --compositions 10 --epsilon 0 --delta 0.1 --tolerance 1e-6

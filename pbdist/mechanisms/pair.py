@@ -26,6 +26,9 @@ __all__ = [
     "reveals_nothing",
 ]
 
+#: The neighbours of which one direction takes records away, and the other one brings them.
+_DIRECTED = (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.ZERO_OUT)
+
 
 class Pair(ABC):
     """A worst-case pair (A, B): the output distributions of a mechanism on two neighbouring inputs.
@@ -49,7 +52,7 @@ class Pair(ABC):
     @property
     def removal(self) -> Direction | None:
         """The direction in which a record is removed, or zeroed out; None where none is, or not known to be."""
-        if not self.adjacency.directed:
+        if self.adjacency not in _DIRECTED:
             # Factors may be removals that bound something else, as in `FixedBatchGaussian`.
             return None
         found = {factor.removal for factor in self.factors} - {None}
@@ -127,7 +130,7 @@ class ElementaryPair(Pair):
     @property
     def removal(self) -> Direction | None:
         """From A to B where the pair says that a record is removed or zeroed out: A is with the record."""
-        return Direction.A_TO_B if self.adjacency.directed else None
+        return Direction.A_TO_B if self.adjacency in _DIRECTED else None
 
     @property
     def attained_by_some(self) -> bool:

@@ -1,4 +1,4 @@
-"""Tables of bounds on δ and on ε for every r and ε, or r and δ, by either method."""
+"""Tables of bounds on δ for every r and ε, by either method."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,28 +13,21 @@ from pbdist.arguments import (
     check_totals,
     checked_components,
     checked_compositions,
-    checked_delta,
     checked_epsilon,
     checked_factor,
     checked_floor,
     checked_precision,
 )
 from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
-from pbdist.enclosures import delta_bounds, epsilon_bounds, states_to_keep
+from pbdist.enclosures import delta_bounds, states_to_keep
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ElementaryPair, Pair, choices_of, factor_counts, reveals_nothing
-from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
+from pbdist.pld import PairState, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
+from pbdist.table.worst import worst_table
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = [
-    "DEFAULT_FLOOR",
-    "METHODS",
-    "BoundsTable",
-    "EpsilonTable",
-    "bounds_table",
-    "epsilon_table_of",
-]
+__all__ = ["METHODS", "BoundsTable", "bounds_table"]
 
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
@@ -180,7 +173,7 @@ def bounds_table(
             " got the worst of several"
         )
     tables = [(_table_of(one, rounds, losses, **settings), there) for one, there in choices]
-    return _worst_table(tables, together=together)
+    return worst_table(tables, together=together)
 
 
 def _table_of(
@@ -256,135 +249,6 @@ def _attained(parts: Sequence[tuple[Pair, int]], table: BoundsTable) -> BoundsTa
     return replace(table, delta_lower=nothing, log_delta_lower=np.full_like(nothing, -np.inf))
 
 
-@dataclass(frozen=True, eq=False)
-class EpsilonTable:
-    """Certified bounds on ε after r compositions at δ.
-
-    Attributes
-    ----------
-    compositions : ndarray of int64, shape (R,)
-    delta : ndarray, shape (D,)
-    lower, upper : ndarray, shape (2, R, D)
-        First axis: A||B, B||A; nats.
-    computed_lower : ndarray, shape (2, R, D), or None
-        By which a tolerance is judged; None where it is the lower bound. Where some pair is not attained, it is the
-        largest lower bound of all pairs.
-    """
-
-    compositions: IntArray
-    delta: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    computed_lower: FloatArray | None = None
-
-
-def epsilon_table_of(
-    components: Sequence[tuple[Pair, int]], *, compositions: Any, delta: Any, tolerance: Any, together: bool = False
-) -> EpsilonTable:
-    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ above 0 and below 1.
-
-    With `together` one ε is sought with which both directions meet δ: the bounds of both are those of that.
-
-    Raises
-    ------
-    InvalidInputError
-        If a parameter is out of its range.
-    """
-    rounds = checked_compositions(compositions)
-    wanted = checked_delta(delta)
-    parts = checked_components(components, worst_of=True)
-    check_totals(parts, rounds)
-    precision = checked_precision(tolerance, None, None)
-    choices = choices_of(parts)
-    if choices is None:
-        return _epsilon_table(parts, rounds, wanted, precision.tolerance, together=together)
-    return _worst_epsilon_table(
-        [(_epsilon_table(one, rounds, wanted, precision.tolerance, together=together), there) for one, there in choices]
-    )
-
-
-def _epsilon_table(
-    parts: Sequence[tuple[Pair, int]], rounds: IntArray, wanted: FloatArray, tolerance: float, *, together: bool
-) -> EpsilonTable:
-    if reveals_nothing(parts):
-        nothing = np.zeros((2, rounds.size, wanted.size))
-        return EpsilonTable(rounds, wanted, nothing, nothing)
-    counts = factor_counts(parts)
-    bounds = epsilon_bounds if _any_enclosed(counts) else epsilon_table
-    found = bounds(counts, rounds, wanted, tolerance=tolerance, together=together)
-    if not all(pair.attained_by_some for pair, _ in parts):
-        return EpsilonTable(rounds, wanted, np.zeros_like(found.lower), found.upper, computed_lower=found.lower)
-    return EpsilonTable(rounds, wanted, found.lower, found.upper)
-
-
-def _worst_table(found: Sequence[tuple[BoundsTable, bool]], *, together: bool) -> BoundsTable:
-    """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.
-
-    Each table comes with whether its pair is attained.
-
-    The largest of upper bounds is one. Lower bounds of pairs that are attained alone are lower bounds of δ. Where the
-    bounds of the pair with the largest upper one meet within the tolerance, so do the largest of each kind, up to what
-    is not attained.
-    """
-    tables = [table for table, _ in found]
-    first = tables[0]
-    attained = [table for table, there in found if there]
-    return BoundsTable(
-        compositions=first.compositions,
-        epsilon=first.epsilon,
-        method=first.method,
-        loss_width=min(table.loss_width for table in tables),
-        half_width=None,
-        delta_lower=_largest([table.delta_lower for table in attained], first.delta_lower, 0.0),
-        delta_upper=np.max([table.delta_upper for table in tables], axis=0),
-        log_delta_lower=_largest([table.log_delta_lower for table in attained], first.log_delta_lower, -np.inf),
-        log_delta_upper=np.max([table.log_delta_upper for table in tables], axis=0),
-        states={},
-        within=_within(tables, together=together),
-    )
-
-
-def _within(tables: Sequence[BoundsTable], *, together: bool) -> BoolArray | None:
-    """Return where the pair with the largest upper bound is within the tolerance; None where none is aimed at.
-
-    A table without it is of pairs that reveal nothing.
-    """
-    aiming = [table for table in tables if table.within is not None]
-    if not aiming:
-        return None
-    upper = np.array([table.log_delta_upper for table in aiming])
-    if together:
-        upper = np.broadcast_to(upper.max(axis=1, keepdims=True), upper.shape)
-    met = np.array([table.within for table in aiming])
-    return np.asarray(np.all(met | (upper <= np.where(met, upper, -np.inf).max(axis=0)), axis=0))
-
-
-def _worst_epsilon_table(found: Sequence[tuple[EpsilonTable, bool]]) -> EpsilonTable:
-    """Bound ε of the worst of several pairs: the largest of theirs; from below that of the pairs that are attained."""
-    tables = [table for table, _ in found]
-    first = tables[0]
-    attained = [table.lower for table, there in found if there]
-    return EpsilonTable(
-        first.compositions,
-        first.delta,
-        _largest(attained, first.lower, 0.0),
-        np.max([table.upper for table in tables], axis=0),
-        computed_lower=np.max(
-            [table.lower if table.computed_lower is None else table.computed_lower for table in tables], axis=0
-        ),
-    )
-
-
-def _largest(found: Sequence[FloatArray], like: FloatArray, least: float) -> FloatArray:
-    """Return the elementwise maximum; `least` everywhere where there is nothing."""
-    return np.asarray(np.max(found, axis=0)) if found else np.full_like(like, least)
-
-
-def _any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
-    """Whether the masses of some pair of a round are known only through an enclosure."""
-    return any(pair.enclosed for pair in counts)
-
-
 def _tight_table(
     parts: Sequence[tuple[Pair, int]],
     rounds: IntArray,
@@ -398,6 +262,7 @@ def _tight_table(
     excuses: bool,
     decides: float | None,
 ) -> BoundsTable:
+    """Bound δ of a round by the tight method; parameters as of `pbdist.table.bounds_table`."""
     if reveals_nothing(parts) and not keep_states:
         width = TRIVIAL_WIDTH if precision.width is None else precision.width
         return _without_loss(rounds, losses, width, {})
@@ -448,3 +313,8 @@ def _without_loss(
     nothing = np.zeros((2, rounds.size, losses.size))
     endless = np.full_like(nothing, -np.inf)
     return BoundsTable(rounds, losses, "tight", width, None, nothing, nothing, endless, endless, states)
+
+
+def _any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
+    """Whether some pair of a round is known only through an enclosure; others do not pass through `enclosures`."""
+    return any(pair.enclosed for pair in counts)
