@@ -237,6 +237,8 @@ class Accountant:
 
         Raises
         ------
+        InvalidInputError
+            The path names no file.
         OSError
             It cannot be written.
         """

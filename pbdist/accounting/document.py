@@ -124,9 +124,13 @@ def write_document(path: Path, document: Mapping[str, JsonValue]) -> None:
 
     Raises
     ------
+    InvalidInputError
+        The path names no file.
     OSError
         It cannot be written; what was at the place is as it was.
     """
+    if path.name in ("", ".."):
+        raise InvalidInputError(f"path: expected that of a file, got {shown(str(path))}")
     unfinished = path.with_name(f".{path.name}.{uuid4().hex}.partial")
     try:
         with unfinished.open("x", encoding="utf-8") as file:

@@ -53,6 +53,12 @@ def test_a_file_that_cannot_be_written_stays(tmp_path: Path, monkeypatch: pytest
     assert [one.name for one in tmp_path.iterdir()] == ["run.json"]
 
 
+@pytest.mark.parametrize("path", ["", ".", "..", "/"])
+def test_what_is_no_file_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInputError, match="^path: expected that of a file, got "):
+        Accountant().save(path)
+
+
 def test_a_document_of_this_version_stays_readable() -> None:
     """Format 1, as it was written first."""
     document = {
