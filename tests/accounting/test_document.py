@@ -54,8 +54,8 @@ def test_a_file_that_cannot_be_written_stays(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("path", ["", ".", "..", "/"])
-def test_what_is_no_file_is_refused(path: str) -> None:
-    with pytest.raises(InvalidInputError, match="^path: expected that of a file, got "):
+def test_a_path_of_no_file_is_refused(path: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"^path: expected that of a file, got "):
         Accountant().save(path)
 
 
