@@ -214,8 +214,7 @@ def drawn_products(seed: int, number: int) -> list[Resolved]:
     return products
 
 
-@pytest.mark.parametrize("rounds", [1, 16, 4096])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "rounds"), [(0, 1), (1, 16), (2, 4096), (3, 1)])
 def test_quick_bounds_and_spectra_are_upper_bounds(seed: int, rounds: int) -> None:
     products = drawn_products(seed, 12)
     losses = np.array([0.0, 0.1, 1.0, 5.0, 40.0])
@@ -236,7 +235,7 @@ def test_quick_bounds_and_spectra_are_upper_bounds(seed: int, rounds: int) -> No
         assert np.all(exact.lower[:, 0].max(axis=0) <= epsilon[row]), product
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_is_left_out_changes_nothing(seed: int) -> None:
     """The screens, dominated products and reversed ones against computing all."""
     products = list({one.factors: one for one in drawn_products(seed, 14)}.values())
