@@ -113,7 +113,7 @@ class Accountant:
         given: Any = pair
         if not isinstance(given, Pair):
             raise InvalidInputError(f"Accountant.pair: expected a mechanism, got {shown(pair)}")
-        return self._added(pair.alone or pair, count, "count")
+        return self._added(pair, count, "count")
 
     def _added(self, pair: Pair, count: Any, field: str) -> Self:
         times = validation.integer("Accountant", field, count, minimum=0, maximum=MAX_COMPOSITIONS)

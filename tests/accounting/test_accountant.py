@@ -26,6 +26,7 @@ from pbdist import (
     Laplace,
     RandomizedResponse,
     SubsampledGaussian,
+    SubsampledGaussianGroup,
     TruncatedPoissonGaussian,
 )
 from pbdist.accounting import answers, history
@@ -386,3 +387,17 @@ def test_bounds_that_stay_apart_say_why(pair: Pair, why: str) -> None:
         wide = found.upper > 1.0011 * found.lower
         assert (found.why_wide[wide] == why).all()
         assert bool(wide.any()) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("pair", "neighbours"),
+    [(FixedBatchGaussian(2.0, 5, 5), "replace-one"), (SubsampledGaussianGroup(2.0, 0.01, 1), "add-or-remove-group")],
+)
+def test_a_mechanism_of_one_pair_still_says_for_which_neighbours_it_is(pair: Pair, neighbours: str) -> None:
+    run = Accountant().add(pair)
+    assert str(run.adjacency) == str(run.epsilon(1e-5).adjacency) == neighbours
+    with pytest.raises(InvalidInputError, match=f"for {neighbours}"):
+        run.step(noise_multiplier=1.0, sample_rate=0.01)
+    found = run.add(Gaussian(3.0)).epsilon(1e-3)
+    assert 0.0 < found.lower <= found.upper <= 1.001 * found.lower
+    assert Accountant.from_document(run.to_document()) == run
