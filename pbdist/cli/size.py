@@ -19,6 +19,7 @@ _FAMILIES = (
     "Gaussian",
     "Laplace",
     "SubsampledGaussian",
+    "SubsampledGaussianGroup",
     "SubsampledLaplace",
     "TruncatedPoissonGaussian",
     "FixedBatchGaussian",
@@ -36,6 +37,7 @@ _NUMBERS = {
     "batch": "records of a batch of a FixedBatchGaussian, at most of a TruncatedPoissonGaussian",
     "examples": "records of the data set of a FixedBatchGaussian or TruncatedPoissonGaussian",
     "steps": "steps of an epoch of a RandomAllocation",
+    "group_size": "the most records of a SubsampledGaussianGroup",
     "shift": "difference of neighbouring counts of a NoisyCount",
     "mean": "mean of a NoisyCount; without it, mean and scale are sized together",
     "k": "number of answers of a KaryRandomizedResponse",
@@ -45,8 +47,8 @@ _TEXTS = {
     "reading": "how a noisy count is made a count: clamp-and-ceil, redraw-and-floor or shift-inside",
 }
 _ADJACENCY = (
-    "for which neighbours the sensitivity or shift is stated: add-or-remove, replace-one or zero-out; of a mechanism"
-    " that says it itself, no other"
+    "for which neighbours the sensitivity or shift is stated: add-or-remove, add-or-remove-group, replace-one or"
+    " zero-out; of a mechanism that says it itself, no other"
 )
 _OPTIONS = frozenset(
     (
@@ -77,7 +79,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
     parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="the largest delta that will do")
     for name, text in _NUMBERS.items():
-        parser.add_argument(f"--{name}", metavar="X", type=float, help=text)
+        parser.add_argument(f"--{name.replace('_', '-')}", metavar="X", type=float, help=text)
     for name, text in _TEXTS.items():
         parser.add_argument(f"--{name}", metavar="NAME", help=text)
     parser.add_argument(

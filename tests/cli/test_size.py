@@ -204,3 +204,12 @@ def test_help_names_every_family(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "SubsampledGaussian" in out
     assert "--scale-limits" in out
+
+
+def test_a_group_is_sized(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["size", "--family", "SubsampledGaussianGroup", "--rate", "0.1", "--compositions", "10", "--epsilon", "2"]
+    assert main([*asked, "--group-size", "3", "--delta", "1e-4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["adjacency"] == "add-or-remove-group"
+    assert main([*asked, "--group-size", "2.5", "--delta", "1e-4"]) == 2
+    assert "SubsampledGaussianGroup.group_size: expected a whole number" in capsys.readouterr().err
