@@ -38,6 +38,8 @@ _HALVINGS = 6
 #: Amounts in a row of which nothing is known before a search is given up; one of which nothing is known from below
 #: alone, whose bounds take long, counts as several.
 _MOST_UNKNOWN, _FROM_BELOW = 8, 3
+#: A logarithm of δ within so much of the goal's is near it.
+_NEAR_GOAL = 10.0
 
 
 def smallest_scale(
@@ -126,7 +128,7 @@ class _Search(Bracketing):
                 # With what it tells the root is known better.
                 continue
             found = self.look(aim, gap) if first is None else first
-            less = 0 if found is None else _unknown(found)
+            less = 0 if found is None else _unknown(found, goal)
             unknown = unknown + less if less else 0
             holds = found is not None and self.judge.holds(found)
             if found is not None and unknown > _MOST_UNKNOWN and not holds:
@@ -281,6 +283,8 @@ class _Search(Bracketing):
         return gap if math.isfinite(gap) else math.inf
 
 
-def _unknown(found: Bracket) -> int:
-    """Return how much bounds count as unknown."""
-    return 1 if found.vacuous else _FROM_BELOW if found.lower == 0.0 else 0
+def _unknown(found: Bracket, goal: float) -> int:
+    """Return how much bounds count as unknown: also those near the goal of which nothing is known from below."""
+    if found.vacuous:
+        return 1
+    return _FROM_BELOW if found.lower == 0.0 and found.log_upper - goal < _NEAR_GOAL else 0

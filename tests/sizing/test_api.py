@@ -321,3 +321,9 @@ def test_random_allocation_is_sized_by_few_looks(
     check_certificate(sized)
     # Narrow bounds take long: two for the certificate, one or two to place it, and coarse ones that bracket it.
     assert sized.evaluations <= 8
+
+
+def test_a_search_ends_where_nothing_is_known_from_below() -> None:
+    """Losses of 800 nats are beyond what lower bounds are computed for: no half tolerance further brings any."""
+    with pytest.raises(PrecisionError, match=r"is only known to lie between 0 and"):
+        size(SubsampledGaussian, rate=0.01, compositions=10, epsilon=800.0, delta=1e-5)
