@@ -21,6 +21,8 @@ _TOLD_FROM_ONE, _GROWTH, _PATIENCE = 1e-6, 1.05, 3
 #: Where ln δ lies between bounds through enclosures is known up to this part of their distance; by what factor bounds
 #: are then narrower, and how wide they still are, in tolerances.
 _UNSURE, _NARROWER, _WIDTH = 0.04, 25.0, 3.0
+#: Bounds that are not narrower by this factor have come no closer.
+_GAIN = 0.5
 #: By what factor wider bounds through enclosures settle a goal than others: little is to spare.
 _SETTLING = 4.0
 #: A goal is refused if the estimate exceeds the largest noise of the family by this factor.
@@ -45,6 +47,7 @@ class Bracketing:
         self.log_deltas: dict[float, float] = {}
         self.looked: dict[float, Bracket] = {}
         self.narrowest = math.inf
+        self.narrows = True
         self.refusal = ""
         self.stalled: set[int] = set()
 
@@ -68,10 +71,13 @@ class Bracketing:
             pair = self.family.make(self.family.scale_of(amount))
         except InvalidInputError:
             return None
-        if not is_enclosed(pair) or gap >= _UNSURE * self.narrowest or not math.isfinite(self.narrowest):
+        before = self.narrowest
+        if not self.narrows or not is_enclosed(pair) or gap >= _UNSURE * before or not math.isfinite(before):
             return None
-        width = max(self.narrowest / _NARROWER, _WIDTH * self.tolerance)
-        return self._noted(amount, pair, self.judge.bounds(pair, width))
+        found = self._noted(amount, pair, self.judge.bounds(pair, max(before / _NARROWER, _WIDTH * self.tolerance)))
+        # Where bounds come no closer, looking again tells nothing more.
+        self.narrows = self.narrowest <= _GAIN * before
+        return found
 
     def _noted(self, amount: float, pair: Pair, found: Bracket) -> Bracket:
         """Remember bounds, and estimate ln δ by them."""
