@@ -26,7 +26,7 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
-    from pbdist.study.entries import KINDS
+    from pbdist.study.entry_kinds import KINDS
     from pbdist.study.words import word_parameters
 
     parser.add_argument("--family", metavar="KIND", choices=KINDS, help=f"the mechanism: {', '.join(KINDS)}")

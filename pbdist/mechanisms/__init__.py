@@ -21,7 +21,6 @@ from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
 from pbdist.mechanisms.pair import (
     ElementaryPair,
     Pair,
-    Reversed,
     adjacency_together,
     choices_of,
     factor_counts,
@@ -30,6 +29,7 @@ from pbdist.mechanisms.pair import (
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.product import Product
 from pbdist.mechanisms.random_allocation import RandomAllocation
+from pbdist.mechanisms.reversed import Reversed
 from pbdist.mechanisms.sampled_group import LARGEST_SAMPLED_GROUP, SubsampledGaussianGroup
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian

@@ -17,9 +17,10 @@ from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
-from pbdist.mechanisms.pair import ElementaryPair, Pair, Reversed
+from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.random_allocation import RandomAllocation
+from pbdist.mechanisms.reversed import Reversed
 from pbdist.mechanisms.sampled_group import SubsampledGaussianGroup
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace

@@ -4,42 +4,28 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from pbdist import mechanisms
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms.pair import Pair
 from pbdist.study.acceptance import accepted_grid
 from pbdist.study.alternatives import NESTED, Entry, choices, other_choices
 from pbdist.study.document import Document, Keys, Problems, shown
+from pbdist.study.entry_kinds import ENTRIES, KINDS, HistogramOfFilesEntry
 from pbdist.study.hints import OTHER_KINDS
 from pbdist.study.pair_grid import PairGrid
-from pbdist.study.parameters import (
-    Choices,
-    Files,
-    Masses,
-    Names,
-    NumberLists,
-    NumberPairs,
-    Numbers,
-    Readings,
-    Truncations,
-)
+from pbdist.study.parameters import Choices
 from pbdist.study.refusals import refuse, refuse_invalid, value_at
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
 __all__ = [
-    "KINDS",
-    "KINDS_OF_SEVERAL",
     "MOST_MADE",
     "MOST_SETTINGS",
     "expand_entry",
     "grids_of_entry",
-    "models_of",
     "settings_of",
 ]
 
@@ -50,204 +36,9 @@ MOST_MADE = 2_000_000
 #: After so many wrong noise settings of an entry the others are not tried.
 _MOST_WRONG = 100
 
-
-class _LaplaceEntry(Entry):
-    construct_pair = mechanisms.Laplace
-    scale: Numbers
-    sensitivity: Numbers | None = None
-    truncate: Truncations | None = None
-
-
-class _LaplaceSumEntry(Entry):
-    construct_pair = mechanisms.LaplaceSum
-    scales: NumberPairs
-    sensitivity: Numbers | None = None
-
-
-class _GaussianEntry(Entry):
-    construct_pair = mechanisms.Gaussian
-    scale: Numbers
-    sensitivity: Numbers | None = None
-    truncate: Truncations | None = None
-
-
-class _RandomizedResponseEntry(Entry):
-    construct_pair = mechanisms.RandomizedResponse
-    p: Numbers
-
-
-class _KaryRandomizedResponseEntry(Entry):
-    construct_pair = mechanisms.KaryRandomizedResponse
-    p: Numbers
-    k: Numbers
-
-
-class _BoundedRangeEntry(Entry):
-    construct_pair = mechanisms.BoundedRange
-    eta: Numbers
-
-
-class _SubsampledGaussianEntry(Entry):
-    construct_pair = mechanisms.SubsampledGaussian
-    scale: Numbers
-    rate: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _SubsampledGaussianGroupEntry(Entry):
-    construct_pair = mechanisms.SubsampledGaussianGroup
-    scale: Numbers
-    rate: Numbers
-    group_size: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _RandomAllocationEntry(Entry):
-    construct_pair = mechanisms.RandomAllocation
-    scale: Numbers
-    steps: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _SubsampledLaplaceEntry(Entry):
-    construct_pair = mechanisms.SubsampledLaplace
-    scale: Numbers
-    rate: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _GaussianMixtureEntry(Entry):
-    construct_pair = mechanisms.GaussianMixture
-    scale: Numbers
-    shifts: NumberLists
-    weights: NumberLists
-
-
-class _TruncatedPoissonGaussianEntry(Entry):
-    construct_pair = mechanisms.TruncatedPoissonGaussian
-    scale: Numbers
-    rate: Numbers
-    batch: Numbers
-    examples: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _FixedBatchGaussianEntry(Entry):
-    construct_pair = mechanisms.FixedBatchGaussian
-    scale: Numbers
-    batch: Numbers
-    examples: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _ApproximateDPEntry(Entry):
-    construct_pair = mechanisms.ApproximateDP
-    epsilon: Numbers
-    delta: Numbers
-
-
-class _HistogramEntry(Entry):
-    construct_pair = mechanisms.Histogram
-    whole_lists = True
-    p: Masses
-    q: Masses
-
-
-def _histogram_of_files(file: tuple[Path, ...], columns: tuple[str, ...] | None = None) -> Pair:
-    """Read the counts: the study then holds them itself, and its digest depends on them and not on the file's place."""
-    try:
-        return mechanisms.load_histograms(*file, columns=columns)
-    except InvalidInputError as error:
-        field = "columns" if str(error).startswith("columns: ") else "file"
-        raise InvalidInputError(f"Histogram.{field}: {str(error).removeprefix('columns: ')}") from error
-
-
-class _HistogramOfFilesEntry(Entry):
-    construct_pair = staticmethod(_histogram_of_files)
-    whole_lists = True
-    file: Files
-    columns: Names | None = None
-
-
-class _NoisyCountEntry(Entry):
-    construct_pair = mechanisms.NoisyCount
-    noise: dict[str, Any]
-    mean: Numbers
-    shift: Numbers
-    reading: Readings | None = None
-
-
-class _PoissonEntry(Entry):
-    construct_pair = mechanisms.Poisson
-    mean: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _DiscreteLaplaceEntry(Entry):
-    construct_pair = mechanisms.DiscreteLaplace
-    scale: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _DiscreteGaussianEntry(Entry):
-    construct_pair = mechanisms.DiscreteGaussian
-    scale: Numbers
-    sensitivity: Numbers | None = None
-
-
-class _StaircaseEntry(Entry):
-    construct_pair = mechanisms.Staircase
-    epsilon: Numbers
-    sensitivity: Numbers | None = None
-    split: Numbers | None = None
-
-
-class _ProductEntry(Entry):
-    construct_pair = mechanisms.Product
-    pairs: list[Any]
-
-
-class _ReversedEntry(Entry):
-    construct_pair = mechanisms.Reversed
-    pair: dict[str, Any]
-
-
-_ENTRIES: Mapping[str, type[Entry]] = {
-    "Laplace": _LaplaceEntry,
-    "LaplaceSum": _LaplaceSumEntry,
-    "Gaussian": _GaussianEntry,
-    "RandomizedResponse": _RandomizedResponseEntry,
-    "KaryRandomizedResponse": _KaryRandomizedResponseEntry,
-    "BoundedRange": _BoundedRangeEntry,
-    "SubsampledGaussian": _SubsampledGaussianEntry,
-    "SubsampledGaussianGroup": _SubsampledGaussianGroupEntry,
-    "SubsampledLaplace": _SubsampledLaplaceEntry,
-    "GaussianMixture": _GaussianMixtureEntry,
-    "TruncatedPoissonGaussian": _TruncatedPoissonGaussianEntry,
-    "FixedBatchGaussian": _FixedBatchGaussianEntry,
-    "RandomAllocation": _RandomAllocationEntry,
-    "ApproximateDP": _ApproximateDPEntry,
-    "Histogram": _HistogramEntry,
-    "NoisyCount": _NoisyCountEntry,
-    "Poisson": _PoissonEntry,
-    "DiscreteLaplace": _DiscreteLaplaceEntry,
-    "DiscreteGaussian": _DiscreteGaussianEntry,
-    "Staircase": _StaircaseEntry,
-    "Product": _ProductEntry,
-    "Reversed": _ReversedEntry,
-}
-#: The kinds of mechanisms that an entry may have.
-KINDS = tuple(_ENTRIES)
-#: Those of them whose bounds are those of several pairs.
-KINDS_OF_SEVERAL = ("TruncatedPoissonGaussian", "FixedBatchGaussian", "SubsampledGaussianGroup")
 _NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
 _NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
-
-
-def models_of(kind: str) -> tuple[type[Entry], ...]:
-    """Return the models of entries of a kind, the usual one first: their fields are the parameters."""
-    return (_ENTRIES[kind], _HistogramOfFilesEntry) if kind == "Histogram" else (_ENTRIES[kind],)
 
 
 def expand_entry(
@@ -337,7 +128,7 @@ def _expand(
     document: Document, keys: Keys, kind: str, key_paths: Mapping[str, Keys], also: tuple[str, ...]
 ) -> PairGrid:
     """Return the product of the grids of one setting, the first field of the model varying slowest."""
-    model = _HistogramOfFilesEntry if kind == "Histogram" and "file" in key_paths else _ENTRIES[kind]
+    model = HistogramOfFilesEntry if kind == "Histogram" and "file" in key_paths else ENTRIES[kind]
     values = {key: value_at(document, at) for key, at in key_paths.items()}
     problems = Problems()
     alternatives: dict[str, Choices] = {}

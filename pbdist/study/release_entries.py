@@ -15,7 +15,8 @@ from pbdist.granularity.release.changes import Profile
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, Product, WorstOf
 from pbdist.study.document import Document, Keys, Problems, shown
-from pbdist.study.entries import KINDS, MOST_MADE, expand_entry, grids_of_entry, settings_of
+from pbdist.study.entries import MOST_MADE, expand_entry, grids_of_entry, settings_of
+from pbdist.study.entry_kinds import KINDS
 from pbdist.study.pair_grid import PairGrid
 from pbdist.study.refusals import STRICT, refuse, value_at
 from pbdist.study.release_declared import blocks_at, checked_mapping, granularity_at, profile_at, refuse_field

@@ -8,7 +8,8 @@ from pydantic import BaseModel, ValidationError
 
 from pbdist.arguments import problem_of_either
 from pbdist.study.document import Document, Keys, Problems, shown
-from pbdist.study.entries import KINDS_OF_SEVERAL, MOST_SETTINGS
+from pbdist.study.entries import MOST_SETTINGS
+from pbdist.study.entry_kinds import KINDS_OF_SEVERAL
 from pbdist.study.grid_cells import CellGrid, GridCells
 from pbdist.study.hints import STUDY, meant_key
 from pbdist.study.models import AdditionModel, StudyModel, TargetModel

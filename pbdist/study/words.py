@@ -12,7 +12,8 @@ from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.mechanisms.pair import Pair
 from pbdist.study.alternatives import Entry
 from pbdist.study.document import Document, read_text, shown
-from pbdist.study.entries import KINDS, expand_entry, models_of
+from pbdist.study.entries import expand_entry
+from pbdist.study.entry_kinds import KINDS, models_of
 from pbdist.study.parameters import Files, Names, Numbers, Readings
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue

@@ -11,7 +11,6 @@ import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -32,11 +31,12 @@ from pbdist.store import (
 from pbdist.store.layout import BOUNDS
 from pbdist.store.refinements import damaged_refinements
 from pbdist.study import Cell
-from pbdist.types import Direction, FloatArray, JsonValue
+from pbdist.types import Direction, FloatArray
 from pbdist.verify.exact import ExactBounds, exact_bounds
 from pbdist.verify.exact_power import flint_module
+from pbdist.verify.verification import Sample, Verdict, Verification
 
-__all__ = ["DEFAULT_CELLS", "Sample", "Verdict", "Verification", "verify_store"]
+__all__ = ["DEFAULT_CELLS", "verify_store"]
 
 #: The most bins of a grid of the exact arithmetic (the option ``--cells``): a few seconds a point.
 DEFAULT_CELLS = 100_000
@@ -46,142 +46,6 @@ _WIDEST = 0.25
 _FINEST = 2.0**-4
 #: Bits of the exact masses: the least, the most, those beyond the leading zeros of δ, and their steps.
 _LEAST_BITS, _MOST_BITS, _GUARD_BITS, _BIT_STEP = 128, 1088, 64, 64
-
-
-class Verdict(Enum):
-    """What the exact bracket says about the stored one, upper and lower bound together."""
-
-    #: The exact bracket lies within the stored one: both stored bounds are proved.
-    CONFIRMED = "confirmed"
-    #: The brackets have values in common, and neither bound is refuted; one of them may be proved.
-    CONSISTENT = "consistent"
-    #: The brackets have no value in common, or the stored one is none: the stored bounds are proved wrong.
-    CONTRADICTED = "contradicted"
-    #: No grid with so many bins as allowed has given exact bounds.
-    UNCHECKED = "unchecked"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A stored point in one direction, and its exact bounds.
-
-    `cell` is -1 for a point that a query has added. `stored` and `exact` are lower and upper bound on δ, then on ln δ,
-    exact ones rounded outwards. `loss_width` is that of the exact arithmetic's bins, nats: `multiple`, a power of 2,
-    times the stored one.
-    """
-
-    cell: int
-    setting: str
-    compositions: int
-    epsilon: float
-    direction: Direction
-    stored: tuple[float, float, float, float]
-    exact: tuple[float, float, float, float] | None
-    loss_width: float
-    multiple: float
-    verdict: Verdict
-
-    def describe(self) -> str:
-        """Return the point and both brackets as one line of text."""
-        exact = "none" if self.exact is None else f"{self.exact[0]!r} to {self.exact[1]!r}"
-        logarithms = "" if self.exact is None else f", ln {self.exact[2]!r} to {self.exact[3]!r}"
-        return (
-            f"{self.setting}, r = {self.compositions}, ε = {self.epsilon!r}, {self.direction.value}: stored"
-            f" {self.stored[0]!r} to {self.stored[1]!r}, ln {self.stored[2]!r} to {self.stored[3]!r}; exact {exact}"
-            f"{logarithms} (loss width {self.loss_width:.3g}, {self.multiple:g} times the stored one)"
-        )
-
-
-@dataclass(frozen=True)
-class Verification:
-    """The result of a verification.
-
-    Batches, numbered through all parts, are `missing` without a commit record, and `changed` where files differ from
-    it. `failed` counts the cells of the other batches that could not be computed; `damaged` are changed files of points
-    that queries have added. `points` counts the points to choose from, in each direction.
-    """
-
-    where: str
-    batches: int
-    cells: int
-    missing: tuple[int, ...]
-    changed: tuple[int, ...]
-    failed: int
-    damaged: tuple[str, ...]
-    points: int
-    seed: int
-    max_cells: int
-    samples: tuple[Sample, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether the store is complete and unchanged, and nothing contradicts it."""
-        return not (self.missing or self.changed or self.failed or self.damaged or self.of(Verdict.CONTRADICTED))
-
-    def of(self, verdict: Verdict) -> tuple[Sample, ...]:
-        """Return the samples of a verdict."""
-        return tuple(sample for sample in self.samples if sample.verdict is verdict)
-
-    def lines(self) -> Iterator[str]:
-        """Yield the result as text, line by line."""
-        sound = self.batches - len(self.missing) - len(self.changed)
-        yield f"{sound:,} of {self.batches:,} batches are complete and have the checksums of their commit records"
-        for what, found in (("not computed", self.missing), ("changed", self.changed)):
-            if found:
-                yield f"{what}: batches {', '.join(map(str, found[:10]))}{', ..' if len(found) > 10 else ''}"
-        if self.failed:
-            yield f"could not be computed: {self.failed:,} cells"
-        for name in self.damaged[:10]:
-            yield f"changed: {name}"
-        yield (
-            f"{len(self.samples)} of {self.points:,} stored points recomputed (seed {self.seed}), on grids of at most"
-            f" {self.max_cells:,} bins:"
-        )
-        yield f"  {len(self.of(Verdict.CONFIRMED))} confirmed: the exact bracket lies within the stored one, both hold"
-        consistent = len(self.of(Verdict.CONSISTENT))
-        yield f"  {consistent} consistent: the brackets have values in common{self._exact_widths()}"
-        yield f"  {len(self.of(Verdict.UNCHECKED))} not checked: they need more bins"
-        yield f"  {len(self.of(Verdict.CONTRADICTED))} contradicted: the stored bounds are proved wrong"
-        for sample in self.of(Verdict.CONTRADICTED):
-            yield f"contradicted: {sample.describe()}"
-
-    def _exact_widths(self) -> str:
-        """Return the largest width of the exact brackets of the consistent samples, as text."""
-        logs = [sample.exact[2:] for sample in self.of(Verdict.CONSISTENT) if sample.exact is not None]
-        gaps = [high - low for low, high in logs if low > -math.inf]
-        widest = f"; exact upper / lower - 1 is at most {math.expm1(min(max(gaps), 700.0)):.3g}" if gaps else ""
-        endless = len(logs) - len(gaps)
-        return widest + (f"; {endless} of them without an exact lower bound above 0" if endless else "")
-
-    def as_json(self) -> dict[str, JsonValue]:
-        """Return the result in the types of JSON, with None for the logarithm of a δ of 0 and for NaN."""
-        return {
-            "passed": self.passed,
-            "batches": self.batches,
-            "missing": list(self.missing),
-            "changed": list(self.changed),
-            "failed": self.failed,
-            "damaged": list(self.damaged),
-            "points": self.points,
-            "seed": self.seed,
-            "max_cells": self.max_cells,
-            "counts": {verdict.value: len(self.of(verdict)) for verdict in Verdict},
-            "samples": [
-                {
-                    "setting": sample.setting,
-                    "cell": sample.cell,
-                    "compositions": sample.compositions,
-                    "epsilon": sample.epsilon,
-                    "direction": sample.direction.value,
-                    "stored": _named(sample.stored),
-                    "exact": None if sample.exact is None else _named(sample.exact),
-                    "loss_width": sample.loss_width if math.isfinite(sample.loss_width) else None,
-                    "multiple_of_stored_width": sample.multiple,
-                    "verdict": sample.verdict.value,
-                }
-                for sample in self.samples
-            ],
-        }
 
 
 def verify_store(
@@ -400,7 +264,3 @@ def _rounded(exact: ExactBounds) -> tuple[float, float, float, float]:
     if upper < exact.upper[0]:
         upper = math.nextafter(upper, math.inf)
     return lower, upper, exact.log_lower[0], exact.log_upper[0]
-
-
-def _named(bounds: tuple[float, float, float, float]) -> dict[str, JsonValue]:
-    return {name: value if math.isfinite(value) else None for name, value in zip(BOUNDS, bounds, strict=True)}

@@ -244,7 +244,7 @@ def test_misspelt_options(arguments: tuple[str, ...], words: str, capsys: pytest
 
 
 def test_help_names_every_mechanism_and_parameter(capsys: pytest.CaptureFixture[str]) -> None:
-    from pbdist.study.entries import KINDS
+    from pbdist.study.entry_kinds import KINDS
     from pbdist.study.words import word_parameters
 
     with pytest.raises(SystemExit) as stop:

@@ -36,7 +36,8 @@ from pbdist.study import load_study
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 from pbdist.verify import exact
-from pbdist.verify.store import Verdict, verify_store
+from pbdist.verify.store import verify_store
+from pbdist.verify.verification import Verdict
 from tests.effort import SEED, times
 from tests.oracles.sampling_truth import LabelledTruth, ShiftTruth, cut_exactly
 from tests.studies import Finished

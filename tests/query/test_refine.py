@@ -34,7 +34,8 @@ from pbdist.store import (
 from pbdist.store.layout import BOUNDS
 from pbdist.study import load_study
 from pbdist.table import bounds_table
-from pbdist.verify.store import Verdict, verify_store
+from pbdist.verify.store import verify_store
+from pbdist.verify.verification import Verdict
 from tests.store.s3_server import s3_server
 from tests.studies import TIGHT, TINY, Finished, files_of, write_study
 

@@ -18,7 +18,8 @@ from pbdist.mechanisms import ApproximateDP, Laplace, Pair
 from pbdist.query import open_study
 from pbdist.sizing.api import size
 from pbdist.store import open_store
-from pbdist.verify.store import Verdict, verify_store
+from pbdist.verify.store import verify_store
+from pbdist.verify.verification import Verdict
 from tests.studies import Finished, commit_again, write_study
 
 STUDY = """\

@@ -7,7 +7,7 @@ import pytest
 from pbdist.cli import main
 from pbdist.errors import InvalidInputError
 from pbdist.study import load_study, plan_study
-from pbdist.study.entries import KINDS
+from pbdist.study.entry_kinds import KINDS
 from pbdist.study.release_entries import RELEASE_PLAN
 from pbdist.study.shipped import shipped_names, shipped_study
 from pbdist.study.starter import STARTER_KINDS, write_copy, write_starter

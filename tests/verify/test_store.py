@@ -19,7 +19,8 @@ from pbdist.store import open_store
 from pbdist.store.layout import batch_file
 from pbdist.study import load_study
 from pbdist.types import FloatArray
-from pbdist.verify.store import Verdict, verify_store
+from pbdist.verify.store import verify_store
+from pbdist.verify.verification import Verdict
 from tests.batches import scatter
 from tests.studies import Finished, commit_again, write_study
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pbdist.query.printing import precision_line
 from pbdist.query.status import StoreStatus
 from pbdist.report.pages.document import ALARM, NOTE, SOUND, Notice, plain
-from pbdist.verify.store import Verdict, Verification
+from pbdist.verify.verification import Verdict, Verification
 
 __all__ = ["condition", "is_whole", "unreadable"]
 

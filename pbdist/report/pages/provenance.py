@@ -9,7 +9,7 @@ from pbdist.store import STORE_FORMAT
 from pbdist.store.documents import provenance
 from pbdist.study.plan import size
 from pbdist.types import JsonValue
-from pbdist.verify.store import Verdict, Verification
+from pbdist.verify.verification import Verdict, Verification
 
 __all__ = ["made_by", "provenance_of", "verification_of"]
 

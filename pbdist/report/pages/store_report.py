@@ -21,7 +21,8 @@ from pbdist.store import check_skeleton, open_parts
 from pbdist.store.cell_columns import cell_columns
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts
-from pbdist.verify.store import Verdict, Verification, verify_store
+from pbdist.verify.store import verify_store
+from pbdist.verify.verification import Verdict, Verification
 
 __all__ = ["Report", "store_report"]
 
