@@ -12,6 +12,7 @@ from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, gaussian_wid
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
 from pbdist.pld.fixed_spacing import given_width_bounds
 from pbdist.pld.ladder import ladder_bounds
+from pbdist.pld.largest_loss import bounds_near_the_largest_loss
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON
@@ -163,8 +164,8 @@ class _Table:
             return
         # A δ that is little beside the known ones need not be bounded closely.
         asked = self.question.beside(float(self._judged_lower().min()))
-        below = bounds_below_floor(asked)
-        self.take(range(asked.rounds.size), np.full_like(below, -np.inf), below)
+        self._take_above(bounds_near_the_largest_loss(asked))
+        self._take_above(bounds_below_floor(asked, self.log_upper))
         rows = self._missed_rows()
         if not rows:
             return
@@ -263,6 +264,9 @@ class _Table:
         upper[:, :, beyond] = log_above(found.upper)[:, :, -1:]
         self.take(rows, lower, upper)
         self.widths.append(found.spacing)
+
+    def _take_above(self, log_upper: FloatArray) -> None:
+        self.take(range(self.question.rounds.size), np.full_like(log_upper, -np.inf), log_upper)
 
     def take(self, rows: Sequence[int], log_lower: FloatArray, log_upper: FloatArray) -> None:
         """Keep what is better than before, and what follows from it: δ does not rise with ε."""

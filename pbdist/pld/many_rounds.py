@@ -329,8 +329,11 @@ def _log_some_infinite(parts: Sequence[tuple[float, float, int]], side: float) -
     return result + side * 32.0 * _U * (size + abs(log_total) + abs(result) + 1.0)
 
 
-def bounds_below_floor(question: Question) -> FloatArray:
-    """Return logarithms of upper bounds on δ, shape (2, R, E): 0 where δ does not seem to lie below the floor."""
+def bounds_below_floor(question: Question, known: FloatArray | None = None) -> FloatArray:
+    """Return logarithms of upper bounds on δ, shape (2, R, E): 0 where δ does not seem to lie below the floor.
+
+    Where the logarithms `known` already, of the same shape, do lie there, nothing is looked for.
+    """
     shape = (2, question.rounds.size, question.epsilon.size)
     result = np.zeros(shape)
     if question.floor <= 0.0:
@@ -340,6 +343,7 @@ def bounds_below_floor(question: Question) -> FloatArray:
         direction: np.array([_deep(question, direction, r, level) for r in question.rounds.tolist()])
         for direction in question.directions
     }
+    left: BoolArray = np.ones(shape, dtype=bool) if known is None else known > math.log(question.floor)
     if question.together:
         # Where the larger direction does not, the smaller one is bounded with it.
         everywhere: BoolArray = np.all(list(deep.values()), axis=0)
@@ -347,7 +351,7 @@ def bounds_below_floor(question: Question) -> FloatArray:
     for axis, direction in enumerate(question.directions):
         exponents = question.exponents(direction)
         for row, r in enumerate(question.rounds.tolist()):
-            columns = np.flatnonzero(deep[direction][row])
+            columns = np.flatnonzero(deep[direction][row] & left[axis, row])
             if columns.size:
                 epsilon = question.epsilon[columns]
                 nearest = np.array([min(float(epsilon.min()), exponents.deepest(r, level))])
