@@ -251,10 +251,10 @@ def test_one_round_of_a_few_drawn_pairs() -> None:
 
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
 @pytest.mark.parametrize(
-    ("part", "method", "number"), [*((part, "tight", 40) for part in range(1, 10)), (10, "buckets", 6)]
+    ("part", "method", "number"), [*((part, "tight", 10) for part in range(1, 10)), (10, "buckets", 3)]
 )
 def test_one_round_of_drawn_pairs(part: int, method: str, number: int) -> None:
-    """About a thousand with effort 3."""
+    """About a thousand with effort 11."""
     rng = np.random.default_rng((SEED, part))
     for _ in range(times(number)):
         check_one_round(rng, method)

@@ -96,7 +96,7 @@ def test_rarest_lie_lies_in_the_certificate(compositions: int, epsilon: float, d
         assert response_delta(truths[1], compositions, epsilon) > delta
 
 
-@pytest.mark.parametrize("tolerance", [0.5, 0.1, 0.01, 1e-3])
+@pytest.mark.parametrize("tolerance", [0.5, 0.01])
 @pytest.mark.parametrize(
     ("compositions", "epsilon", "delta"),
     [
@@ -145,7 +145,7 @@ def test_a_lie_is_not_told_more_often_than_needed() -> None:
 
 
 @given(st.floats(0.0, 4.0), st.floats(-20.0, -0.7).map(math.exp))
-@examples(40)
+@examples(12)
 def test_laplace_scale_of_one_round_lies_in_the_certificate(epsilon: float, delta: float) -> None:
     sized = size(Laplace, compositions=1, epsilon=epsilon, delta=delta)
     check_certificate(sized)
@@ -268,10 +268,10 @@ def test_lies_near_a_coin() -> None:
     sized = size(RandomizedResponse, compositions=200, epsilon=1e-6, delta=1e-300)
     check_certificate(sized)
     assert sized.scale > 0.4999
-    # As many lies as that are sized too: a loss of 4 (p - 1/2) a round, 2^40 rounds, is Gaussian noise of scale 1 / μ.
-    sized = size(RandomizedResponse, compositions=2**40, epsilon=1.0, delta=1e-5)
+    # As many lies as that are sized too: a loss of 4 (p - 1/2) a round, 2^20 rounds, is Gaussian noise of scale 1 / μ.
+    sized = size(RandomizedResponse, compositions=2**20, epsilon=1.0, delta=1e-5)
     check_certificate(sized)
-    mean = 2.0 * (1.0 - 2.0 * sized.scale) * 2.0**20
+    mean = 2.0 * (1.0 - 2.0 * sized.scale) * 2.0**10
     gaussian_delta = privacy_bounds(Gaussian(1.0 / mean), compositions=1, epsilon=1.0)
     assert sized.delta_lower <= 1.001 * gaussian_delta.delta_upper.item()
     assert sized.delta_upper >= 0.999 * gaussian_delta.delta_lower.item()

@@ -2,10 +2,13 @@
 
 import os
 import resource
-import subprocess
-import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from io import StringIO
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 from pbdist.cli import main
@@ -64,16 +67,33 @@ def assert_refused(answer: Answer, path: Path, what: str) -> None:
     assert "Traceback" not in text
 
 
+@cache
+def _processes() -> ForkServerContext:
+    """Processes that begin with the imports done, by fork of a server that does nothing else."""
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["pbdist.cli", "pbdist.query", "pbdist.store", "pbdist.verify.store"])
+    return context
+
+
+def _limited(folder: str, told: Connection, arguments: Sequence[str]) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    os.chdir(folder)
+    told.send(ask(*arguments))
+
+
 def in_a_process(*arguments: object) -> Answer:
     """As `ask`, in a process of limited memory and time: nothing may wait or read without end."""
-    limits = resource.getrlimit(resource.RLIMIT_AS)
-    done = subprocess.run(
-        [sys.executable, "-m", "pbdist", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=MOST_SECONDS,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, limits[1])),
-        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-    )
-    return done.returncode, done.stdout + done.stderr
+    reader, writer = _processes().Pipe(duplex=False)
+    process = _processes().Process(target=_limited, args=(os.getcwd(), writer, [str(one) for one in arguments]))
+    process.start()
+    writer.close()
+    try:
+        if not reader.poll(MOST_SECONDS):
+            raise TimeoutError(f"expected an end within {MOST_SECONDS} s: {arguments}")
+        answer: Answer = reader.recv()
+        return answer
+    finally:
+        process.kill()
+        process.join()
+        process.close()
+        reader.close()

@@ -163,7 +163,7 @@ def _covered(one: Any, found: list[Any]) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", [1, 3, 6, 9, 14])
+@pytest.mark.parametrize("case", [1, 6, 14])
 def test_bounds_are_those_of_the_worst_profile_computed_alone(case: int) -> None:
     """Every profile of the records, as a product of its own."""
     granularity, blocks = CASES[case]
@@ -216,7 +216,7 @@ def drawn_products(seed: int, number: int) -> list[Resolved]:
 
 @pytest.mark.parametrize(("seed", "rounds"), [(0, 1), (1, 16), (2, 4096), (3, 1)])
 def test_quick_bounds_and_spectra_are_upper_bounds(seed: int, rounds: int) -> None:
-    products = drawn_products(seed, 12)
+    products = drawn_products(seed, 6)
     losses = np.array([0.0, 0.1, 1.0, 5.0, 40.0])
     deltas = np.array([0.5, 1e-2, 1e-6])
     quick = QuickBounds(products)
@@ -238,7 +238,7 @@ def test_quick_bounds_and_spectra_are_upper_bounds(seed: int, rounds: int) -> No
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_left_out_changes_nothing(seed: int) -> None:
     """The screens, dominated products and reversed ones against computing all."""
-    products = list({one.factors: one for one in drawn_products(seed, 14)}.values())
+    products = list({one.factors: one for one in drawn_products(seed, 8)}.values())
     rounds, losses, deltas = np.array([1, 9]), np.array([0.0, 0.5, 3.0]), np.array([1e-2, 1e-5])
     kept = without_dominated(without_reversed(products))
     found = largest_delta(kept, rounds, losses, tolerance=None)

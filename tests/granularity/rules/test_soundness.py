@@ -59,6 +59,7 @@ from pbdist.granularity.statements import (
     PurePrivacy,
     ZeroConcentratedPrivacy,
 )
+from tests.effort import times
 from tests.granularity.rules.rule_worlds import (
     TOTAL,
     Weights,
@@ -73,7 +74,7 @@ from tests.granularity.rules.rule_worlds import (
 )
 
 WORLDS = worlds()
-SEEDS = range(7)  # For each of 13 worlds, with 1 to 3 mechanisms each.
+SEEDS = range(times(3))  # For each of 13 worlds, with 1 to 3 mechanisms each.
 
 
 def drawn(world: World, seed: int, *, zeros: bool = False) -> list[list[Weights]]:

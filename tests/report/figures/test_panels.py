@@ -70,6 +70,12 @@ def gaussian_delta(mu, epsilon):
     return ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
 
 
+def is_gaussian(pair):
+    """Whether it is Gaussian noise, on reals or on counts."""
+    counted = isinstance(pair, NoisyCount | Product) and all(isinstance(one.noise, Gaussian) for one in pair.factors)
+    return counted or isinstance(pair, Gaussian)
+
+
 def ratio_of_count(pair):
     """Shift over standard deviation of all Gaussian counts together."""
     if isinstance(pair, Gaussian):
@@ -79,21 +85,17 @@ def ratio_of_count(pair):
 
 @pytest.mark.parametrize("name", COUNTS + REDUCED)
 def test_gaussian_counts_are_as_continuous_ones_at_zero(name):
-    """At ε = 0 the reals' closed form differs by rounding, below 1 %, and by the outputs that reveal where 0 is cut."""
-    seen = set()
+    """At ε = 0 the reals' closed form differs by rounding, below 1 %, and by the outputs that reveal where 0 is cut.
+
+    Of each panel the curve of the least noise, whose outputs are the fewest.
+    """
     for panel in figure_of(name).panels:
-        for curve in panel.curves:
-            pair = curve.pair
-            counted = isinstance(pair, NoisyCount | Product) and all(
-                isinstance(one.noise, Gaussian) for one in pair.factors
-            )
-            if curve.certified and (counted or isinstance(pair, Gaussian)):
-                mu = ratio_of_count(pair) * math.sqrt(panel.compositions)
-                low, high = computed(name, curve.label, 1.0, panel.title)
-                assert low == pytest.approx(gaussian_delta(mu, 0.0), rel=5e-2 if "clamp" in panel.title else 1e-2)
-                assert high <= low * 1.002
-                seen.add(panel.title)
-    assert seen == {panel.title for panel in figure_of(name).panels}
+        gaussian = [curve for curve in panel.curves if curve.certified and is_gaussian(curve.pair)]
+        curve = max(gaussian, key=lambda one: ratio_of_count(one.pair))
+        mu = ratio_of_count(curve.pair) * math.sqrt(panel.compositions)
+        low, high = computed(name, curve.label, 1.0, panel.title)
+        assert low == pytest.approx(gaussian_delta(mu, 0.0), rel=5e-2 if "clamp" in panel.title else 1e-2)
+        assert high <= low * 1.002
 
 
 #: δ at e^ε = 2 of curves and readings; from readings of the 2018 paper's text that were computed another way.
