@@ -32,6 +32,8 @@ _MOST_ATOMS = 256
 _PROBE_RATIO = 1.06
 #: Width for pairs without any loss.
 _TRIVIAL_WIDTH = 1e-6
+#: For the roundings of a cost that is computed in another order.
+_ROUNDED_DOWN = 1.0 - 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,22 +82,50 @@ def choose_loss_width(components: Sequence[tuple[Pair, int]], largest: int, half
     if widest > 0.0:
         # More than the quantile, so that rounding never cuts the outermost event off.
         gathered = any(profile.gathered for profile in everything)
-        ranges = [
-            (_PROBE_RATIO if gathered else 1.0 + 1e-9) * bound
-            for bound in np.geomspace(max(narrowest, 1e-6 * widest), widest, _CANDIDATES)
-        ]
-    best_cost, best_width, best_range, best_squarings = math.inf, _TRIVIAL_WIDTH, 0.0, 0
-    for bound in ranges:
-        growth = np.max([_growth(part, bound, largest) for part in profiles.values()], axis=0)
-        spread = min(_spread(part, bound, largest) for part in profiles.values())
+        lowest = max(narrowest, 1e-6 * widest)
+        # Where most losses are the largest one, there is one range.
+        candidates = np.geomspace(lowest, widest, _CANDIDATES) if lowest < widest else [widest]
+        ranges = [(_PROBE_RATIO if gathered else 1.0 + 1e-9) * bound for bound in candidates]
+    sides = _different(list(profiles.values()))
+    looked_at = []
+    for number, bound in enumerate(ranges):
+        spread = min(_spread(part, bound, largest) for part in sides)
         lost = sum(_cost_at_infinity(part, bound, largest) for part in profiles.values())
+        # As if the range of no composition forced a squaring.
+        window = leaves * 2.0 ** (_doublings(largest) - 1) * bound / half_width
+        looked_at.append((lost + _cost_of(window, spread), number, bound, spread, lost))
+    best, best_squarings = (math.inf, 0.0, 0, _TRIVIAL_WIDTH, 0.0), 0
+    for least, _, bound, spread, lost in sorted(looked_at):
+        if least * _ROUNDED_DOWN > best[0]:
+            # Nor do those that follow cost less.
+            break
+        growth = np.max([_growth(part, bound, largest) for part in sides], axis=0)
         for finest in range(12):
             width = float(max(bound, growth[0] / 64.0)) / half_width * 2.0**finest
             window, squarings = _final_window(width, growth, half_width, leaves)
-            cost = lost + (2.0 * (window / spread) ** 2 if spread > 0.0 else 0.0)
-            if cost < best_cost:
-                best_cost, best_width, best_range, best_squarings = cost, width, bound, squarings
-    return _aligned(best_width, best_range, best_squarings, everything)
+            found = (lost + _cost_of(window, spread), bound, finest, width, bound)
+            if found < best:
+                best, best_squarings = found, squarings
+    return _aligned(best[3], best[4], best_squarings, everything)
+
+
+def _different(sides: list[list[_LossProfile]]) -> list[list[_LossProfile]]:
+    """Leave one of two directions out if both have the same losses."""
+    same = all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for one, other in zip(*sides, strict=True)
+        for name in ("loss", "a", "b")
+    )
+    return sides[:1] if same else sides
+
+
+def _cost_of(window: float, spread: float) -> float:
+    return 2.0 * (window / spread) ** 2 if spread > 0.0 else 0.0
+
+
+def _doublings(largest: int) -> int:
+    """Return how many of 1, 2, 4, .. compositions there are up to the largest number of them."""
+    return max(1, (largest - 1).bit_length() + 1)
 
 
 def _profile(pair: ElementaryPair, count: int, direction: Direction) -> _LossProfile:
@@ -139,7 +169,7 @@ def _range(profiles: Sequence[_LossProfile], budget: float) -> float:
 
 def _growth(profiles: Sequence[_LossProfile], bound: float, largest: int) -> FloatArray:
     """Range, in nats, that 1, 2, 4, .. compositions need (Chernoff's bound on the right tail)."""
-    steps = 2.0 ** np.arange(max(1, (largest - 1).bit_length() + 1))
+    steps = 2.0 ** np.arange(_doublings(largest))
     best = np.full(steps.size, math.inf)
     worst_sum = 0.0
     cumulant = np.zeros(120)
