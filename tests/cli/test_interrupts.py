@@ -210,8 +210,10 @@ WHOLE = Phase("", lambda run: run.catches(signal.SIGTERM), lambda run: not run.c
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [*((name, signal.SIGINT) for name in COMMANDS), ("query", signal.SIGTERM), ("size", signal.SIGTERM)],
+)
 def test_every_command_ends_the_same_way(folder: Path, name: str, number: signal.Signals) -> None:
     seed = random.SystemRandom().getrandbits(32)
     draw, seconds = random.Random(seed), 1.5  # noqa: S311 -- no secret
@@ -263,9 +265,15 @@ sys.exit(main(["convert", *sys.argv[1:3]]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-@pytest.mark.parametrize("when", ["early", "late"])
-@pytest.mark.parametrize("kind", ["folder", "objects"])
+@pytest.mark.parametrize(
+    ("kind", "when", "number"),
+    [
+        ("folder", "early", signal.SIGINT),
+        ("folder", "late", signal.SIGKILL),
+        ("objects", "early", signal.SIGKILL),
+        ("objects", "late", signal.SIGINT),
+    ],
+)
 def test_an_interrupted_conversion_leaves_no_store_and_begins_anew(
     kind: str, when: str, number: signal.Signals, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tests.hostile.truth import Finite, FiniteTruth
 #: What is drawn differs from part to part, and not from run to run.
 SEED = 20_260_101 + effort.SEED
 #: Comparisons of one part, and the parts of the default run: quick ones.
-CASES, PARTS = 1000, (3, 8)
+CASES, PARTS = 400, (3, 8)
 #: Twenty parts take a quarter of an hour.
 FURTHER = sorted(set(range(times(4))) - set(PARTS))
 

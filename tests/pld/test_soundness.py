@@ -184,7 +184,7 @@ def without_ladder(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
 def test_two_methods_never_contradict_each_other(pair: Pair) -> None:
     """An upper bound of one is nowhere below the lower bound of the other."""
-    rounds, epsilon = [1, 3, 64, 777], [0.0, 0.1, 0.5, 1.0, 2.5]
+    rounds, epsilon = [1, 64, 777], [0.0, 0.5, 2.5]
     found = climb(pair, rounds, epsilon)
     other = tight_bounds(
         factor_counts([(pair, 1)]), np.array(rounds), np.array(epsilon), tolerance=1e-3, strict=False, floor=1e-40

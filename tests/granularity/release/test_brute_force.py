@@ -10,7 +10,7 @@ from tests.granularity.release.release_worlds import KINDS, drawn_world
 
 RATIOS = (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(9, 2))
 #: Plans of each of 8 kinds of granularity.
-MANY = 30
+MANY = 10
 
 
 def check(kind: str, seed: int) -> None:
