@@ -29,7 +29,7 @@ from pbdist.study import StudySpec, load_study, plan_study
 from tests import batches
 from tests.batches import exchange_chunk
 from tests.run.held import held
-from tests.studies import TINY, Finished, results_of, write_study
+from tests.studies import TINY, results_of, write_study
 
 LONGER = """\
 format: 1
@@ -146,13 +146,13 @@ def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, tmp_path: P
         lambda store: shutil.copy(store / "mean/c/0", store / "scale/c/0"),
     ],
 )
-def test_what_is_no_result_is_put_back(tiny: StudySpec, store_copy: Finished, damage: Callable[[Path], object]) -> None:
-    store = store_copy(TINY)
-    complete = results_of(store)
-    damage(store)
-    assert results_of(store) != complete
-    run_study(tiny, store, SerialExecutor(), lambda _: None)
-    assert results_of(store) == complete
+def test_what_is_no_result_is_put_back(tiny: StudySpec, tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    stored = run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    complete = results_of(stored.path)
+    damage(stored.path)
+    assert results_of(stored.path) != complete
+    run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
+    assert results_of(stored.path) == complete
 
 
 def test_a_study_too_large_for_this_machine_is_refused_before_a_store_is_made(tmp_path: Path) -> None:
