@@ -245,9 +245,7 @@ def _shared(parts: Counter[int], sizes: list[int]) -> Iterator[tuple[tuple[tuple
         return
     part = max(parts)
     rest = Counter({other: count for other, count in parts.items() if other != part})
-    for choice in _choices(sizes, parts[part]):
-        if sum(choice) < parts[part]:
-            continue
+    for choice in _choices_of(sizes, parts[part]):
         left = [size - taken for size, taken in zip(sizes, choice, strict=True)]
         for others in _shared(rest, left):
             yield tuple(
@@ -258,10 +256,31 @@ def _shared(parts: Counter[int], sizes: list[int]) -> Iterator[tuple[tuple[tuple
 def _choices(sizes: Sequence[int], most: int) -> Iterator[tuple[int, ...]]:
     """How many blocks of each kind, at most `most` in all."""
     for total in range(min(sum(sizes), most) + 1):
-        for chosen in itertools.combinations_with_replacement(range(len(sizes)), total):
-            counts = Counter(chosen)
-            if all(count <= sizes[kind] for kind, count in counts.items()):
-                yield tuple(counts.get(kind, 0) for kind in range(len(sizes)))
+        yield from _choices_of(sizes, total)
+
+
+def _choices_of(sizes: Sequence[int], total: int) -> Iterator[tuple[int, ...]]:
+    """How many blocks of each kind, so many in all: the more of the first kinds, the earlier."""
+    if total > sum(sizes):
+        return
+    counts = [0] * len(sizes)
+    room = [0, *itertools.accumulate(reversed(sizes))][::-1]
+    first, left = 0, total
+    while True:
+        for kind in range(first, len(sizes)):
+            counts[kind] = min(sizes[kind], left)
+            left -= counts[kind]
+        yield tuple(counts)
+        # The last kind of which one block may be left to those behind it.
+        behind = 0
+        for kind in reversed(range(len(sizes))):
+            if counts[kind] and behind < room[kind + 1]:
+                counts[kind] -= 1
+                first, left = kind + 1, behind + 1
+                break
+            behind += counts[kind]
+        else:
+            return
 
 
 def _profile(
