@@ -36,7 +36,7 @@ def float_state(case: Case, direction: Direction) -> BucketState:
     return evaluate(converted(case.tree))
 
 
-@strategies.examples(1500)
+@strategies.examples(600)
 @given(case=strategies.cases(), data=st.data())
 def test_the_bounds_of_a_tree_bracket_the_truth(case: Case, data: st.DataObject) -> None:
     table = case.truth

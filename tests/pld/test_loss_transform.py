@@ -9,6 +9,7 @@ import pytest
 
 from pbdist.pld.loss_transform import LossTransform, SoftCut
 from pbdist.pld.transform_line import TransformLine
+from tests.effort import times
 
 
 def exact_part(z: mpmath.mpc, cut: SoftCut) -> mpmath.mpc:
@@ -60,7 +61,7 @@ def exact_transform(ratio: float, rate: float, w: mpmath.mpc, cut: SoftCut) -> m
 def test_transforms_of_parts_are_off_by_no_more_than_they_say(large: bool, part: int) -> None:
     draw = random.Random(f"transform of a part {large} {part}")  # noqa: S311
     with mpmath.workdps(30):
-        for _ in range(3):
+        for _ in range(times(1)):
             ratio, rate = draw.choice([0.3, 0.8, 1.0, 1.7]), 10.0 ** draw.uniform(-4.5, -1.5)
             transform = LossTransform(ratio, rate)
             loss = draw.choice([0.05, 0.3, 1.0])

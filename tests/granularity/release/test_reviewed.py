@@ -71,8 +71,9 @@ def test_as_many_rounds_as_there_may_be(compositions: int) -> None:
 def test_records_in_a_thousand_blocks_at_once() -> None:
     names = tuple(f"block {number}" for number in range(1000))
     plan = ReleasePlan(Unbounded(), on_each_block(Analysis("count", Laplace(1e5)), names), Overlapping(names, 1000))
-    found = plan.privacy_bounds(compositions=1, epsilon=0.01)
-    assert float(found.delta_upper.max()) < 1e-40
+    found = plan.privacy_bounds(compositions=1, epsilon=0.0101)
+    # A thousand losses of at most 1e-5 each.
+    assert float(found.delta_upper.max()) == 0.0
     assert len(plan.changes) == 1000
 
 
