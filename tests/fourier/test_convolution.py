@@ -46,7 +46,7 @@ def test_smooth_vectors_keep_their_relative_accuracy(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SMOOTH)
 def test_long_smooth_vectors_keep_their_relative_accuracy(name):
-    x = shape(name, 1 << 17, None)
+    x = shape(name, 1 << 16, None)
     values, bound = convolve(x, x)
     truth = exact_convolution(x, x)
     assert_within_bound(values, bound, truth)

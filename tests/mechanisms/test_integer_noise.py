@@ -27,6 +27,7 @@ from pbdist.mechanisms import pair_from_canonical
 from pbdist.mechanisms.integer_noise import discrete_gaussian_total
 from pbdist.types import Direction
 from pbdist.verify.exact_power import flint_module
+from tests.effort import times
 from tests.strategies import examples, integer_noise
 
 mpmath.mp.dps = 50
@@ -208,7 +209,7 @@ def lattice_deltas(pair, r, epsilons):
 def test_compositions_on_a_lattice_are_bracketed(kind, record_property):
     draw = random.Random(f"{kind.__name__} 3")  # noqa: S311
     compared = 0
-    while compared < 1000:
+    while compared < times(400):
         scale = draw.choice([0.3, 0.5, 1.0, 2.0, 3.7, draw.uniform(0.2, 6.0)])
         pair = kind(scale, draw.choice([1, 1, 2, 3]))
         rounds = sorted({1, 2, draw.randint(3, 40)})

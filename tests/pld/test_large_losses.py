@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -110,13 +111,13 @@ def test_both_parts_are_all() -> None:
     [
         # One large loss decides.
         (1.198, 2.531e-4, 6294, 0.2221),
-        (0.8919, 1.14e-4, 13735, 0.2652),
+        pytest.param(0.8919, 1.14e-4, 13735, 0.2652, marks=pytest.mark.cluster),
         # Many usual ones do, and all tilts that look at large ones tell too much.
         (1.227, 1.413e-4, 56626, 0.1964),
-        (2.511, 2.895e-4, 368906, 0.9066),
+        pytest.param(2.511, 2.895e-4, 368906, 0.9066, marks=pytest.mark.cluster),
         # Both count.
         (1.326, 3.393e-4, 114739, 0.9198),
-        (1.606, 2.576e-3, 711, 0.4074),
+        pytest.param(1.606, 2.576e-3, 711, 0.4074, marks=pytest.mark.cluster),
     ],
 )
 def test_deep_points_meet_where_no_one_tilt_does(noise: float, rate: float, rounds: int, epsilon: float) -> None:
@@ -157,7 +158,7 @@ def test_gaussian_noise_besides_is_kept() -> None:
     counts = {SubsampledGaussian(1.2, 2e-4): 1, Gaussian(3000.0): 1}
     question = Question(counts, np.array([5000]), np.array([0.3]), 1e-3, 0.0, True)
     lower, upper = TransformRows(question).row(0)
-    known = ladder_bounds(question, [0])
+    known = ladder_bounds(replace(question, tolerance=1e-2), [0])
     assert known is not None
     assert upper[0, 0] - lower[0, 0] <= math.log1p(1e-3)
     assert lower[0, 0] <= np.log(known.upper[0, 0, 0])

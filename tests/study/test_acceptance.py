@@ -70,7 +70,7 @@ def refused(make: Any, grids: dict[str, list[Any]]) -> list[InvalidInputError]:
 
 
 @pytest.mark.parametrize("kind", sorted(FIELDS))
-@examples(45)
+@examples(24)
 @given(data=st.data())
 def test_grids_are_accepted_exactly_if_all_combinations_are(kind: str, data: st.DataObject) -> None:
     fields, kind = FIELDS[kind], kind.partition(" ")[0]

@@ -19,6 +19,7 @@ from pbdist.granularity.notions import (
     Unbounded,
     UserLevel,
 )
+from pbdist.granularity.release import profiles
 from pbdist.granularity.release.analysis import Analysis
 from pbdist.granularity.release.blocks import Memberships, Overlapping, Partition
 from pbdist.granularity.release.changes import Profile, Touch
@@ -236,11 +237,13 @@ def test_deltas_are_checked(delta: Any) -> None:
         ReleasePlan(Unbounded(), [ONE]).epsilon_bounds(compositions=1, delta=delta)
 
 
-def test_too_many_profiles_are_refused() -> None:
+def test_too_many_profiles_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert profiles.MOST_PROFILES == 200_000
+    monkeypatch.setattr(profiles, "MOST_PROFILES", 2000)
     names = [f"b{k}" for k in range(20)]
     # No order of histograms is known.
     analyses = [Analysis(name, Histogram((k + 2, 1), (1, k + 3)), [name]) for k, name in enumerate(names)]
-    refused("analyses: expected at most 200000", lambda: ReleasePlan(Unbounded(), analyses, Overlapping(names, 8)))
+    refused("analyses: expected at most 2000 ", lambda: ReleasePlan(Unbounded(), analyses, Overlapping(names, 8)))
 
 
 def test_sets_that_are_read_alike_are_one() -> None:

@@ -163,7 +163,7 @@ def _covered(one: Any, found: list[Any]) -> bool:
     )
 
 
-@pytest.mark.parametrize("case", [1, 6, 14])
+@pytest.mark.parametrize("case", [1, 14])
 def test_bounds_are_those_of_the_worst_profile_computed_alone(case: int) -> None:
     """Every profile of the records, as a product of its own."""
     granularity, blocks = CASES[case]
