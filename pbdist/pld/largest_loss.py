@@ -47,9 +47,9 @@ def bounds_near_the_largest_loss(question: Question) -> FloatArray:
 def largest_loss_of(pair: ElementaryPair, profile: LossProfile, direction: Direction) -> float:
     """Return an upper bound on all losses of a pair in a direction, nats; infinite where none is found.
 
-    `profile` only tells where to look.
+    `profile` only tells where to look. Of an enclosure nothing is told: its masses are those of the dominated pair.
     """
-    if not math.isfinite(_about(profile, direction)):
+    if pair.dominating is not pair or not math.isfinite(_about(profile, direction)):
         return math.inf
     ends = (profile.loss[-1], profile.upper[-1])
     if direction is Direction.B_TO_A:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pbdist import Product, privacy_bounds
+from pbdist.enclosures.enclose import Fineness, enclosed_counts
 from pbdist.mechanisms import (
     ApproximateDP,
     BoundedRange,
@@ -20,6 +21,7 @@ from pbdist.mechanisms import (
     Laplace,
     LaplaceSum,
     NoisyCount,
+    RandomAllocation,
     RandomizedResponse,
     Reversed,
     Staircase,
@@ -120,6 +122,18 @@ def test_none_is_told_where_some_loss_is_infinite(pair: ElementaryPair) -> None:
     for (profile, _), direction in itertools.product(asked.profiles, Direction):
         assert largest_loss_of(pair, profile, direction) == math.inf
     assert np.all(bounds_near_the_largest_loss(asked) == 0.0)
+
+
+def test_nothing_is_told_of_enclosures() -> None:
+    """Their own masses are those of the pair below, whose losses may be smaller."""
+    counts = enclosed_counts({RandomAllocation(0.15, 2): 1}, Fineness(100.0, 1e-12, 1e-9))
+    (pair,) = counts
+    assert pair.dominating is not pair
+    for one in (pair, Reversed(pair)):
+        asked = question({one: 1}, [1], [30.0, 50.0, 1e4])
+        for (profile, _), direction in itertools.product(asked.profiles, Direction):
+            assert largest_loss_of(one, profile, direction) == math.inf
+        assert np.all(bounds_near_the_largest_loss(asked) == 0.0)
 
 
 def test_each_direction_has_its_own() -> None:
