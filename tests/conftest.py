@@ -10,14 +10,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.budget import CpuTimes
 from tests.slow_tests import LIST
 
 if TYPE_CHECKING:
     from tests.studies import Finished
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--cpu-times", type=Path, help="write the CPU seconds of every test to this JSON file")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the files of quick tests in memory if there is room: stores are many small files, each of them synced."""
+    config.pluginmanager.register(CpuTimes(None if hasattr(config, "workerinput") else config.option.cpu_times))
     memory = Path("/dev/shm")  # noqa: S108 -- the root of pytest's own folders
     usable = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30
     if usable and "not cluster" in config.option.markexpr:

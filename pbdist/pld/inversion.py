@@ -191,7 +191,7 @@ class _Search:
         return self._closer(*found, partial(transform_reader, directions=self._directions), farther=_FARTHER)
 
     def _by_frequencies(self, guess: float, slope: float) -> None:
-        self._closer(guess, slope, point_reader)
+        self._closer(guess, slope, partial(point_reader, directions=self._directions))
 
     def _closer(
         self,

@@ -4,7 +4,7 @@ A choice costs precision, never validity.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -84,8 +84,10 @@ def many_round_bounds(
                 yield row, leaves[0][0].dominating.core.spacing, *found
 
 
-def point_reader(question: Question, finer: float) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
-    """Return a function that bounds the larger ln δ of all directions near the question's only ε.
+def point_reader(
+    question: Question, finer: float, directions: Collection[Direction]
+) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
+    """Return a function that bounds the larger ln δ of some directions near the question's only ε.
 
     None where few frequencies do not serve.
     """
@@ -98,7 +100,7 @@ def point_reader(question: Question, finer: float) -> Callable[[FloatArray], tup
     if not shift <= LARGEST_SHIFT:
         return None
     readers = []
-    for direction in question.directions:
+    for direction in directions:
         tilt = tilts_of(question, direction, r, question.saddle_points(direction, r))[0]
         known = _known(factors, direction, tilt, below=True)
         if known is None:
