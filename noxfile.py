@@ -20,7 +20,7 @@ def lint(session: nox.Session) -> None:
 def quick(session: nox.Session) -> None:
     """The tests that take a second at most."""
     session.install("-e", ".[test]")
-    session.run("pytest", "-m", "not slow and not cluster and not browser and not opacus", *session.posargs)
+    session.run("pytest", "-m", "not slow and not ci and not nightly and not browser and not opacus", *session.posargs)
 
 
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"])

@@ -4,14 +4,24 @@ import hashlib
 import os
 import shutil
 import signal
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.budget import CpuTimes
-from tests.slow_tests import LIST
+# Before anything imports NumPy; processes that tests start inherit it. On small matrices more threads only spin.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+if sys.dont_write_bytecode:
+    # Compiled once, and not beside the sources.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "pbdist-pycache")
+
+from tests.budget import CpuTimes  # noqa: E402
+from tests.slow_tests import LIST  # noqa: E402
 
 if TYPE_CHECKING:
     from tests.studies import Finished
@@ -26,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(CpuTimes(None if hasattr(config, "workerinput") else config.option.cpu_times))
     memory = Path("/dev/shm")  # noqa: S108 -- the root of pytest's own folders
     usable = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30
-    if usable and "not cluster" in config.option.markexpr:
+    if usable and "not ci" in config.option.markexpr:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
 
 

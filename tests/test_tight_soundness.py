@@ -290,7 +290,7 @@ def test_a_few_random_compositions_are_bracketed(record_property: Callable[[str,
     compare(check, "few", 300, record_property)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(4))
 def test_random_compositions_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.benchmarks.many_workers import measure
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(900)
 def test_tasks_with_a_hundred_workers(record_property: Callable[[str, object], None]) -> None:
     found = measure(100, 500, 4)

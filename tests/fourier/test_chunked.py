@@ -207,7 +207,7 @@ def _peak(size, steepness, second):
     return int(above), int(total), float(width)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_process_of_16_million_elements_stays_below_4_gb():
     above, total, width = _peak(1 << 24, 690.0, "same")

@@ -53,7 +53,7 @@ def test_hostile_settings_are_bracketed(part: int, record_property: Callable[[st
     compare_part(part, CASES, record_property)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", FURTHER)
 def test_further_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
@@ -78,7 +78,7 @@ def test_hostile_questions_for_epsilon_and_for_curves(
     ask(question, 1000, cases, record_property)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("question", "cases"), [(check_epsilon, times(6)), (check_tradeoff, times(80))])
 def test_further_hostile_questions(

@@ -78,7 +78,7 @@ def test_the_shipped_page_says_what_is_known() -> None:
         assert float(row[6].strip("[]").split(", ")[1]) < (0.95 if row[0] == "IV.14" else 0.8)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_the_shipped_page_is_the_one_that_is_made(tmp_path: Path) -> None:
     store = tmp_path / "hospitals.zarr"
     assert main(["run", str(STUDY), "--store", str(store), "--serial", "--strict"]) == 0

@@ -26,7 +26,7 @@ PUBLISHED = [
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "epochs", "scale"),
-    [PUBLISHED[0], *(pytest.param(*row, marks=pytest.mark.cluster) for row in PUBLISHED[1:])],
+    [PUBLISHED[0], *(pytest.param(*row, marks=pytest.mark.ci) for row in PUBLISHED[1:])],
 )
 def test_the_published_noise_is_the_smallest(steps: int, epochs: int, scale: float) -> None:
     for noise, meets in ((scale, True), (scale - 1e-6, False)):

@@ -111,13 +111,13 @@ def test_both_parts_are_all() -> None:
     [
         # One large loss decides.
         (1.198, 2.531e-4, 6294, 0.2221),
-        pytest.param(0.8919, 1.14e-4, 13735, 0.2652, marks=pytest.mark.cluster),
+        pytest.param(0.8919, 1.14e-4, 13735, 0.2652, marks=pytest.mark.ci),
         # Many usual ones do, and all tilts that look at large ones tell too much.
         (1.227, 1.413e-4, 56626, 0.1964),
-        pytest.param(2.511, 2.895e-4, 368906, 0.9066, marks=pytest.mark.cluster),
+        pytest.param(2.511, 2.895e-4, 368906, 0.9066, marks=pytest.mark.ci),
         # Both count.
         (1.326, 3.393e-4, 114739, 0.9198),
-        pytest.param(1.606, 2.576e-3, 711, 0.4074, marks=pytest.mark.cluster),
+        pytest.param(1.606, 2.576e-3, 711, 0.4074, marks=pytest.mark.ci),
     ],
 )
 def test_deep_points_meet_where_no_one_tilt_does(noise: float, rate: float, rounds: int, epsilon: float) -> None:

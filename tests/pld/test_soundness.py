@@ -127,7 +127,7 @@ def test_histograms_are_bracketed(part: int) -> None:
     assert not wrong, wrong[:5]
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", range(PARTS, PARTS + FURTHER))
 def test_further_histograms_are_bracketed(part: int) -> None:

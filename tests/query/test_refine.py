@@ -255,7 +255,7 @@ def test_a_store_that_is_written_to_is_waited_for(store: Path, monkeypatch: pyte
     study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_in_an_object_store(tmp_path: Path) -> None:
     study = load_study(write_study(tmp_path, TIGHT))
     url = "s3://tables/tiny/s.zarr"

@@ -81,7 +81,7 @@ class Killing(DaskExecutor):
         return super().run(deadly, items)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_a_cell_that_kills_its_workers_is_told_and_the_rest_finishes(tmp_path: Path) -> None:
     study = load_study(write_study(tmp_path, EVEN))
     events: list[Event] = []
@@ -96,7 +96,7 @@ def test_a_cell_that_kills_its_workers_is_told_and_the_rest_finishes(tmp_path: P
     assert results_of(tmp_path / "s.zarr") == results_of(tmp_path / "serial.zarr")
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_a_full_disk_ends_the_run_with_one_line_and_it_goes_on_later(tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: what does not fit is an error in the middle of a write."""
     text = EVEN.replace("compositions: [1, 2, 4, 7]", "compositions: {linspace: [1, 40, 40]}")

@@ -122,7 +122,7 @@ def _half_way() -> None:
     raise ZeroDivisionError("half way")
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads /proc")
 def test_workers_that_die_change_nothing_and_stay_below_the_projected_memory(tmp_path):
     from distributed import Client, LocalCluster

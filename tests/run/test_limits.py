@@ -23,7 +23,7 @@ from tests.run.held import held
 from tests.run.test_lost_scheduler import STUDY, commits, dask, names, wait_until
 from tests.studies import results_of, write_study
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
 
 
 @contextmanager

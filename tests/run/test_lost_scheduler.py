@@ -21,7 +21,7 @@ from tests.run.certificates import Authority
 from tests.run.held import held
 from tests.studies import results_of, write_study
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
 
 #: Sixteen batches, quickly computed.
 STUDY = """\

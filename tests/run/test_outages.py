@@ -96,7 +96,7 @@ def until_committed(driver: "subprocess.Popen[str]", url: str, count: int) -> No
         time.sleep(0.1)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seconds", [5, 20, 90])
 def test_a_run_outlives_an_outage(seconds: int, proxy: TcpProxy, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_run_outlives_an_outage(seconds: int, proxy: TcpProxy, tmp_path: Path)
     assert all(name.startswith("s.zarr/") for name in names), "a lease is left"
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("hanging", [False, True])
 def test_a_server_that_is_gone_for_two_thirds_of_the_patience(hanging: bool, proxy: TcpProxy, tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_server_that_is_gone_for_two_thirds_of_the_patience(hanging: bool, pro
     assert contents(place_at(url)) == contents(serial.place)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(1200)
 def test_an_outage_without_an_end_ends_the_run_with_one_line(proxy: TcpProxy, tmp_path: Path) -> None:
     path, url = write_study(tmp_path, LONG), "s3://studies/endless/s.zarr"

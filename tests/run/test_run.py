@@ -190,7 +190,7 @@ def test_one_driver_at_a_time(tiny: StudySpec, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.cluster), 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.ci), 2])
 def test_dask_gives_the_bytes_of_the_serial_run(
     longer: tuple[Path, dict[str, str]], tmp_path: Path, workers: int
 ) -> None:
@@ -220,7 +220,7 @@ def test_a_failing_batch_and_a_running_scheduler(tiny: StudySpec, tmp_path: Path
     assert results_of(stored.path) == results_of(tmp_path / "serial.zarr")
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.parametrize("first", [1, 12])
 def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], tmp_path: Path, first: int) -> None:
     path, expected = longer
@@ -238,7 +238,7 @@ def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], t
     assert results_of(store) == expected
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"
@@ -260,7 +260,7 @@ def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[s
     assert results_of(store) == expected
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_a_killed_worker_loses_nothing(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
     path, expected = longer
     store = tmp_path / "s.zarr"
@@ -285,12 +285,12 @@ TWO_CELLS = LONGER.replace("linspace: [2, 21, 12]", "linspace: [2, 3, 2]").repla
     ("precision", "keep"),
     [
         ("method: buckets\nbuckets: 100000", "false"),
-        pytest.param("method: buckets\nbuckets: 200000", "false", marks=pytest.mark.cluster),
-        pytest.param("method: buckets\nbuckets: 100000", "true", marks=pytest.mark.cluster),
+        pytest.param("method: buckets\nbuckets: 200000", "false", marks=pytest.mark.ci),
+        pytest.param("method: buckets\nbuckets: 100000", "true", marks=pytest.mark.ci),
         ("tolerance: 1e-3", "true"),
-        pytest.param("tolerance: 1e-4", "false", marks=pytest.mark.cluster),
+        pytest.param("tolerance: 1e-4", "false", marks=pytest.mark.ci),
         ("buckets: 4000", "false"),
-        pytest.param("factors: 1.01", "false", marks=pytest.mark.cluster),
+        pytest.param("factors: 1.01", "false", marks=pytest.mark.ci),
     ],
 )
 def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, precision: str, keep: str) -> None:

@@ -36,7 +36,7 @@ def _pbdist(*arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_run_kill_run_again_and_verify(tmp_path: Path) -> None:
     path = write_study(tmp_path, STUDY)
     study, url = load_study(path), "s3://studies/far/s.zarr"

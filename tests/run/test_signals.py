@@ -305,7 +305,7 @@ def test_who_presses_it_again_and_again_gets_the_same_end(tmp_path: Path, expect
     interrupt_often(tmp_path, name, IMPATIENT, 1, TYPICAL[name], expected)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("sender", SENDERS)
 @pytest.mark.parametrize("name", PHASES)

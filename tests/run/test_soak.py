@@ -43,7 +43,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return results_of(store)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("first", range(0, _RUNS, _RUNS_PER_TEST))
 def test_random_kills_leave_the_bytes_of_an_undisturbed_run(

@@ -90,7 +90,7 @@ def remove_deleted(place: MemoryPlace) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("damages", [DAMAGES // 20, pytest.param(DAMAGES, marks=pytest.mark.cluster)])
+@pytest.mark.parametrize("damages", [DAMAGES // 20, pytest.param(DAMAGES, marks=pytest.mark.ci)])
 def test_every_one_of_many_damages_is_found(whole: tuple[dict[str, bytes], StudySpec], damages: int) -> None:
     files, _ = whole
     place = MemoryPlace(dict(files))

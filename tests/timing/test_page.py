@@ -25,7 +25,7 @@ def told(name: str) -> str:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.cluster] if name in {"face-value", "works", "leaks", "coverup"} else [])
+        pytest.param(name, marks=[pytest.mark.ci] if name in {"face-value", "works", "leaks", "coverup"} else [])
         for name in TABLES
     ],
 )

@@ -176,7 +176,7 @@ def test_memory_is_bounded_and_answers_are_the_same(copy, share):
     slabs.close()
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_a_store_in_an_object_store_is_shown(tmp_path):
     url = "s3://tables/s.zarr"
     with s3_server("tables"):

@@ -107,7 +107,7 @@ def test_a_served_store(stored):
     exchanged_while_served(stored.place.url, stored)
 
 
-@pytest.mark.cluster
+@pytest.mark.ci
 def test_a_served_object_store(tmp_path):
     url = "s3://tables/s.zarr"
     with s3_server("tables"):

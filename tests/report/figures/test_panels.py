@@ -86,7 +86,7 @@ def ratio_of_count(pair):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.cluster] if name in {"figure-03b", "figure-19b", "figure-20b"} else [])
+        pytest.param(name, marks=[pytest.mark.ci] if name in {"figure-03b", "figure-19b", "figure-20b"} else [])
         for name in COUNTS + REDUCED
     ],
 )

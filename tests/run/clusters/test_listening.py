@@ -30,7 +30,7 @@ from tests.run.clusters.test_slurm import commits, wait_until
 from tests.run.test_lost_scheduler import STUDY
 from tests.studies import write_study
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
 
 CLUSTER = Path(__file__).parents[3] / "cluster"
 LOOPBACK = "127.0.0.1"

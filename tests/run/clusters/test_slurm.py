@@ -16,7 +16,7 @@ from tests.run.clusters.slurm import SECONDS, Slurm, started_slurm
 from tests.run.held import held
 from tests.studies import results_of, write_study
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(600)]
 
 CLUSTER = Path(__file__).parents[3] / "cluster"
 

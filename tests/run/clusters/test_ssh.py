@@ -13,7 +13,7 @@ from tests.run.clusters.test_slurm import STUDY, commits, pbdist_run, wait_until
 from tests.run.held import held
 from tests.studies import results_of, write_study
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ci, pytest.mark.timeout(600)]
 
 SHIPPED = Path(__file__).parents[3] / "cluster" / "ssh.yaml"
 
