@@ -29,7 +29,7 @@ class CpuTimes:
         self.phases: dict[str, dict[str, float]] = defaultdict(dict)
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, None]:
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, None]:
         outcome = yield
         spent = cpu_seconds() - getattr(item, "_cpu_before", cpu_seconds())
         item._cpu_before = cpu_seconds()  # type: ignore[attr-defined]

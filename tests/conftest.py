@@ -20,8 +20,8 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "pbdist-pycache")
 
-from tests.budget import CpuTimes  # noqa: E402
-from tests.slow_tests import LIST  # noqa: E402
+from tests.budget import CpuTimes
+from tests.slow_tests import LIST
 
 if TYPE_CHECKING:
     from tests.studies import Finished
