@@ -32,15 +32,14 @@ def add_new(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> 
 
 
 def _studies(options: argparse.Namespace) -> int:
-    from pbdist.study.shipped import shipped_names, shipped_study
+    from pbdist.study.shipped import PROJECTED, shipped_names, shipped_study
 
     if options.show is not None:
         print(shipped_study(options.show).read_text(encoding="utf-8"), end="")
         return 0
     from rich.table import Table
 
-    from pbdist.study import load_study, plan_study
-    from pbdist.study.plan import duration
+    from pbdist.study import load_study
 
     table = Table(expand=False)
     table.add_column("study")
@@ -49,9 +48,8 @@ def _studies(options: argparse.Namespace) -> int:
     table.add_column("one core", justify="right", no_wrap=True)
     # First the one that strangers should try.
     for name in sorted(shipped_names(), key=lambda name: name != "quickstart"):
-        plan = plan_study(load_study(shipped_study(name)))
-        cells = f"{len(plan.study.cells):,}"
-        table.add_row(name, plan.study.description or "", cells, duration(plan.seconds))
+        study = load_study(shipped_study(name))
+        table.add_row(name, study.description or "", f"{len(study.cells):,}", PROJECTED.get(name, "?"))
     console = page()
     console.print(table)
     console.print("pbdist run STUDY computes one; pbdist studies --show STUDY prints its file", highlight=False)

@@ -6,7 +6,33 @@ from pathlib import Path
 from pbdist.errors import FileProblem, InvalidInputError, StudyFileError, shown
 from pbdist.suggestions import did_you_mean, likely
 
-__all__ = ["find_study", "shipped_names", "shipped_study"]
+__all__ = ["PROJECTED", "find_study", "shipped_names", "shipped_study"]
+
+#: What each study is projected to take on one core, as `pbdist plan` prints it: planning all of them takes seconds.
+PROJECTED = {
+    "almanac-dp-sgd": "84.1 min",
+    "almanac-dp-sgd-tenth": "6.53 min",
+    "bucket-convergence": "0.851 s",
+    "bucket-convergence-1e3": "0.897 s",
+    "bucket-convergence-1e4": "1.25 s",
+    "bucket-convergence-1e4-r512": "0.742 s",
+    "bucket-convergence-1e5": "4.45 s",
+    "bucket-convergence-1e6": "34.5 s",
+    "bucket-convergence-1e7": "2.57 min",
+    "census-2020": "0.558 s",
+    "evaluation": "7.23 s",
+    "hospitals": "2.33 s",
+    "laplace-against-gauss": "0.342 s",
+    "mechanisms": "1.29 s",
+    "optimal-mechanisms": "0.625 s",
+    "quickstart": "0.802 s",
+    "random-allocation": "3.76 min",
+    "sizing-counting-gaussian": "1.47 s",
+    "sizing-counting-laplace": "4.05 min",
+    "sizing-dp-sgd": "94.5 s",
+    "vuvuzela-conversation": "14.5 s",
+    "vuvuzela-dialing": "6.82 s",
+}
 
 #: Where a wheel has the studies, beside its modules; a checkout has them in ``pipelines/`` and in a folder there.
 _FOLDER, _RECORDS = "studies", "records"
