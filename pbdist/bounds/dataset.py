@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from pbdist.arguments import Neighbours
 from pbdist.types import COMPOSITIONS, DIRECTION, Direction, IntArray
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["Axis", "Variable", "bounds_dataset"]
 
@@ -50,7 +53,7 @@ def bounds_dataset(
     neighbours: Neighbours,
     attributes: Mapping[str, Any],
     directions_of: str = "divergence",
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """Return the Dataset of `variables`, over the directions where `direction` is "each".
 
     Its attribute ``adjacency`` says for which neighbours the bounds are, and that of the directions, ``comment``, which
@@ -70,7 +73,8 @@ def bounds_dataset(
             {"long_name": f"direction of the {directions_of}"}
             | ({} if neighbours.directions is None else {"comment": neighbours.directions}),
         )
-    return xr.Dataset(
+    # xarray takes half a second to import, and no worker needs it.
+    dataset: xr.Dataset = import_module("xarray").Dataset(
         {
             name: (
                 dims,
@@ -82,3 +86,4 @@ def bounds_dataset(
         coords=coords,
         attrs={**attributes, "adjacency": neighbours.adjacency.value},
     )
+    return dataset

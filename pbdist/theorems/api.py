@@ -1,10 +1,9 @@
 """Bounds of earlier work on δ of a composition, with the inputs and outputs of `privacy_bounds`."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from pbdist.arguments import (
     check_choice,
@@ -26,6 +25,9 @@ from pbdist.theorems.concentrated import concentrated_of
 from pbdist.theorems.one_round import RoundPrivacy
 from pbdist.theorems.renyi import moments_of
 from pbdist.types import EPSILON, FloatArray
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["THEOREMS", "bound_by", "earlier_bounds"]
 
@@ -62,7 +64,7 @@ _FEW = 9
 
 def earlier_bounds(
     mechanism: Pair | Iterable[tuple[Pair, int]], *, compositions: Any, epsilon: Any, theorem: str
-) -> xr.Dataset:
+) -> "xr.Dataset":
     """Bound δ(ε) after r compositions from above by a theorem of earlier work.
 
     Parameters

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from pbdist.arguments import Neighbours, checked_compositions, checked_delta, checked_epsilon, checked_precision
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
@@ -23,6 +22,9 @@ from pbdist.notebook import html_table
 from pbdist.pld.engine import delta_above, delta_below
 from pbdist.results import log_relative_width, relative_width
 from pbdist.types import DELTA, EPSILON, IntArray
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["ReleasePlan"]
 
@@ -182,7 +184,7 @@ class ReleasePlan:
             return WorstOf(*pairs, attained=attained, neighbours=self.adjacency)
         return pairs[0] if len(pairs) == 1 and attained[0] else WorstOf(*pairs, attained=attained)
 
-    def privacy_bounds(self, *, compositions: Any, epsilon: Any, tolerance: float | None = None) -> xr.Dataset:
+    def privacy_bounds(self, *, compositions: Any, epsilon: Any, tolerance: float | None = None) -> "xr.Dataset":
         """Bound δ(ε) of r releases of the whole plan, with the same input each time.
 
         Parameters
@@ -223,7 +225,7 @@ class ReleasePlan:
         axis = Axis(EPSILON, losses, "privacy loss ε in nats")
         return self._dataset(variables, rounds, axis, found)
 
-    def epsilon_bounds(self, *, compositions: Any, delta: Any, tolerance: float | None = None) -> xr.Dataset:
+    def epsilon_bounds(self, *, compositions: Any, delta: Any, tolerance: float | None = None) -> "xr.Dataset":
         """Bound ε(δ) of r releases of the whole plan: the smallest ε with which (ε, δ) is met.
 
         Parameters
@@ -258,7 +260,7 @@ class ReleasePlan:
         axis = Axis(DELTA, wanted, "δ")
         return self._dataset(variables, rounds, axis, found)
 
-    def _dataset(self, variables: dict[str, Variable], rounds: IntArray, axis: Axis, found: Largest) -> xr.Dataset:
+    def _dataset(self, variables: dict[str, Variable], rounds: IntArray, axis: Axis, found: Largest) -> "xr.Dataset":
         about = {
             "method": "tight",
             "granularity": repr(self.granularity),
