@@ -9,6 +9,7 @@ import pytest
 from pbdist import Gaussian, Laplace, Reversed, privacy_bounds, tradeoff_bounds
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.types import Direction
+from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
 
 mpmath.mp.dps = 80
 
@@ -40,18 +41,8 @@ def _mass(noise: AdditiveNoise, low: Fraction, high: Fraction, mean: Fraction) -
     if high <= low:
         return mpmath.mpf(0)
 
-    def real(value: Fraction) -> mpmath.mpf:
-        return mpmath.mpf(value.numerator) / mpmath.mpf(value.denominator)
-
-    scale = real(Fraction(noise.scale))
-    x, y = real(low - mean) / scale, real(high - mean) / scale
-    if isinstance(noise, Gaussian):
-        return mpmath.ncdf(y) - mpmath.ncdf(x)
-
-    def below(z: mpmath.mpf) -> mpmath.mpf:
-        return mpmath.exp(z) / 2 if z < 0 else 1 - mpmath.exp(-z) / 2
-
-    return below(y) - below(x)
+    mass = gaussian_mass if isinstance(noise, Gaussian) else laplace_mass
+    return mass(*(mpmath.mpf(x.numerator) / x.denominator for x in (low - mean, high - mean)), noise.scale)
 
 
 def _own_masses(noise: AdditiveNoise) -> tuple[mpmath.mpf, mpmath.mpf]:

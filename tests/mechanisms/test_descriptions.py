@@ -10,6 +10,7 @@ import pytest
 
 from pbdist import (
     ApproximateDP,
+    BoundedRange,
     DiscreteGaussian,
     DiscreteLaplace,
     FixedBatchGaussian,
@@ -17,6 +18,7 @@ from pbdist import (
     GaussianMixture,
     Histogram,
     InvalidInputError,
+    KaryRandomizedResponse,
     Laplace,
     LaplaceSum,
     NoisyCount,
@@ -31,8 +33,17 @@ from pbdist import (
     SubsampledLaplace,
     TruncatedPoissonGaussian,
     WorstOf,
+    exponential_mechanism,
+    group,
+    permute_and_flip,
+    size,
 )
 from pbdist.mechanisms import pair_from_canonical
+from pbdist.mechanisms.matrix_factorization import banded, sampled_banded, tree_aggregation
+from pbdist.sizing.api import CountFamily
+
+_ANSWERS = "KaryRandomizedResponse.k: expected a whole number from 2 to 9007199254740992"
+_RANGE = "expected a number from 1e-30 to 500, got"
 
 EXAMPLES = [
     Laplace(200),
@@ -56,12 +67,22 @@ EXAMPLES = [
     DiscreteGaussian(2.5, sensitivity=3),
     Histogram([1, 2, 3], [3, 2, 1]),
     Histogram([0.5, 0.5, 0.0], np.array([0.25, 0.0, 0.75])),
+    KaryRandomizedResponse(0.4, 5),
+    BoundedRange(0.3),
+    NoisyCount(DiscreteLaplace(3), 8, 2),
     NoisyCount(Laplace(500), 8000, 2),
     NoisyCount(Gaussian(320), 1600, 2, reading="shift-inside"),
     Product(NoisyCount(Laplace(20), 100, 2), NoisyCount(Laplace(10), 50, 1)),
     Product(Product(Laplace(1), Laplace(2)), Gaussian(3)),
     Product(Poisson(3), Reversed(NoisyCount(Laplace(5), 20, 1))),
     Product(FixedBatchGaussian(2, 10, 1000), Laplace(3)),
+    Product(Histogram([3, 0, 1, 6], [1, 2, 1, 6]), Reversed(Histogram([3, 0, 1, 6], [1, 2, 1, 6]))),
+    WorstOf(
+        Gaussian(2),
+        Product(RandomizedResponse(0.6), Histogram([1, 3, 6], [3, 3, 4])),
+        Reversed(Histogram([1, 3, 6], [3, 3, 4])),
+        attained=[True, False, True],
+    ),
 ]
 
 
@@ -74,21 +95,38 @@ def test_canonical_form_survives_json(pair):
     assert again.canonical() == pair.canonical()
 
 
-def test_canonical_form_is_the_same_in_every_version():
-    assert json.dumps(NoisyCount(Laplace(500), 8000, 2).canonical()) == (
-        '{"mechanism": "NoisyCount", "noise": {"mechanism": "Laplace", "scale": 500.0, "sensitivity": 1.0,'
-        ' "truncate": null}, "mean": 8000.0, "shift": 2, "reading": "clamp-and-ceil"}'
-    )
-    assert json.dumps(Poisson(25_000, 2).canonical()) == '{"mechanism": "Poisson", "mean": 25000.0, "sensitivity": 2}'
-    assert json.dumps(DiscreteLaplace(3).canonical()) == (
-        '{"mechanism": "DiscreteLaplace", "scale": 3.0, "sensitivity": 1}'
-    )
-    assert json.dumps(LaplaceSum((1, 2), 3).canonical()) == (
-        '{"mechanism": "LaplaceSum", "scales": [2.0, 1.0], "sensitivity": 3.0}'
-    )
-    assert json.dumps(Laplace(1, truncate=(-2, 3)).canonical()) == (
-        '{"mechanism": "Laplace", "scale": 1.0, "sensitivity": 1.0, "truncate": [-2.0, 3.0]}'
-    )
+@pytest.mark.parametrize(
+    ("pair", "form"),
+    [
+        (
+            NoisyCount(Laplace(500), 8000, 2),
+            '{"mechanism": "NoisyCount", "noise": {"mechanism": "Laplace", "scale": 500.0, "sensitivity": 1.0,'
+            ' "truncate": null}, "mean": 8000.0, "shift": 2, "reading": "clamp-and-ceil"}',
+        ),
+        (
+            NoisyCount(DiscreteLaplace(3), 8, 2),
+            '{"mechanism": "NoisyCount", "noise": {"mechanism": "DiscreteLaplace", "scale": 3.0, "sensitivity": 1},'
+            ' "mean": 8.0, "shift": 2, "reading": "clamp-and-ceil"}',
+        ),
+        (Poisson(25_000, 2), '{"mechanism": "Poisson", "mean": 25000.0, "sensitivity": 2}'),
+        (DiscreteLaplace(3), '{"mechanism": "DiscreteLaplace", "scale": 3.0, "sensitivity": 1}'),
+        # The larger scale stands first.
+        (LaplaceSum((1, 2), 3), '{"mechanism": "LaplaceSum", "scales": [2.0, 1.0], "sensitivity": 3.0}'),
+        (
+            Laplace(1, truncate=(-2, 3)),
+            '{"mechanism": "Laplace", "scale": 1.0, "sensitivity": 1.0, "truncate": [-2.0, 3.0]}',
+        ),
+        (KaryRandomizedResponse(0.5, 4.0), '{"mechanism": "KaryRandomizedResponse", "p": 0.5, "k": 4}'),
+        (
+            Staircase(1),
+            '{"mechanism": "Staircase", "epsilon": 1.0, "sensitivity": 1.0, "split": 0.37754066879814546}',
+        ),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_canonical_form_is_the_same_in_every_version(pair, form):
+    assert json.dumps(pair.canonical()) == form
+    assert pair_from_canonical(json.loads(form)) == pair
 
 
 def test_equal_parameters_make_equal_pairs():
@@ -109,6 +147,115 @@ def test_equal_parameters_make_equal_pairs():
 def test_equal_pairs_have_equal_canonical_forms(first, second):
     assert first == second
     assert json.dumps(first.canonical()) == json.dumps(second.canonical())
+
+
+#: What builds no mechanism, and how the error begins.
+TOLD = [
+    (lambda: LaplaceSum(5.0), "LaplaceSum.scales: expected two numbers, got 5.0"),
+    (lambda: LaplaceSum((1.0,)), "LaplaceSum.scales: expected two numbers, got (1.0,)"),
+    (lambda: LaplaceSum((1.0, 0.0)), "LaplaceSum.scales[1]: expected a number above 0, got 0.0"),
+    (lambda: LaplaceSum(("1", 1.0)), "LaplaceSum.scales[0]: expected a number, got '1'"),
+    (lambda: LaplaceSum((1.0, 1e31)), "LaplaceSum.scales[1]: expected a number from 1e-30 to 1e+30, got 1e+31"),
+    (lambda: LaplaceSum((1.0, 1.0), -1.0), "LaplaceSum.sensitivity: expected a number above 0, got -1.0"),
+    (lambda: LaplaceSum((1.0, math.nan)), "LaplaceSum.scales[1]: expected a finite number, got nan"),
+    (lambda: KaryRandomizedResponse(1.5, 3), "KaryRandomizedResponse.p: expected a probability in [0, 1], got 1.5"),
+    (lambda: KaryRandomizedResponse(0.5, 1), f"{_ANSWERS}, got 1"),
+    (lambda: KaryRandomizedResponse(0.5, 2.5), f"{_ANSWERS}, got 2.5"),
+    (
+        lambda: KaryRandomizedResponse.from_epsilon(-0.1, 3),
+        "KaryRandomizedResponse.epsilon: expected a number from 0 to 700, got -0.1",
+    ),
+    (
+        lambda: KaryRandomizedResponse.from_epsilon(40.0, 3),
+        "KaryRandomizedResponse.epsilon: expected lies of a probability of 1e-09 or more, got 40.0: give p",
+    ),
+    (
+        lambda: KaryRandomizedResponse.from_noise(1.1, 3),
+        "KaryRandomizedResponse.noise: expected a probability in [0, 1], got 1.1",
+    ),
+    (lambda: Staircase(0.0), "Staircase.epsilon: expected a number from 1e-30 to 500, got 0.0"),
+    (lambda: Staircase(501), "Staircase.epsilon: expected a number from 1e-30 to 500, got 501"),
+    (lambda: Staircase("1"), "Staircase.epsilon: expected a number, got '1'"),
+    (lambda: Staircase(1.0, 0.0), "Staircase.sensitivity: expected a number above 0, got 0.0"),
+    (lambda: Staircase(1.0, 1.0, 0.0), "Staircase.split: expected a number between 0 and 1, got 0.0"),
+    (lambda: Staircase(1.0, 1.0, 1), "Staircase.split: expected a number between 0 and 1, got 1"),
+    (lambda: Staircase(1.0, 1.0, math.nan), "Staircase.split: expected a finite number, got nan"),
+    *((lambda eta=eta: BoundedRange(eta), f"BoundedRange.eta: {_RANGE}") for eta in (0.0, -1.0, 501.0, 1e-31)),
+    (lambda: exponential_mechanism(-1.0), f"BoundedRange.eta: {_RANGE}"),
+    (lambda: permute_and_flip(0.0), f"permute_and_flip.epsilon: {_RANGE}"),
+    (
+        lambda: NoisyCount(DiscreteLaplace(2.0), 1.5, 1),
+        "NoisyCount.mean: expected a whole number with discrete noise, got 1.5",
+    ),
+    (
+        lambda: NoisyCount(DiscreteLaplace(2.0, 2), 1, 1),
+        "NoisyCount.noise: expected noise without truncation or sensitivity (the shift is the sensitivity), got"
+        " DiscreteLaplace(scale=2.0, sensitivity=2)",
+    ),
+    (
+        lambda: NoisyCount(DiscreteGaussian(1.0), -40, 1, "redraw-and-floor"),
+        "NoisyCount.mean: expected noise that is at least 0 with a probability of 1e-10 or more, got -40.0",
+    ),
+    (
+        lambda: NoisyCount(DiscreteGaussian(300_000.0), 0, 1),
+        "DiscreteGaussian.scale: expected a scale and a sensitivity that leave at most 20000000 outcomes",
+    ),
+    (
+        lambda: CountFamily(lambda mean, scale: NoisyCount(DiscreteLaplace(scale), mean, 1)).pair(5.0, 1.0),
+        "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size its"
+        " scale at a given mean, with the family NoisyCount",
+    ),
+    (
+        lambda: size(NoisyCount, noise="DiscreteLaplace", shift=1, compositions=1, epsilon=1.0, delta=1e-3),
+        "noise: expected the class Laplace or Gaussian, or its name, got 'DiscreteLaplace'",
+    ),
+    (
+        lambda: SubsampledGaussianGroup(1.0, 0.1, 0),
+        "SubsampledGaussianGroup.group_size: expected a whole number from 1",
+    ),
+    (lambda: SubsampledGaussianGroup(1.0, 0.0, 2), "SubsampledGaussianGroup.rate: expected a probability in (0, 1]"),
+    (lambda: SubsampledGaussianGroup(1.0, 0.1, 100, 1e29), "SubsampledGaussianGroup.sensitivity: expected a number"),
+    (lambda: SubsampledGaussianGroup(-1.0, 0.1, 2), "SubsampledGaussianGroup.scale: expected a number above 0"),
+    (lambda: group(SubsampledGaussian(1.0, 0.1), 100_001), "group.size: expected at most 100000 individuals on"),
+    (
+        lambda: group(Product(Gaussian(1.0), Reversed(SubsampledGaussian(1.0, 0.1))), 2),
+        "group.pair: expected a pair that is not reversed, got Reversed",
+    ),
+    (lambda: group(SubsampledGaussianGroup(1.0, 0.1, 2), 2), "group.pair: expected one worst-case pair"),
+    (lambda: group(Gaussian(1.0), 0), "group.size: expected a whole number from 1 to 1000000000, got 0"),
+    (lambda: group(5, 2), "group.pair: expected one worst-case pair"),
+    (
+        lambda: group(WorstOf(Gaussian(1.0), Gaussian(2.0)), 2),
+        "group.pair: expected one worst-case pair, not the worst",
+    ),
+    (lambda: group(BoundedRange(400.0), 2), f"BoundedRange.eta: {_RANGE} 800.0"),
+    (lambda: tree_aggregation(0, 1.0), "tree_aggregation.leaves: expected a whole number from 1 to 1099511627776"),
+    (lambda: tree_aggregation(4, 0.0), "tree_aggregation.noise_multiplier: expected a number above 0, got 0.0"),
+    (lambda: tree_aggregation(4, 1.0, separation=0), "tree_aggregation.separation: expected a whole number from 1"),
+    (lambda: banded([1.0], 1.0), "banded.matrix: expected a matrix of 1 to 100,000,000 numbers, got the shape (1,)"),
+    (lambda: banded("x", 1.0), "banded.matrix: expected a matrix of numbers, got 'x'"),
+    (lambda: banded([[0.0]], 1.0), "banded.matrix: expected entries of at most 1e100 that are not all 0, got 0.0"),
+    (lambda: banded([[math.nan]], 1.0), "banded.matrix: expected entries of at most 1e100 that are not all 0"),
+    (lambda: banded(np.eye(3), 1.0, participations=2), "banded.separation: expected a number with 2 participations"),
+    (
+        lambda: banded(np.tril(np.ones((4, 4))), 1.0, participations=2, separation=2),
+        "banded.matrix: expected columns that share no row where they are 2 or more apart, got columns 0 and 2 in"
+        " row 2",
+    ),
+    (
+        lambda: sampled_banded(np.ones((2, 3)), 1.0, rate=0.5, bands=1),
+        "sampled_banded.matrix: expected as many rows as columns, got 2 and 3",
+    ),
+    (
+        lambda: sampled_banded(np.tril(np.ones((3, 3))), 1.0, rate=0.5, bands=2),
+        "sampled_banded.matrix: expected no entry but on the main diagonal and the 1 below it, got one in row 2 and"
+        " column 0",
+    ),
+    (
+        lambda: sampled_banded(np.eye(3), 1.0, rate=0.0, bands=1),
+        "SubsampledGaussian.rate: expected a probability in (0, 1], got 0.0",
+    ),
+]
 
 
 def test_pairs_are_frozen():
@@ -151,10 +298,22 @@ def test_pairs_are_frozen():
         (lambda: Laplace(1, truncate=5), "Laplace.truncate", "5"),
         (lambda: Gaussian(1, truncate=(1, math.nan)), "Gaussian.truncate", "nan"),
         (lambda: Gaussian(1, truncate=(500, 501)), "Gaussian.truncate", "(500.0, 501.0)"),
-        (lambda: LaplaceSum(3), "LaplaceSum.scales", "3"),
-        (lambda: LaplaceSum((1, 2, 3)), "LaplaceSum.scales", "(1, 2, 3)"),
-        (lambda: LaplaceSum((1, -2)), "LaplaceSum.scales[1]", "-2"),
         (lambda: LaplaceSum((1, 2), math.nan), "LaplaceSum.sensitivity", "nan"),
+        (lambda: Poisson(0), "Poisson.mean", "0"),
+        (lambda: Poisson(-3.0), "Poisson.mean", "-3.0"),
+        (lambda: Poisson(math.nan), "Poisson.mean", "nan"),
+        (lambda: Poisson("5"), "Poisson.mean", "'5'"),
+        (lambda: Poisson(5, 0), "Poisson.sensitivity", "0"),
+        (lambda: Poisson(5, 1.5), "Poisson.sensitivity", "1.5"),
+        (lambda: Poisson(1e12), "Poisson.mean", "1000000000000.0"),
+        (lambda: Poisson(5, 10**9), "Poisson.sensitivity", "1000000000"),
+        (lambda: DiscreteLaplace(0), "DiscreteLaplace.scale", "0"),
+        (lambda: DiscreteLaplace(1e-11), "DiscreteLaplace.scale", "1e-11"),
+        (lambda: DiscreteGaussian(1e-6), "DiscreteGaussian.scale", "1e-06"),
+        (lambda: DiscreteLaplace(2, True), "DiscreteLaplace.sensitivity", "True"),
+        (lambda: DiscreteGaussian(-1), "DiscreteGaussian.scale", "-1"),
+        (lambda: DiscreteGaussian(1e6), "DiscreteGaussian.scale", "1000000.0"),
+        (lambda: DiscreteGaussian(1, 2.5), "DiscreteGaussian.sensitivity", "2.5"),
         (lambda: RandomizedResponse(1.5), "RandomizedResponse.p", "1.5"),
         (lambda: RandomizedResponse(math.nan), "RandomizedResponse.p", "nan"),
         (lambda: SubsampledGaussian(4, 0), "SubsampledGaussian.rate", "0"),
@@ -198,6 +357,7 @@ def test_pairs_are_frozen():
         (lambda: Product(Laplace(1), 3), "Product.pairs[1]", "3"),
         (lambda: pair_from_canonical({"mechanism": "Cauchy"}), "mechanism", "'Cauchy'"),
         (lambda: pair_from_canonical({"mechanism": "Laplace", "sigma": 3}), "Laplace", "sigma"),
+        *((build, told, "") for build, told in TOLD),
     ],
 )
 def test_bad_parameters_are_named(build, field, came):

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-import warnings
 
 import mpmath
 import numpy as np
@@ -15,10 +14,8 @@ from pbdist import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
-    InvalidInputError,
     Laplace,
     Poisson,
-    PrecisionWarning,
     Product,
     RandomizedResponse,
     privacy_bounds,
@@ -143,38 +140,6 @@ def assert_encloses(bounds, index, truth, slack=0):
     assert mpmath.mpf(float(bounds["delta_upper"].values[index])) >= truth - slack
 
 
-def answered(pair, **grid):
-    """Bounds, whether a tolerance is met or not."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrecisionWarning)
-        return privacy_bounds(pair, **grid)
-
-
-def response_delta(odds, r, epsilon):
-    """δ of r-fold randomized response with odds e^odds."""
-    p = 1 / (1 + mpmath.exp(-odds))
-    total = mpmath.mpf(0)
-    for k in range(r + 1):
-        loss = (2 * k - r) * odds
-        if loss > epsilon:
-            total += mpmath.binomial(r, k) * p**k * (1 - p) ** (r - k) * (1 - mpmath.exp(epsilon - loss))
-    return total
-
-
-def test_discrete_laplace_of_sensitivity_1_is_randomized_response():
-    draw = random.Random(2)  # noqa: S311
-    rounds = [1, 7, 100]
-    for _ in range(60):
-        scale = 10.0 ** draw.uniform(-1.0, 3.0)
-        epsilon = [0.0, *sorted(draw.uniform(0.0, 3.0) / scale * 5.0 for _ in range(4))]
-        bounds = privacy_bounds(DiscreteLaplace(scale), compositions=rounds, epsilon=epsilon)
-        with mpmath.workdps(60):
-            for i, r in enumerate(rounds):
-                for j, asked in enumerate(epsilon):
-                    assert_encloses(bounds, (i, j), response_delta(1 / mpmath.mpf(scale), r, mpmath.mpf(asked)))
-    assert DiscreteLaplace(1.0).loss_masses(NO_EDGES).atom_loss.tolist() == [1.0, -1.0]
-
-
 def lattice_deltas(pair, r, epsilons):
     """δ of the r-fold composition, whose loss is a function of the sum of the noise, and what each may be off by."""
     bits = 400
@@ -204,19 +169,20 @@ def lattice_deltas(pair, r, epsilons):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
 def test_compositions_on_a_lattice_are_bracketed(kind, record_property):
     draw = random.Random(f"{kind.__name__} 3")  # noqa: S311
     compared = 0
+    extremes = [0.1, 300.0] if kind is DiscreteLaplace else []
     while compared < times(400):
-        scale = draw.choice([0.3, 0.5, 1.0, 2.0, 3.7, draw.uniform(0.2, 6.0)])
+        scale = draw.choice([0.3, 0.5, 1.0, 2.0, 3.7, draw.uniform(0.2, 6.0), *extremes])
         pair = kind(scale, draw.choice([1, 1, 2, 3]))
         rounds = sorted({1, 2, draw.randint(3, 40)})
         top = pair.sensitivity / scale * math.sqrt(rounds[-1]) * draw.choice([1.0, 4.0])
         epsilon = sorted({0.0, *(draw.uniform(0.0, top) for _ in range(5)), draw.choice([1, 2]) / scale})
         more = draw.choice([{}, {"tolerance": 1e-5}, {"tolerance": 0.1}, {"factor": 1.05}, {"buckets": 400}])
-        bounds = answered(pair, compositions=rounds, epsilon=epsilon, direction="each", **more)
+        bounds = privacy_bounds(pair, compositions=rounds, epsilon=epsilon, direction="each", **more)
         with mpmath.workdps(60 + 130):
             for i, r in enumerate(rounds):
                 for j, (truth, slack) in enumerate(lattice_deltas(pair, r, epsilon)):
@@ -244,24 +210,8 @@ def test_wide_noise_is_like_continuous_noise(discrete, continuous):
 # -- descriptions --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("build", "field", "came"),
-    [
-        (lambda: DiscreteLaplace(0), "DiscreteLaplace.scale", "0"),
-        (lambda: DiscreteLaplace(1e-11), "DiscreteLaplace.scale", "1e-11"),
-        (lambda: DiscreteGaussian(1e-6), "DiscreteGaussian.scale", "1e-06"),
-        (lambda: DiscreteLaplace(2, True), "DiscreteLaplace.sensitivity", "True"),
-        (lambda: DiscreteGaussian(-1), "DiscreteGaussian.scale", "-1"),
-        (lambda: DiscreteGaussian(1e6), "DiscreteGaussian.scale", "1000000.0"),
-        (lambda: DiscreteGaussian(1, 2.5), "DiscreteGaussian.sensitivity", "2.5"),
-    ],
-)
-def test_bad_parameters_are_named(build, field, came):
-    with pytest.raises(InvalidInputError) as caught:
-        build()
-    assert str(caught.value).startswith(field)
-    assert "expected" in str(caught.value)
-    assert came in str(caught.value)
+def test_discrete_laplace_noise_of_sensitivity_1_is_randomized_response():
+    assert DiscreteLaplace(1.0).loss_masses(NO_EDGES).atom_loss.tolist() == [1.0, -1.0]
 
 
 def test_noise_of_either_side_is_the_same():

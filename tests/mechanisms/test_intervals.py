@@ -10,33 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist.mechanisms.intervals import _BLOCK, _SERIES_TERMS, gaussian_interval, laplace_interval
+from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
 from tests.strategies import examples
 
 mpmath.mp.dps = 60
 
 
-def _exact_laplace(lower, upper, scale, mean):
-    def tail(x):  # P(X > x)
-        z = (mpmath.mpf(x) - mpmath.mpf(mean)) / mpmath.mpf(scale)
-        return mpmath.exp(-z) / 2 if z >= 0 else 1 - mpmath.exp(z) / 2
-
-    if lower >= mean:
-        return tail(lower) - tail(upper)
-    mirrored = [2 * mpmath.mpf(mean) - mpmath.mpf(x) for x in (upper, lower)]
-    return tail(mirrored[0]) - tail(mirrored[1])
-
-
-def _exact_gaussian(lower, upper, scale, mean):
-    root = mpmath.sqrt(2)
-    z = [(mpmath.mpf(x) - mpmath.mpf(mean)) / mpmath.mpf(scale) for x in (lower, upper)]
-    if z[0] < 0:
-        z = [-z[1], -z[0]]
-    return (mpmath.erfc(z[0] / root) - mpmath.erfc(z[1] / root)) / 2
-
-
 @pytest.mark.parametrize(
     ("computed", "exact", "reach"),
-    [(laplace_interval, _exact_laplace, 600.0), (gaussian_interval, _exact_gaussian, 36.0)],
+    [(laplace_interval, laplace_mass, 600.0), (gaussian_interval, gaussian_mass, 36.0)],
     ids=["laplace", "gaussian"],
 )
 @given(
@@ -95,7 +77,7 @@ def test_narrow_intervals_at_the_limits_of_the_series(extent):
         width = extent / (abs(z) + 1.0) * (1.0 - 1e-9)
         lower, upper = z - 0.5 * width, z + 0.5 * width
         mass, error = gaussian_interval(np.array([lower]), np.array([upper]), 1.0)
-        truth = _exact_gaussian(lower, upper, 1.0, 0.0)
+        truth = gaussian_mass(lower, upper, 1.0, 0.0)
         assert abs(mpmath.mpf(float(mass[0])) - truth) <= mpmath.mpf(float(error[0])) * truth
         assert error[0] <= (22.0 + 4.1 * z * z) * 2.0**-53
 
@@ -116,7 +98,7 @@ def test_equally_wide_intervals(width):
     ends = width * np.arange(-120.0, 121.0) + 0.7
     mass, error = gaussian_interval(ends[:-1], ends[1:], 1.0)
     for i in range(mass.size):
-        truth = _exact_gaussian(ends[i], ends[i + 1], 1.0, 0.0)
+        truth = gaussian_mass(ends[i], ends[i + 1], 1.0, 0.0)
         assert abs(mpmath.mpf(float(mass[i])) - truth) <= mpmath.mpf(float(error[i])) * truth
     # The same as when one wider interval forbids the common polynomial.
     apart, _ = gaussian_interval(ends[:-1], np.append(ends[1:-1], ends[-1] + 0.3 * width), 1.0)

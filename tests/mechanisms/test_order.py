@@ -22,6 +22,7 @@ from pbdist import (
     Product,
     RandomizedResponse,
     SubsampledGaussian,
+    SubsampledGaussianGroup,
     SubsampledLaplace,
 )
 from pbdist.bounds.delta import privacy_bounds
@@ -38,6 +39,7 @@ ORDERED = [
     (KaryRandomizedResponse(0.4, 4), KaryRandomizedResponse(0.5, 4)),
     (KaryRandomizedResponse(0.2, 4), KaryRandomizedResponse(0.1, 4)),
     (BoundedRange(0.3), BoundedRange(0.35)),
+    (SubsampledGaussianGroup(3.0, 0.01, 7, 0.5), SubsampledGaussianGroup(2.0, 0.01, 7, 0.5)),
     (LaplaceSum((3, 2), 2), LaplaceSum((2, 2), 2.5)),
     (SubsampledGaussian(2, 0.1), SubsampledGaussian(1.5, 0.1)),
     (SubsampledGaussian(2, 0.05), SubsampledGaussian(2, 0.1)),
@@ -66,6 +68,9 @@ UNORDERED = [
     (Gaussian(3), Gaussian(2, truncate=(-9, 9))),
     (NoisyCount(Laplace(50), 500, 2), NoisyCount(Laplace(40), 500, 2)),
     (DiscreteGaussian(3), DiscreteGaussian(2)),
+    # Of other numbers of answers, and on the other side of 1/k.
+    (KaryRandomizedResponse(0.5, 4), KaryRandomizedResponse(0.6, 5)),
+    (KaryRandomizedResponse(0.3, 4), KaryRandomizedResponse(0.1, 4)),
     (DiscreteLaplace(3, 2), DiscreteLaplace(2)),
     (Poisson(30, 3), Poisson(20, 2)),
     (SubsampledGaussian(3, 0.2), SubsampledGaussian(2, 0.1)),
@@ -150,26 +155,3 @@ def test_a_subclass_has_no_order_of_its_own():
 @pytest.mark.parametrize("kind", NOISE_PARAMETER, ids=lambda kind: kind.__name__)
 def test_the_parameter_of_the_noise_is_an_argument(kind):
     assert NOISE_PARAMETER[kind] in kind.__dataclass_fields__
-
-
-@pytest.mark.parametrize(("p", "q"), [(Fraction(1, 5), Fraction(1, 2)), (Fraction(9, 10), Fraction(91, 100))])
-def test_discrete_laplace_is_a_sum_with_more_of_it(p, q):
-    """Generating functions, as in the proof: that of q is that of p times a mixture of 0 and that of q."""
-
-    def generating(rate, x):
-        return (1 - rate) ** 2 / ((1 - rate * x) * (1 - rate / x))
-
-    share = (p / q) * ((1 - q) / (1 - p)) ** 2
-    for x in (Fraction(19, 20), Fraction(21, 20), Fraction(99, 100)):
-        assert generating(q, x) == generating(p, x) * (share + (1 - share) * generating(q, x))
-    assert 0 < share < 1
-
-
-@pytest.mark.parametrize("mean", [0.3, 2.5, 40.0])
-def test_poisson_is_a_convolution_with_a_poisson(mean):
-    from scipy import stats
-
-    noise = np.array([stats.poisson.pmf(k, mean) for k in range(200)])
-    added = np.array([stats.poisson.pmf(k, 1.5) for k in range(200)])
-    more = np.array([stats.poisson.pmf(k, mean + 1.5) for k in range(200)])
-    np.testing.assert_allclose(np.convolve(noise, added)[:200], more, atol=1e-14)

@@ -5,6 +5,7 @@ Its grid has steps of 1e-4, its default. Where noise differs in the convention, 
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,7 +104,7 @@ def check(pair: Pair, theirs: Peer, rng: np.random.Generator) -> None:
         assert upper <= value * (1.0 + 1.1e-5) + SLACK, (pair, rounds, each)
 
 
-DRAWS: list[Callable[[np.random.Generator], tuple[Pair, Peer]]] = [
+DRAWS: list[Any] = [
     gaussian,
     sampled_gaussian,
     laplace,
@@ -111,7 +112,7 @@ DRAWS: list[Callable[[np.random.Generator], tuple[Pair, Peer]]] = [
     discrete_laplace,
     discrete_gaussian,
     response,
-    mixture,
+    pytest.param(mixture, marks=pytest.mark.nightly),
     truncated_poisson,
 ]
 

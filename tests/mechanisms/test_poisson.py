@@ -8,10 +8,11 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist import InvalidInputError, Poisson, privacy_bounds
+from pbdist import Poisson, privacy_bounds
 from pbdist.mechanisms import SMALLEST_MASS
 from pbdist.mechanisms.poisson import poisson_masses
 from pbdist.types import Direction
+from tests.effort import times
 from tests.oracles.truth import ProductTruth
 
 mpmath.mp.dps = 50
@@ -91,60 +92,12 @@ def test_poisson_atoms_agree_with_their_definition(mean, sensitivity):
             assert bounds.lower[finite][index] <= exact <= bounds.upper[finite][index]
 
 
-def poisson_delta(mean, s, epsilon, direction):
-    """δ of one round, by the half-line of the counts whose loss is above ε, and what it may be off by."""
-    with mpmath.workdps(40):
-        mu, y = mpmath.mpf(mean), mpmath.exp(mpmath.mpf(epsilon))
-
-        def loss(k):
-            return mpmath.fsum(mpmath.log(mu / (k - j)) for j in range(s))
-
-        first, last = Poisson(mean, s)._noise_range()
-        total = mpmath.mpf(0)
-        noise = poisson_mass(first, mean)
-        masses = {}
-        for k in range(first, last + 1):
-            masses[k] = noise
-            noise *= mu / (k + 1)
-        sign = 1 if direction is Direction.A_TO_B else -1
-        low, high = max(first, s), last + s
-        # The losses fall: bisection for the first count whose loss is at most sign · ε.
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if loss(middle) > sign * mpmath.mpf(epsilon) else (low, middle)
-        counts = range(first, low) if sign > 0 else range(low, last + s + 1)
-        for k in counts:
-            a, b = masses.get(k, 0), masses.get(k - s, 0)
-            part = (a - y * b) if sign > 0 else (b - y * a)
-            total += part
-        return total, mpmath.mpf("1e-280") * y
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
-def test_single_rounds_of_poisson_noise_are_bracketed(record_property):
-    draw = random.Random(4)  # noqa: S311
-    compared = 0
-    for mean in (0.01, 0.37, 2.0, 15.5, 300.0, 4000.0, 10.0 ** draw.uniform(-3.0, 4.5)):
-        for s in (1, 2, 20):
-            top = s * 5.0 / math.sqrt(mean) if mean > 30.0 else 3.0 * s
-            epsilon = [0.0, *sorted(draw.uniform(0.0, top) for _ in range(4)), math.log(2.0)]
-            bounds = privacy_bounds(Poisson(mean, s), compositions=[1], epsilon=epsilon, direction="each")
-            for axis, direction in enumerate(Direction):
-                for j, asked in enumerate(epsilon):
-                    truth, slack = poisson_delta(mean, s, asked, direction)
-                    assert mpmath.mpf(float(bounds["delta_lower"].values[axis, 0, j])) <= truth + slack
-                    assert mpmath.mpf(float(bounds["delta_upper"].values[axis, 0, j])) >= truth - slack
-                    compared += 1
-    record_property("cases", compared)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
 def test_compositions_of_poisson_noise_are_bracketed(record_property):
     draw = random.Random(5)  # noqa: S311
     compared = 0
-    while compared < 300:
+    while compared < times(300):
         mean, s = draw.choice([0.01, 0.2, 1.0, 2.5, draw.uniform(0.05, 3.0)]), draw.choice([1, 1, 2])
         # As many counts as have a mass above 1e-25, in units of 2^-300.
         last = next(k for k in range(1000) if k > mean and poisson_mass(k, mean) < 1e-25)
@@ -153,7 +106,7 @@ def test_compositions_of_poisson_noise_are_bracketed(record_property):
         a, b = noise + [0] * s, [0] * s + noise
         # Of A the counts beyond are left out; these are in the slack.
         a = [int(poisson_mass(k, mean) * 2**300) for k in range(last + s)]
-        r = draw.choice([2, 2, 3])
+        r = draw.choice([1, 2, 2, 3])
         left_out = Fraction(4, 10**25)
         truth = ProductTruth(
             [(tuple(zip(a, b, strict=True)), r)], [(2**300, 2**300)], 2 * r * (left_out + Fraction(last + s, 2**170))
@@ -168,24 +121,3 @@ def test_compositions_of_poisson_noise_are_bracketed(record_property):
                 assert Fraction(float(bounds["delta_upper"].values[axis, 0, j])) >= smallest
                 compared += 1
     record_property("cases", compared)
-
-
-@pytest.mark.parametrize(
-    ("build", "field", "came"),
-    [
-        (lambda: Poisson(0), "Poisson.mean", "0"),
-        (lambda: Poisson(-3.0), "Poisson.mean", "-3.0"),
-        (lambda: Poisson(math.nan), "Poisson.mean", "nan"),
-        (lambda: Poisson("5"), "Poisson.mean", "'5'"),
-        (lambda: Poisson(5, 0), "Poisson.sensitivity", "0"),
-        (lambda: Poisson(5, 1.5), "Poisson.sensitivity", "1.5"),
-        (lambda: Poisson(1e12), "Poisson.mean", "1000000000000.0"),
-        (lambda: Poisson(5, 10**9), "Poisson.sensitivity", "1000000000"),
-    ],
-)
-def test_bad_parameters_are_named(build, field, came):
-    with pytest.raises(InvalidInputError) as caught:
-        build()
-    assert str(caught.value).startswith(field)
-    assert "expected" in str(caught.value)
-    assert came in str(caught.value)

@@ -8,21 +8,13 @@ from pbdist.mechanisms import ApproximateDP, Gaussian, Histogram, Laplace, Lapla
 from pbdist.mechanisms import SubsampledGaussian as Subsampled
 from pbdist.mechanisms.intervals import scaled_gaussian_interval, scaled_laplace_interval
 from pbdist.types import Direction
+from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
 
 mpmath.mp.dps = 60
 
 
 def _exact(value, log_scale):
     return mpmath.mpf(float(value)) * mpmath.exp(mpmath.mpf(float(log_scale)))
-
-
-def _gaussian_mass(low, high):
-    """P(low < X < high) for a standard normal X, from the side on which it is small."""
-    low, high = (-high, -low) if low < 0 else (low, high)
-    root = mpmath.sqrt(2)
-    # Narrow masses far out: erfc by its own digits, which 400 of them make enough.
-    with mpmath.workdps(400):
-        return (mpmath.erfc(low / root) - mpmath.erfc(high / root)) / 2
 
 
 @pytest.mark.parametrize(
@@ -34,7 +26,7 @@ def test_gaussian_intervals_far_out(width):
     mass, error, log_scale = scaled_gaussian_interval(lower, upper, 1.0)
     assert np.all(log_scale <= 0.0)
     for i in range(lower.size):
-        truth = _gaussian_mass(mpmath.mpf(float(lower[i])), mpmath.mpf(float(upper[i])))
+        truth = gaussian_mass(float(lower[i]), float(upper[i]))
         assert abs(_exact(mass[i], log_scale[i]) - truth) <= mpmath.mpf(float(error[i])) * truth
     assert log_scale[-1] < -1e6
     assert log_scale[0] == 0.0
@@ -46,8 +38,7 @@ def test_laplace_intervals_far_out():
     for width in (1e-9, 0.1, 3.0):
         mass, error, log_scale = scaled_laplace_interval(lower, lower + width, 1.0)
         for i in range(lower.size):
-            x = sorted(abs(mpmath.mpf(float(v))) for v in (lower[i], lower[i] + width))
-            truth = (mpmath.exp(-x[0]) - mpmath.exp(-x[1])) / 2
+            truth = laplace_mass(float(lower[i]), float(lower[i] + width))
             assert abs(_exact(mass[i], log_scale[i]) - truth) <= mpmath.mpf(float(error[i])) * truth
 
 
@@ -92,54 +83,6 @@ def test_ordinary_masses_are_those_without_factors(pair, reach, direction):
     for values in (scaled.atoms_log_scale_a, scaled.atoms_log_scale_b):
         assert values.shape == plain.atom_loss.shape
         assert not values.any()
-
-
-@pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize(
-    ("pair", "reach"), [(Gaussian(0.02), 9e4), (Subsampled(0.02, 0.3), 9e4), (Laplace(0.001), 1200.0)], ids=str
-)
-def test_faint_bins_enclose_the_exact_integrals(pair, reach, direction):
-    edges = np.concatenate((np.linspace(-reach, -1.0, 31), np.linspace(1.0, reach, 31)))
-    scaled = pair.scaled_loss_masses(edges, direction)
-    masses, slack, scale = scaled.masses, mpmath.mpf(scaled.masses.loss_error), mpmath.mpf(pair.scale)
-    q = mpmath.mpf(pair.rate) if isinstance(pair, Subsampled) else None
-    backwards = direction is Direction.B_TO_A
-
-    def location(loss):
-        # Of the undirected loss; along x it rises for the subsampled pair, falls for the others.
-        if q is not None:
-            excess = (mpmath.exp(loss) - (1 - q)) / q
-            return scale**2 * mpmath.log(excess) + mpmath.mpf(1) / 2 if excess > 0 else -mpmath.inf
-        if isinstance(pair, Laplace):
-            return min(max((1 - scale * loss) / 2, mpmath.mpf(0)), mpmath.mpf(1))
-        return mpmath.mpf(1) / 2 - scale**2 * loss
-
-    def mass(x0, x1, mean):
-        z0, z1 = (x0 - mean) / scale, (x1 - mean) / scale
-        if isinstance(pair, Laplace):
-            z0, z1 = sorted((abs(z0), abs(z1)))
-            return (mpmath.exp(-z0) - mpmath.exp(-z1)) / 2
-        return _gaussian_mass(z0, z1) if z0 * z1 > 0 else mpmath.ncdf(z1) - mpmath.ncdf(z0)
-
-    faint = 0
-    for index in range(1, edges.size):
-        for outwards, side in ((1, "lower"), (-1, "upper")):
-            ends = [mpmath.mpf(float(edges[index - 1])) - outwards * slack]
-            ends.append(mpmath.mpf(float(edges[index])) + outwards * slack)
-            x0, x1 = sorted(location(-loss if backwards else loss) for loss in ends)
-            first = mpmath.mpf(0) if x0 == x1 else mass(x0, x1, 0)
-            second = mpmath.mpf(0) if x0 == x1 else mass(x0, x1, 1)
-            a, b = (first, second) if q is None else ((1 - q) * first + q * second, first)
-            if backwards:
-                a, b = b, a
-            for exact, bounds, log_scale in (
-                (a, masses.bins_a, scaled.log_scale_a),
-                (b, masses.bins_b, scaled.log_scale_b),
-            ):
-                value = _exact(getattr(bounds, side)[index], log_scale[index])
-                assert value <= exact if side == "lower" else value >= exact
-                faint += bool(exact > 0 and exact < mpmath.mpf("1e-300") and value > 0)
-    assert faint > 10
 
 
 def test_atoms_keep_the_losses_that_are_known():

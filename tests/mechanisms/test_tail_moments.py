@@ -47,76 +47,6 @@ def test_gaussian_moments(scale, direction):
     assert pair.log_tail_moment(1.0, -math.inf, direction) == pytest.approx(float(ratio**2), rel=1e-12)
 
 
-def _exact_subsampled(pair, tilt, loss, direction):
-    """ln of the integral over x, on a fine grid around where the integrand is largest."""
-    q, s, scale = pair.rate, pair.sensitivity, pair.scale
-    reach = 60.0 * scale + (tilt + 2.0) * s
-    x = np.linspace(-reach, reach, 600_001)
-    losses = np.logaddexp(np.log1p(-q) if q < 1.0 else -np.inf, math.log(q) + s * (x - s / 2) / scale**2)
-    log_density = -0.5 * (x / scale) ** 2
-    if direction is Direction.A_TO_B:
-        values = np.where(losses > loss, log_density + (tilt + 1.0) * losses, -np.inf)
-    else:
-        values = np.where(-losses > loss, log_density - tilt * losses, -np.inf)
-    largest = values.max()
-    total = np.sum(np.exp(values - largest)) * (x[1] - x[0]) / (scale * math.sqrt(2.0 * math.pi))
-    return largest + math.log(total)
-
-
-@pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize(
-    "pair",
-    [
-        SubsampledGaussian(4.0, 0.01),
-        SubsampledGaussian(1.0, 0.3),
-        SubsampledGaussian(0.6, 1e-4),
-        SubsampledGaussian(0.8, 0.97),
-        SubsampledGaussian(1.3, 1.0),
-    ],
-    ids=str,
-)
-def test_subsampled_moments(pair, direction):
-    q = pair.rate
-    losses = [-5.0, -0.5 * q, 0.0, 0.3 * q, 2.0 * q, 0.5, 3.0]
-    for tilt in (0.0, 0.7, 12.0, 150.0):
-        for loss in losses:
-            bound = pair.log_tail_moment(tilt, loss, direction)
-            if direction is Direction.B_TO_A and q < 1.0 and loss > -math.log1p(-q):
-                assert bound == -math.inf
-                continue
-            exact = _exact_subsampled(pair, tilt, loss, direction)
-            # The grid misses the exact integral by up to the bin at its end.
-            assert exact - 5e-3 <= bound <= exact + 0.3 + 1e-3 * abs(exact)
-    whole = pair.log_tail_moment(0.0, -math.inf, direction)
-    assert 0.0 <= whole < 0.1
-
-
-def test_subsampled_moments_are_never_below_the_exact_ones():
-    # Integrals to many digits take seconds each: every tilt with one pair.
-    for pair, tilts in (
-        (SubsampledGaussian(4.0, 0.01), [(3.0, 1.5)]),
-        (SubsampledGaussian(0.9, 0.4), [(40.0, 9.0)]),
-    ):
-        q, s = mpmath.mpf(pair.rate), mpmath.mpf(pair.scale)
-
-        def loss_at(x, q=q, s=s):
-            return mpmath.log(1 - q + q * mpmath.exp((x - mpmath.mpf(1) / 2) / s**2))
-
-        for tilt, start in tilts:
-            loss = float(loss_at(mpmath.mpf(start)))
-            x0 = s**2 * mpmath.log((mpmath.exp(mpmath.mpf(loss)) - 1 + q) / q) + mpmath.mpf(1) / 2
-            points = [x0 + s * k for k in range(0, 40, 2)]
-            above = mpmath.quad(
-                lambda x, tilt=tilt, f=loss_at, s=s: mpmath.npdf(x, 0, s) * mpmath.exp((tilt + 1) * f(x)), points
-            )
-            assert mpmath.log(above) <= pair.log_tail_moment(tilt, loss, Direction.A_TO_B) < mpmath.log(above) + 0.1
-            points = [x0 - s * k for k in range(0, 30, 2)][::-1]
-            below = mpmath.quad(
-                lambda x, tilt=tilt, f=loss_at, s=s: mpmath.npdf(x, 0, s) * mpmath.exp(-tilt * f(x)), points
-            )
-            assert mpmath.log(below) <= pair.log_tail_moment(tilt, -loss, Direction.B_TO_A) < mpmath.log(below) + 0.1
-
-
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize(
     "pair",
@@ -206,6 +136,7 @@ def _proven_subsampled(pair, tilt, loss, direction):
         flint.ctx.prec = before
 
 
+@pytest.mark.nightly
 def test_the_enclosure_is_the_moment():
     """Whole powers of 1 - q + q e^V are sums of exponentials, whose Gaussian tails are known."""
     for pair, tilt, loss in (
@@ -287,6 +218,19 @@ def test_far_out_the_moment_is_close(pair, direction):
             found = _check_moment(pair, tilt, loss, direction)
             assert found is not None
             assert 0.0 <= found < 0.3
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize(
+    "pair", [SubsampledGaussian(1.0, 0.3), SubsampledGaussian(0.6, 1e-4), SubsampledGaussian(1.3, 1.0)], ids=str
+)
+def test_the_moment_is_close_everywhere(pair, direction):
+    q = pair.rate
+    for tilt in (0.0, 0.7, 12.0, 150.0):
+        for loss in (-5.0, -0.5 * q, 0.0, 0.3 * q, 2.0 * q, 0.5, 3.0):
+            found = _check_moment(pair, tilt, loss, direction)
+            assert found is None or found <= 0.3 + 1e-3 * abs(pair.log_tail_moment(tilt, loss, direction))
+    assert 0.0 <= pair.log_tail_moment(0.0, -math.inf, direction) < 0.1
 
 
 def test_nothing_lies_beyond_an_infinite_loss() -> None:

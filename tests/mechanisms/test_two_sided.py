@@ -2,13 +2,11 @@
 
 import itertools
 import math
-from fractions import Fraction
 from pathlib import Path
 
 import mpmath
 import numpy as np
 import pytest
-from scipy import special
 
 import pbdist
 from pbdist import (
@@ -33,13 +31,12 @@ from pbdist.mechanisms import Adjacency, Pair, pair_from_canonical
 from pbdist.mechanisms.order import at_least_as_noisy
 from pbdist.query import open_study
 from pbdist.study import load_study
-from pbdist.table import bounds_table
 from pbdist.types import Direction
 from pbdist.verify import exact
 from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict
 from tests.effort import SEED, times
-from tests.oracles.sampling_truth import LabelledTruth, ShiftTruth, cut_exactly
+from tests.mechanisms.sampled import densities, sums_of_batches, truths
 from tests.studies import Finished
 
 pytestmark = pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
@@ -47,27 +44,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
 CUT = TruncatedPoissonGaussian(2.0, 0.1, 3, 20)
 BATCH = FixedBatchGaussian(2.0, 3, 20)
 FAMILY = SubsampledGaussianGroup(2.0, 0.1, 3)
-
-
-def truths(pair: Pair) -> tuple[ShiftTruth | LabelledTruth, ShiftTruth]:
-    """What upper and what lower bounds of a mechanism are about."""
-    if isinstance(pair, TruncatedPoissonGaussian):
-        q = Fraction(pair.rate)
-        cut, used = cut_exactly(pair.examples, q, pair.batch)
-        whole = ShiftTruth("Gaussian", pair.scale, [0.0, 1.0], [1 - q, q])
-        other = ShiftTruth("Gaussian", pair.scale, [0.0, 2.0], [1 - used / cut, used / cut])
-        inclusion = (1 - cut) * q + used
-        attained = ShiftTruth("Gaussian", pair.scale, [0.0, 1.0], [1 - inclusion, inclusion])
-        return LabelledTruth([(1 - cut, whole), (cut, other)]), attained
-    if isinstance(pair, FixedBatchGaussian):
-        q = Fraction(pair.batch, pair.examples)
-        found = ShiftTruth("Gaussian", pair.scale, [0.0, 2.0], [1 - q, q])
-        return found, found
-    assert isinstance(pair, SubsampledGaussianGroup)
-    q, size = Fraction(pair.rate), pair.group_size
-    weights = [math.comb(size, j) * q**j * (1 - q) ** (size - j) for j in range(size + 1)]
-    found = ShiftTruth("Gaussian", pair.scale, [float(j) for j in range(size + 1)], weights)
-    return found, found
 
 
 def with_answer(delta: object, p: float, epsilon: float) -> mpmath.mpf:
@@ -101,17 +77,6 @@ def test_beside_an_answer_both_bounds_are_those_of_the_sides(pair: Pair) -> None
             assert least <= 1.01 * lower
 
 
-def masses(means: dict[float, float], scale: float) -> np.ndarray:
-    """Masses of cells of a line, a map of the outcomes."""
-    ends = np.concatenate(([-np.inf], np.linspace(-6.0 * scale - 4.0, 6.0 * scale + 4.0, 200), [np.inf]))
-    return np.asarray(np.diff(sum(w * special.ndtr((ends - m) / scale) for m, w in means.items())))
-
-
-def sums_of_batches(values: np.ndarray, batch: int) -> dict[float, float]:
-    sums = [float(sum(chosen)) for chosen in itertools.combinations(values.tolist(), batch)]
-    return {each: sums.count(each) / len(sums) for each in set(sums)}
-
-
 def test_enumerated_batches_and_answers_chosen_by_them() -> None:
     """A batch, and then a record's answer whose truth is told with a probability that the batch decides."""
     rng = np.random.default_rng((SEED, 51))
@@ -120,7 +85,7 @@ def test_enumerated_batches_and_answers_chosen_by_them() -> None:
         batch, scale = int(rng.integers(1, examples + 1)), float(10.0 ** rng.uniform(-0.1, 0.5))
         values = np.clip(rng.uniform(-2.0, 2.0, examples), -1.0, 1.0)
         other = np.append(values[:-1], rng.uniform(-1.0, 1.0))
-        first = [masses(sums_of_batches(one, batch), scale) for one in (values, other)]
+        first = densities([sums_of_batches(one, batch) for one in (values, other)], scale)
         truth = np.where(rng.random(first[0].size) < 0.5, 0.7, rng.uniform(0.3, 0.7, first[0].size))
         a = np.stack((first[0] * truth, first[0] * (1.0 - truth)))
         b = np.stack((first[1] * (1.0 - truth), first[1] * truth))
@@ -205,13 +170,6 @@ def test_what_nobody_attains_has_no_lower_bounds_beside_others() -> None:
 
 def test_what_needs_one_pair_refuses_products_of_two_sides() -> None:
     whole = Product(CUT, Gaussian(3.0))
-    for settings in ({"method": "buckets"}, {"keep_states": True}):
-        with pytest.raises(InvalidInputError, match="the worst of several"):
-            bounds_table([(whole, 1)], compositions=[1], epsilon=[0.0], **settings)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="the worst of several"):
-        pbdist.renyi_bounds(whole, compositions=1, order=2.0)
-    with pytest.raises(InvalidInputError, match="the worst of several"):
-        pbdist.tradeoff_bounds(whole, compositions=1, type_one_error=0.1)
     with pytest.raises(InvalidInputError, match=r"group.pair: expected one worst-case pair"):
         pbdist.group(whole, 2)
     with pytest.raises(InvalidInputError, match="pair: expected a worst-case pair"):
@@ -283,6 +241,6 @@ def test_studies_of_two_sides_are_run_queried_and_verified(finished_store: Finis
         )
         assert 0.0 < known.delta_lower.item() <= found.upper
         assert 0.0 < found.lower <= known.delta_upper.item()
-    verified = verify_store(store, sample=12)
+    verified = verify_store(store, sample=4)
     assert verified.passed
     assert not verified.of(Verdict.UNCHECKED)

@@ -1,8 +1,6 @@
-"""Counts under discrete noise: every reading against its definition, outcome by outcome in 60 digits."""
+"""Counts under noise: every reading against its definition, of discrete noise outcome by outcome in 60 digits."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -12,23 +10,17 @@ from pbdist import (
     DiscreteGaussian,
     DiscreteLaplace,
     Gaussian,
-    InvalidInputError,
+    Laplace,
     NoisyCount,
-    Product,
-    Reversed,
-    open_study,
     privacy_bounds,
     size,
 )
-from pbdist.cli import main
-from pbdist.mechanisms import READINGS, pair_from_canonical
+from pbdist.mechanisms import READINGS
 from pbdist.mechanisms.whole_draws import whole_interval
-from pbdist.sizing.api import CountFamily
-from pbdist.types import Direction
 from tests import effort
 from tests.effort import times
-from tests.oracles.outcome_pairs import Outcomes, delta_of, epsilons_about, violations
-from tests.studies import write_study
+from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
+from tests.oracles.outcome_pairs import Outcomes, epsilons_about, violations
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +140,27 @@ def test_expected_counts(noise: DiscreteLaplace | DiscreteGaussian, mean: int) -
         assert NoisyCount(noise, mean, 2, reading).expected_count == pytest.approx(float(exact), rel=1e-11)
 
 
+@pytest.mark.parametrize("mean", [-4.0, 0.0, 0.25, 1.0, 7.5, 300.0])
+@pytest.mark.parametrize(
+    "noise", [Laplace(0.3), Laplace(2.5), Laplace(40.0), Gaussian(1.25), Gaussian(30.0), Gaussian(250.0)]
+)
+def test_expected_count_of_every_reading(noise: Laplace | Gaussian, mean: float) -> None:
+    with mpmath.workdps(30):
+        last = int(max(mean, 0.0) + (35 if isinstance(noise, Laplace) else 9) * noise.scale) + 2
+        mass = gaussian_mass if isinstance(noise, Gaussian) else laplace_mass
+        # P(X >= count), which is P(X > count).
+        kept, *more = (mass(count, mpmath.inf, noise.scale, mean) for count in range(last))
+        from_one = mpmath.fsum(more)
+        truth = {
+            "clamp-and-ceil": kept + from_one,
+            "shift-inside": kept + from_one,
+            "redraw-and-floor": from_one / kept,
+        }
+        for reading, expected in truth.items():
+            found = NoisyCount(noise, mean, 3, reading).expected_count
+            assert abs(found / expected - 1) < 1e-11, (reading, found, expected)
+
+
 def test_far_from_0_the_count_is_the_noise() -> None:
     """Where no draw is cut, counts of a shift of 1 under discrete noise are that noise itself."""
     for noise in (DiscreteLaplace(5.0), DiscreteGaussian(4.0)):
@@ -168,63 +181,6 @@ def test_many_counts_of_a_large_mean(reading: str) -> None:
     assert found.within_tolerance.all()
 
 
-def test_a_count_that_moves_between_two_counts() -> None:
-    count = NoisyCount(DiscreteLaplace(0.4), 2, 1)
-    outcomes = outcomes_of(count)
-    one = [(a, b) for a, b in outcomes if max(a, b) > 1e-25]
-    moved = [(a * d, b * c) for a, b in one for c, d in one]
-    found = privacy_bounds(Product(count, Reversed(count)), compositions=1, epsilon=[0.0, 1.0])
-    for j, epsilon in enumerate((0.0, 1.0)):
-        exact = delta_of(moved, 1, epsilon, Direction.A_TO_B)
-        assert found.delta_lower.values[0, j] - 1e-22 <= exact <= found.delta_upper.values[0, j] + 1e-22
-
-
-@pytest.mark.parametrize(
-    ("make", "text"),
-    [
-        (
-            lambda: NoisyCount(DiscreteLaplace(2.0), 1.5, 1),
-            "NoisyCount.mean: expected a whole number with discrete noise, got 1.5",
-        ),
-        (
-            lambda: NoisyCount(DiscreteLaplace(2.0, 2), 1, 1),
-            "NoisyCount.noise: expected noise without truncation or sensitivity (the shift is the sensitivity), got"
-            " DiscreteLaplace(scale=2.0, sensitivity=2)",
-        ),
-        (
-            lambda: NoisyCount(DiscreteGaussian(1.0), -40, 1, "redraw-and-floor"),
-            "NoisyCount.mean: expected noise that is at least 0 with a probability of 1e-10 or more, got -40.0",
-        ),
-        (
-            lambda: NoisyCount(DiscreteGaussian(300_000.0), 0, 1),
-            "DiscreteGaussian.scale: expected a scale and a sensitivity that leave at most 20000000 outcomes",
-        ),
-        (
-            lambda: CountFamily(lambda mean, scale: NoisyCount(DiscreteLaplace(scale), mean, 1)).pair(5.0, 1.0),
-            "CountFamily.make: expected Laplace or Gaussian noise, got discrete noise, whose mean is whole: size its"
-            " scale at a given mean, with the family NoisyCount",
-        ),
-        (
-            lambda: size(NoisyCount, noise="DiscreteLaplace", shift=1, compositions=1, epsilon=1.0, delta=1e-3),
-            "noise: expected the class Laplace or Gaussian, or its name, got 'DiscreteLaplace'",
-        ),
-    ],
-)
-def test_what_makes_no_sense_is_refused(make: object, text: str) -> None:
-    with pytest.raises(InvalidInputError) as caught:
-        make()  # type: ignore[operator]
-    assert str(caught.value).startswith(text)
-
-
-def test_the_canonical_form() -> None:
-    form = NoisyCount(DiscreteLaplace(3), 8, 2).canonical()
-    assert json.dumps(form) == (
-        '{"mechanism": "NoisyCount", "noise": {"mechanism": "DiscreteLaplace", "scale": 3.0, "sensitivity": 1},'
-        ' "mean": 8.0, "shift": 2, "reading": "clamp-and-ceil"}'
-    )
-    assert pair_from_canonical(form) == NoisyCount(DiscreteLaplace(3.0), 8.0, 2)
-
-
 def test_its_scale_is_sized_at_a_mean() -> None:
     found = size(
         NoisyCount,
@@ -239,30 +195,3 @@ def test_its_scale_is_sized_at_a_mean() -> None:
     bounds = privacy_bounds(found.mechanism, compositions=4, epsilon=1.0)
     assert bounds.delta_upper.item() <= 1e-4
     assert isinstance(found.mechanism.noise, DiscreteLaplace)  # type: ignore[attr-defined]
-
-
-def test_a_study_of_it_is_computed_and_asked(tmp_path: Path) -> None:
-    text = """\
-format: 1
-name: whole
-mechanisms:
-  - {kind: NoisyCount, noise: {kind: DiscreteLaplace, scale: [0.5, 1]}, mean: [3, 5], shift: 1}
-  - label: gauss
-    kind: NoisyCount
-    noise: {kind: DiscreteGaussian, scale: 1}
-    mean: 3
-    shift: 1
-    reading: redraw-and-floor
-compositions: [1, 2]
-epsilon: [0, 0.5]
-"""
-    store = tmp_path / "s.zarr"
-    assert main(["run", str(write_study(tmp_path, text)), "--store", str(store), "--serial"]) == 0
-    study = open_study(store)
-    pair = NoisyCount(DiscreteLaplace(1.0), 5, 1)
-    assert pair in [cell.pair for cell in study.spec.cells]
-    found = study.delta("NoisyCount", compositions=1, epsilon=0.5, scale=1.0, mean=5.0)
-    exact = max(delta_of(outcomes_of(pair), 1, 0.5, direction) for direction in Direction)
-    assert found.lower <= exact <= found.upper
-    assert sorted(set(study.bounds.noise.values.tolist())) == ["DiscreteGaussian", "DiscreteLaplace"]
-    assert main(["verify", str(store)]) == 0

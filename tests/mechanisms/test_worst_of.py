@@ -1,6 +1,5 @@
 """The worst of several pairs: its form, its bounds, and what is refused of it."""
 
-import json
 import re
 from typing import Any
 
@@ -17,6 +16,7 @@ from pbdist import (
     Product,
     RandomizedResponse,
     Reversed,
+    TruncatedPoissonGaussian,
     epsilon_bounds,
     privacy_bounds,
 )
@@ -26,13 +26,9 @@ from pbdist.table import bounds_table
 
 LOADED = Histogram((1, 3, 6), (3, 3, 4))
 PARTS = (Gaussian(2.0), Product(RandomizedResponse(0.6), LOADED), Reversed(LOADED))
+#: What has several pairs: the worst of them, and a product of a mechanism between two.
+SEVERAL = (WorstOf(LOADED, Gaussian(1.0)), Product(TruncatedPoissonGaussian(2.0, 0.1, 3, 20), Gaussian(3.0)))
 SETTINGS: dict[str, Any] = {"compositions": [1, 7], "epsilon": [0.0, 0.3, 1.0]}
-
-
-def test_the_form_comes_back_from_json() -> None:
-    worst = WorstOf(*PARTS, attained=(True, False, True))
-    assert pair_from_canonical(json.loads(json.dumps(worst.canonical()))) == worst
-    assert hash(pair_from_canonical(worst.canonical())) == hash(worst)
 
 
 @pytest.mark.parametrize(
@@ -140,13 +136,14 @@ def test_it_is_no_part_of_products_reversals_and_sequences() -> None:
     "settings",
     [{"method": "buckets"}, {"method": "buckets", "buckets": 1000}, {"keep_states": True}],
 )
-def test_buckets_and_kept_states_are_refused(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize("worst", SEVERAL, ids=lambda pair: type(pair).__name__)
+def test_buckets_and_kept_states_are_refused(worst: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="the worst of several"):
-        bounds_table([(WorstOf(LOADED, Gaussian(1.0)), 1)], compositions=[1], epsilon=[0.0], **settings)
+        bounds_table([(worst, 1)], compositions=[1], epsilon=[0.0], **settings)
 
 
-def test_curves_are_refused() -> None:
-    worst = WorstOf(LOADED, Gaussian(1.0))
+@pytest.mark.parametrize("worst", SEVERAL, ids=lambda pair: type(pair).__name__)
+def test_curves_are_refused(worst: Any) -> None:
     with pytest.raises(InvalidInputError, match="the worst of several"):
         pbdist.renyi_bounds(worst, compositions=1, order=2.0)
     with pytest.raises(InvalidInputError, match="the worst of several"):

@@ -1,0 +1,349 @@
+"""What the tight method adds for rounding, term by term, against fifty digits."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from pbdist.mechanisms import Histogram, LossMasses, MassBounds, RandomizedResponse
+from pbdist.pld.closed_form import _log_narrow, _log_revealed
+from pbdist.pld.engine import _Table, delta_above, delta_below, log_above, log_below
+from pbdist.pld.few_frequencies import _kept, _lowest, _Moments, _squares, _window, few_frequencies
+from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
+from pbdist.pld.inversion import _Search
+from pbdist.pld.largest_loss import _log_bound, _with_error
+from pbdist.pld.lattice import Dominating, Exact
+from pbdist.pld.loss_transform import LossTransform
+from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound
+from pbdist.pld.question import Question
+from pbdist.pld.state import Masses, PairState, lower_deltas, product, upper_deltas
+from pbdist.pld.transform_line import TransformLine
+from pbdist.types import Direction, FloatArray
+from tests.pld.test_few_frequencies import dyadic, leaf_of
+
+A_TO_B, B_TO_A = Direction
+
+
+@pytest.fixture(autouse=True)
+def _digits():
+    with mpmath.workdps(50):
+        yield
+
+
+def mpf(values: FloatArray) -> list[mpmath.mpf]:
+    return [mpmath.mpf(value) for value in values.tolist()]
+
+
+def question(pair: Histogram | RandomizedResponse, rounds: int, epsilon: list[float]) -> Question:
+    return Question({pair: 1}, np.array([rounds]), np.array(epsilon), 1e-3, 0.0, False)
+
+
+# -- logarithms ----------------------------------------------------------------------------------------------------
+
+
+def test_logarithms_of_delta_are_rounded_outwards() -> None:
+    deltas = np.exp(np.random.default_rng(0).uniform(-700.0, 0.0, 200))
+    for value, below, above in zip(mpf(deltas), mpf(log_below(deltas)), mpf(log_above(deltas)), strict=True):
+        assert below < mpmath.log(value) < above
+
+
+def test_delta_of_a_logarithm_is_rounded_outwards() -> None:
+    random = np.random.default_rng(0)
+    logs = np.concatenate((random.uniform(-2.0, 0.0, 100), random.uniform(-760.0, -700.0, 100)))
+    for value, below, above in zip(mpf(logs), mpf(delta_below(logs)), mpf(delta_above(logs)), strict=True):
+        assert below <= mpmath.exp(value) <= above
+
+
+def test_bounds_are_handed_on_in_the_direction_in_which_delta_falls() -> None:
+    table = _Table(question(RandomizedResponse(0.75), 1, [0.0, 3.0, 1.0, 2.0]))
+    lower, upper = np.array([-5.0, -8.0, -9.0, -3.0]), np.array([-1.0, -2.5, -2.0, -2.0])
+    table.take([0], np.tile(lower, (2, 1))[:, None], np.tile(upper, (2, 1))[:, None])
+    np.testing.assert_array_equal(table.log_lower[0, 0], [-3.0, -8.0, -3.0, -3.0])
+    np.testing.assert_array_equal(table.log_upper[0, 0], [-1.0, -2.5, -2.0, -2.0])
+
+
+# -- states --------------------------------------------------------------------------------------------------------
+
+
+def state_of(
+    u: FloatArray,
+    *,
+    first: int = -2,
+    spacing: float = 0.25,
+    shift: float = 0.0,
+    infinite: tuple[float, float] = (0.0, 0.0),
+    exact: tuple[float, float] = (0.0, 0.0),
+) -> PairState:
+    """Dominating masses, and the same as exact ones of the direction A||B."""
+    core, events = Dominating(spacing, first, u), Exact(spacing, first, 0.0, u, u)
+    lowest, highest = spacing * first, spacing * (first + u.size - 1)
+    return PairState(Masses(core, None, infinite), {A_TO_B: Masses(events, None, exact)}, shift, lowest, highest)
+
+
+def exact_delta(state: PairState, epsilon: mpmath.mpf, direction: Direction) -> mpmath.mpf:
+    """Σ a max(0, 1 - e^(ε - ℓ)) of the dominating masses."""
+    row = state.dominating.core
+    total, half = mpmath.mpf(0), mpmath.mpf(row.spacing) / 2
+    sign = 1 if direction is A_TO_B else -1
+    for position, u in enumerate(mpf(row.u), row.first):
+        loss = 2 * half * sign * position
+        if loss > epsilon:
+            total += u * mpmath.exp(loss / 2) * -mpmath.expm1(epsilon - loss)
+    return total
+
+
+EPSILON = np.array([0.0, 0.1, 0.7, 1.2, 1.26, 1.3])
+
+
+@pytest.mark.parametrize("infinite", [(0.0, 0.0), (1e-9, 0.02)])
+@pytest.mark.parametrize("shift", [0.0, 1e-3, 0.05])
+@pytest.mark.parametrize("direction", Direction)
+def test_losses_that_have_moved_are_bounded_from_above(
+    direction: Direction, shift: float, infinite: tuple[float, float]
+) -> None:
+    for seed in range(4):
+        state = state_of(np.random.default_rng(seed).random(8) * 0.05, shift=shift, infinite=infinite)
+        moved = mpmath.exp(shift) if direction is B_TO_A else 1
+        beyond = mpmath.mpf(infinite[list(Direction).index(direction)])
+        for value, found in zip(mpf(EPSILON), mpf(upper_deltas(state, EPSILON, direction)), strict=True):
+            assert found >= moved * (exact_delta(state, value - shift, direction) + beyond)
+
+
+def test_exact_masses_are_bounded_from_below() -> None:
+    for seed in range(10):
+        state = state_of(np.random.default_rng(seed).random(8) * 0.05)
+        for value, found in zip(mpf(EPSILON), mpf(lower_deltas(state, EPSILON, A_TO_B)), strict=True):
+            assert found <= exact_delta(state, value, A_TO_B)
+
+
+def test_an_event_beyond_all_losses_is_bounded_from_below() -> None:
+    state = state_of(np.zeros(1), exact=(0.3, 1e-30))
+    assert mpmath.mpf(float(lower_deltas(state, np.zeros(1), A_TO_B)[0])) <= mpmath.mpf(0.3) - mpmath.mpf(1e-30)
+
+
+@pytest.mark.parametrize("exact_a", [True, False])
+def test_long_sums_lose_no_more_than_is_allowed_for(exact_a: bool) -> None:
+    # One large mass, and a thousand beside which each loses digits: those of B alone where sums of A are exact.
+    half = 0.5e-5 * np.arange(100_000.0, 101_000.0)
+    u = 2.0**-54 * np.exp(-half) if exact_a else np.full(1000, 0.249 * 2.0**-54)
+    u[-1] = 0.25 * math.exp(-half[-1]) if exact_a else 0.25
+    state = state_of(u, first=100_000, spacing=1e-5)
+    above, below = (mpf(read(state, np.zeros(1), A_TO_B))[0] for read in (upper_deltas, lower_deltas))
+    assert below <= exact_delta(state, mpmath.mpf(0), A_TO_B) <= above
+
+
+def test_masses_that_underflow_are_counted() -> None:
+    state = state_of(np.array([5e-324]), first=1, spacing=0.4)
+    assert mpf(upper_deltas(state, np.zeros(1), A_TO_B))[0] >= exact_delta(state, mpmath.mpf(0), A_TO_B)
+
+
+def test_a_product_is_infinite_where_a_factor_is() -> None:
+    one = state_of(np.array([0.3, 0.1, 0.2]), first=-1, shift=1e-3, infinite=(0.2, 0.3))
+    two = state_of(np.array([0.2, 0.4]), first=0, shift=2e-3, infinite=(0.1, 0.05))
+    found = product(one, two, None)
+    assert Fraction(found.shift) >= Fraction(one.shift) + Fraction(two.shift)
+    for axis, sign in ((0, 1), (1, -1)):
+        finite, whole = mpmath.mpf(1), mpmath.mpf(1)
+        for state in (one, two):
+            row = state.dominating.core
+            half = mpmath.mpf(row.spacing) / 2
+            sums = sum(u * mpmath.exp(sign * half * place) for place, u in enumerate(mpf(row.u), row.first))
+            finite, whole = finite * sums, whole * (sums + mpmath.mpf(state.dominating.infinite[axis]))
+        assert found.dominating.infinite[axis] >= whole - finite
+
+
+# -- many rounds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [1, 1000, 10**7])
+def test_the_mass_of_infinite_losses_is_rounded_to_its_side(power: int) -> None:
+    random = np.random.default_rng(power)
+    for _ in range(20):
+        parts = [(float(1.0 - random.random() * 1e-9), float(random.random() * 1e-8), power) for _ in range(2)]
+        total, finite = mpmath.mpf(1), mpmath.mpf(1)
+        for inner, infinite, times in parts:
+            total *= (mpmath.mpf(inner) + mpmath.mpf(infinite)) ** times
+            finite *= mpmath.mpf(inner) ** times
+        truth = mpmath.log(total - finite)
+        assert _log_some_infinite(parts, -1.0) <= truth <= _log_some_infinite(parts, 1.0)
+
+
+@pytest.mark.parametrize("direction", Direction)
+@pytest.mark.parametrize(("power", "shift"), [(1, 0.0), (3, 0.01), (10**8, 0.0)])
+def test_chernoffs_bound_is_rounded_up(direction: Direction, power: int, shift: float) -> None:
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        # Sums next to 1, so that no bound is cut at 1.
+        u = random.random(3)
+        half = 0.125 * np.arange(-1.0, 2.0)
+        u *= (1.0 - 1.0 / power * random.random()) / max(np.dot(u, np.exp(half)), np.dot(u, np.exp(-half)))
+        state, tilt, epsilon = state_of(u, first=-1), 0.0 if power > 10 else 2.0, 0.1
+        state = PairState(state.dominating, {}, shift / power, state.lowest, state.highest)
+        found = chernoff_bound([(state, power)], direction, tilt, np.array([epsilon]), shift)[0]
+        sign = 1 if direction is A_TO_B else -1
+        total = sum(
+            mass * mpmath.exp(mpmath.mpf(0.25) * sign * place * (mpmath.mpf(tilt) + mpmath.mpf(0.5)))
+            for place, mass in enumerate(mpf(u), -1)
+        )
+        factor = mpmath.mpf(tilt) ** tilt / (1 + mpmath.mpf(tilt)) ** (1 + tilt)
+        proved = mpmath.log(factor) + power * mpmath.log(total) - tilt * (mpmath.mpf(epsilon) - shift)
+        assert found >= min(proved + (shift if direction is B_TO_A else 0), 0)
+
+
+def test_the_other_directions_masses_have_moved_too() -> None:
+    # The same masses in both directions.
+    factors = [(state_of(np.exp(-0.1 * np.arange(-4.0, 5.0) ** 2) / 7.0, first=-4), 300)]
+    epsilon, shift = np.array([0.5, 3.0]), 0.05
+    tilt = Tilt(1.0, np.arange(2), 1e-9, extended=False)
+    one, other = (
+        _read(_known(factors, direction, tilt, below=False), factors, direction, shift, epsilon, below=False)[1]
+        for direction in Direction
+    )
+    assert np.all(one < -shift)
+    assert np.all(other - one >= shift * (1.0 - 1e-9))
+
+
+@pytest.mark.parametrize("beside", [0.0, 0.2])
+def test_no_frequency_is_larger_than_what_a_transform_shows(beside: float) -> None:
+    weights, length = np.random.default_rng(0).random((3, 9)), 30
+    leaf = leaf_of(weights)
+    found = _squares(leaf, (weights, np.full(3, beside)), np.zeros(3), length)
+    for row, squares in zip(weights, found, strict=True):
+        total, exact = sum(mpf(row)), []
+        for place in range(length // 2 + 1):
+            value = sum(each * mpmath.expjpi(mpmath.mpf(-2 * place * at) / length) for at, each in enumerate(mpf(row)))
+            exact.append(min((abs(value) + beside) / total, 1) ** 2)
+        assert np.all(squares >= exact)
+        assert np.all(squares[:-1] >= exact[1:])
+
+
+def test_moments_of_differences_are_rounded_outwards() -> None:
+    for seed in range(20):
+        weights = np.random.default_rng(seed).random((1, 9)) + np.zeros((3, 1))
+        moments = _Moments(leaf_of(weights))
+        masses = [Fraction(each) for each in weights[0].tolist()]
+        pairs = [(i - j, one * two) for i, one in enumerate(masses) for j, two in enumerate(masses)]
+        second, fourth = (sum(d**k * mass for d, mass in pairs) / sum(masses) ** 2 for k in (2, 4))
+        assert Fraction(float(moments.second[0])) <= second / 2 <= Fraction(float(moments.second_above[0]))
+        assert Fraction(float(moments.fourth[0])) >= fourth / 24
+
+
+@pytest.mark.parametrize(("power", "outside"), [(1000, 1e-3), (10**6, 1e-12)])
+def test_sums_of_few_frequencies_allow_for_all_that_is_left_out(power: int, outside: float) -> None:
+    leaf = leaf_of(dyadic(np.random.default_rng(0).random((1, 9)) + np.zeros((3, 1))))
+    factors, moments = [(leaf, power)], [_Moments(leaf)]
+    known = few_frequencies(factors, outside)
+    length = _window(factors, moments, outside)[1]
+    highest, left_out = _kept(factors, moments, length, outside)
+    rounding = power * _lowest(leaf, length, highest, extended=False)[1] * 2.0**-53
+    whole = leaf.totals**power
+    assert np.all(known.error >= 2.0 * outside + whole * (left_out + rounding) * (1.0 - 1e-9))
+    assert power > 1000 or np.all(left_out > 100.0 * rounding)
+
+
+def test_errors_of_few_frequencies_move_both_bounds_outwards() -> None:
+    tilt, epsilon = 0.5, np.array([0.5, 1.0])
+    weights = dyadic(np.exp(-0.1 * np.arange(-4.0, 5.0) ** 2) + np.zeros((3, 1)))
+    known = few_frequencies([(leaf_of(weights, first=-4, width=0.05, tilt=tilt, half=0), 300)], 1e-9)
+    none = replace(known, error=np.full(3, 1e-300), size=np.zeros(3), log_scale_error=np.zeros(3))
+    one = 1e-4
+
+    def moved(row: int) -> np.ndarray:
+        return np.array([one if place == row else 1e-300 for place in range(3)])
+
+    above = log_finite_upper(none, epsilon, 0.0, 1e9)[0]
+    worth = one * np.exp(-tilt * epsilon)
+    more = np.exp(log_finite_upper(replace(none, error=moved(0)), epsilon, 0.0, 1e9)[0]) - np.exp(above)
+    assert np.all(more >= worth * largest_factor(tilt) * (1.0 - 1e-6))
+    # Each of the sums over frequencies is rounded.
+    large = replace(none, size=np.full(3, 1e10))
+    more = np.exp(log_finite_upper(large, epsilon, 0.0, 1e9)[0]) - np.exp(above)
+    assert np.all(more >= 2.0 * 1e10 * 2.0**-53 * np.exp(-tilt * epsilon))
+    below = np.exp(log_finite_lower(none, epsilon)[0])
+    for row in (1, 2):
+        less = below - np.exp(log_finite_lower(replace(none, error=moved(row)), epsilon)[0])
+        # ε lies within a bin of the first label.
+        assert np.all(less >= worth * math.exp(-0.1))
+    assert np.all(
+        below - np.exp(log_finite_lower(large, epsilon)[0]) >= 1e10 * 2.0**-53 * np.exp(-tilt * epsilon - 0.1)
+    )
+    # Logarithms are off by the errors of their scales.
+    off = replace(none, log_scale_error=np.full(3, 0.01))
+    assert np.all(log_finite_upper(off, epsilon, 0.0, 1e9)[0] - above >= 0.01 * (1.0 - 1e-9))
+    assert np.all(log_finite_lower(off, epsilon)[0] < np.log(below) - 0.02)
+
+
+# -- closed forms --------------------------------------------------------------------------------------------------
+
+
+def test_little_gaussian_differences_are_rounded_outwards() -> None:
+    random = np.random.default_rng(0)
+    mu = 10.0 ** random.uniform(-6.0, -3.0, 60)
+    epsilon = mu * random.uniform(0.0, 3.0, 60)
+    below, above = (_log_narrow(mu, epsilon, np.zeros(60), upper=upper) for upper in (False, True))
+    for m, value, low, high in zip(*map(mpf, (mu, epsilon, below, above)), strict=True):
+        delta = mpmath.ncdf(m / 2 - value / m) - mpmath.exp(value) * mpmath.ncdf(-m / 2 - value / m)
+        assert low <= mpmath.log(delta) <= high
+
+
+def test_revealed_mass_is_that_from_below() -> None:
+    none, only = MassBounds.zeros(1), MassBounds(np.array([0.1]), np.array([0.2]))
+    atoms = MassBounds.around(np.array([0.8]), 0.0)
+    masses = LossMasses(none, none, np.zeros(1), atoms, atoms, only, none, 0.0)
+    assert _log_revealed([(masses, 1)], np.array([1]))[0] <= mpmath.log(mpmath.mpf(0.1))
+
+
+# -- ε, and the largest loss ---------------------------------------------------------------------------------------
+
+
+def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
+    for delta in (0.3, 0.05, 1e-9):
+        search = _Search({RandomizedResponse(0.75): 1}, 1, delta, (A_TO_B,), 1e-6)
+        assert search._met <= mpmath.log(mpmath.mpf(delta)) <= search._unmet
+        # ln δ lies within 0.01 of -ε.
+        search._read(lambda epsilon: (-epsilon - 0.01, -epsilon + 0.01), 0.0, 100.0)
+        assert 0.0 < search._low < search._high < math.inf
+        assert mpmath.exp(-mpmath.mpf(search._low) - 0.01) > delta >= mpmath.exp(-mpmath.mpf(search._high) + 0.01)
+    search = _Search({RandomizedResponse(0.75): 1}, 1, 0.1, (A_TO_B,), 1e-6)
+    search._read(lambda epsilon: (np.full_like(epsilon, -1.0), np.zeros_like(epsilon)), 0.0, 100.0)
+    assert search._high == math.inf
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_the_largest_loss_has_the_error_of_the_losses(direction: Direction) -> None:
+    pair = RandomizedResponse(0.7)
+    error = pair.directed_loss_masses(np.array([2.0]), direction).loss_error
+    assert error > 0.0
+    assert Fraction(_with_error(pair, 2.0, direction)) >= 2 + Fraction(error)
+    # ln(7 / 3) lies beyond.
+    assert _with_error(pair, 0.8, direction) == math.inf
+
+
+def test_delta_near_the_largest_loss_is_rounded_up() -> None:
+    epsilon = np.random.default_rng(0).uniform(0.0, 4.0, 100)
+    for pair, rounds in ((RandomizedResponse(0.7), 3), (Histogram((0.7, 0.3 + 1e-10), (0.3, 0.7)), 10**6)):
+        excess = mpmath.mpf(float(pair.mass_excess[0]))
+        asked = question(pair, rounds, epsilon.tolist())
+        found = _log_bound(asked, A_TO_B, np.array([[float(rounds)]]), np.array([[4.0]]))[0]
+        for value, log in zip(mpf(epsilon), mpf(found), strict=True):
+            assert log >= mpmath.log(-mpmath.expm1(value - 4)) + rounds * mpmath.log1p(excess)
+
+
+# -- transforms ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rate", "exponent", "spacing"), [(1.0, 0.1, 3.0, 0.01), (3.0, 0.5, 1.0, 0.01), (0.05, 0.5, 1.0, 0.1)]
+)
+def test_between_chebyshev_points_transforms_are_within_their_error(
+    ratio: float, rate: float, exponent: float, spacing: float
+) -> None:
+    line = TransformLine(LossTransform(ratio, rate), exponent)
+    # So many frequencies are interpolated.
+    values, errors = line._values(spacing, 2500)
+    chosen = np.arange(1, 2500, 250)
+    exact, doubts = line._one_by_one(spacing * chosen)
+    assert np.all(np.abs(values[chosen] - exact) <= errors[chosen] + doubts)
