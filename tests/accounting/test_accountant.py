@@ -3,8 +3,6 @@
 import copy
 import math
 import pickle
-import warnings
-from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
@@ -31,10 +29,8 @@ from pbdist import (
 )
 from pbdist.accounting import answers, history
 from pbdist.mechanisms import Adjacency, Pair, Product, Reversed, WorstOf, adjacency_together
-from pbdist.types import Direction
 from tests import strategies
-from tests.oracles import exact_truth
-from tests.oracles.truth import enclosed_truth
+from tests.mechanisms.replaced import Replaced
 from tests.test_exact_values import CASES, deltas
 
 STEP = {"noise_multiplier": 1.1, "sample_rate": 256 / 60_000}
@@ -53,14 +49,6 @@ def values(bounds: Any) -> list[list[Any]]:
     return [array.tolist() for name, array in vars(bounds).items() if name != "adjacency"]
 
 
-class ReplacedGaussian(Gaussian):
-    """A Gaussian that says that it is about replaced records."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        return Adjacency.REPLACE_ONE
-
-
 def test_without_a_step_nothing_is_spent() -> None:
     run = Accountant()
     spent = run.epsilon([[1e-5, 0.5]])
@@ -77,15 +65,6 @@ def test_without_a_step_nothing_is_spent() -> None:
     assert spent.adjacency is found.adjacency is run.adjacency is Adjacency.AS_STATED
     assert (run.steps, run.phases, repr(run)) == (0, (), "Accountant(no steps)")
     assert run.step(**STEP, steps=0).add(Laplace(1.0), 0) == Accountant()
-
-
-def test_mnist() -> None:
-    """60,000 records, batches of 256, σ 1.1, after 15 and 60 epochs: steps rounded down, as the figures have them."""
-    for steps, lower, upper in ((3515, 1.1335, 1.1338), (14062, 2.3815, 2.3818)):
-        spent = Accountant().step(**STEP, steps=steps).epsilon(1e-5)
-        assert lower <= spent.lower <= spent.upper <= upper
-        assert spent.adjacency == "add-or-remove"
-        assert bool(spent.within_tolerance)
 
 
 def test_answers_are_those_of_the_bounds_of_a_pair() -> None:
@@ -158,37 +137,6 @@ def test_any_order_and_any_merging_gives_the_same_answer(history: list[tuple[int
     assert Accountant.from_document(document).to_document() == document
 
 
-@strategies.examples(60)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=3), st.integers(1, 2))
-def test_exact_truth_of_histograms_lies_within(history: list[tuple[int, int]], repeats: int) -> None:
-    counts = (((5, 3, 1), (2, 3, 4)), ((1, 1), (1, 3)), ((2, 1, 0), (0, 1, 2)), ((3, 2), (2, 3)))
-    run, parts = Accountant(), []
-    for index, count in history:
-        p, q = counts[index]
-        run.add(Histogram(p, q), count)
-        masses = ([Fraction(mass, sum(side)) for mass in side] for side in (p, q))
-        parts.append((exact_truth.outcomes(*masses), count * repeats))
-    table = exact_truth.composed_outcomes(parts)
-    epsilons = [0.0, 0.4, 1.5]
-    found = run.delta(epsilons, repeats=repeats, direction="each")
-    for axis, direction in enumerate(Direction):
-        for column, epsilon in enumerate(epsilons):
-            low, high = enclosed_truth(table, epsilon, direction)
-            assert found.lower[axis, column] <= high
-            assert found.upper[axis, column] >= low
-    with warnings.catch_warnings():
-        # δ may be 0.2 exactly, as after one round of the last one.
-        warnings.simplefilter("ignore", pbdist.PrecisionWarning)
-        spent = run.epsilon([0.2, 0.01], repeats=repeats, direction="each")
-    for axis, direction in enumerate(Direction):
-        for column, delta in enumerate((0.2, 0.01)):
-            if spent.upper[axis, column] < math.inf:
-                assert enclosed_truth(table, float(spent.upper[axis, column]), direction)[0] <= delta
-            if spent.lower[axis, column] > 0.0:
-                just_below = math.nextafter(float(spent.lower[axis, column]), 0.0)
-                assert enclosed_truth(table, min(just_below, 700.0), direction)[1] > delta
-
-
 def test_a_product_is_its_factors() -> None:
     first, second = QUICK[0], QUICK[2]
     product = Accountant().add(Product(first, second), 3)
@@ -211,15 +159,15 @@ def test_neighbours_are_told_and_not_mixed() -> None:
     assert run.add(Gaussian(20.0)).delta(1.0).adjacency == "add-or-remove"
     assert Accountant().add(Gaussian(20.0)).epsilon(1e-5).adjacency == "as-stated"
     before = run.phases
-    words = "expected pairs for the same neighbours, got SubsampledGaussian for add-or-remove and ReplacedGaussian for"
+    words = "expected pairs for the same neighbours, got SubsampledGaussian for add-or-remove and Replaced for"
     with pytest.raises(InvalidInputError, match=f"{words} replace-one"):
-        run.add(ReplacedGaussian(1.0))
+        run.add(Replaced(1.0))
     assert run.phases == before
-    with pytest.raises(InvalidInputError, match="add-or-remove and ReplacedGaussian for replace-one"):
-        run.add(Product(ReplacedGaussian(1.0), Laplace(1.0)))
+    with pytest.raises(InvalidInputError, match="add-or-remove and Replaced for replace-one"):
+        run.add(Product(Replaced(1.0), Laplace(1.0)))
     step = SubsampledGaussian(1.0, 0.1)
     with pytest.raises(InvalidInputError, match="expected pairs"):
-        Accountant().add(Product(ReplacedGaussian(1.0), step))
+        Accountant().add(Product(Replaced(1.0), step))
     assert Accountant().add(Reversed(step)).adjacency is Adjacency.ADD_OR_REMOVE
     # A record that goes in one and comes in the other is neither added nor removed.
     assert Accountant().add(step).add(Reversed(step)).adjacency is Adjacency.AS_STATED

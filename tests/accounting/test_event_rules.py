@@ -202,6 +202,7 @@ def together(pairs: list[tuple[list[Fraction], list[Fraction]]]) -> tuple[list[F
     return tuple([math.prod(masses) for masses in itertools.product(*side)] for side in zip(*pairs, strict=True))  # type: ignore[return-value]
 
 
+@pytest.mark.nightly
 @examples(100)
 @given(
     p=st.fractions(Fraction(1, 50), Fraction(49, 50), max_denominator=50),
@@ -218,6 +219,7 @@ def test_discrete_laplace_noise_on_several_coordinates_hides_more_than_on_one(
         assert hockey_stick(*several, ratio) <= hockey_stick(*one, ratio)
 
 
+@pytest.mark.nightly
 @examples(60)
 @given(first=st.floats(0.01, 4.0), second=st.floats(0.01, 4.0), part=st.floats(-1.0, 1.0))
 def test_laplace_noise_on_two_coordinates_hides_more_than_on_one(first: float, second: float, part: float) -> None:
@@ -330,6 +332,7 @@ def test_a_record_is_in_as_many_nodes_as_the_pair_says() -> None:
         assert (pair, count) == (Gaussian(3.0), most)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("steps", [1, 7, [3, 64, 2]])
 def test_trees_beside_their_renyi_accountant(steps: Any) -> None:
     event = dp_event.SingleEpochTreeAggregationDpEvent(4.0, steps)
@@ -338,6 +341,7 @@ def test_trees_beside_their_renyi_accountant(steps: Any) -> None:
     assert ours.upper <= theirs <= 1.4 * ours.upper
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("event", "adjacency", "delta"),
     [

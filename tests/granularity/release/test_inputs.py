@@ -30,7 +30,6 @@ PAIR = RandomizedResponse(0.6)
 ONE = Analysis("a", PAIR)
 ANY = GivenRelation("any", lambda first, second: bool(first != second))
 OF_THREE = Analysis("a", PAIR, None, UserLevel(3))
-TOUCHED = Profile([Touch("a", 1)])
 #: Things that are no field of anything here.
 STRANGE: tuple[Any, ...] = (
     None,

@@ -55,7 +55,6 @@ from tests.granularity.rules.rule_worlds import (
     canonical,
     image,
     multisets,
-    one_place,
     restricted,
     unbounded,
     worlds,
@@ -125,10 +124,6 @@ def test_the_best_bound_is_attained(name: str) -> None:
     assert parameters(pure_best_bound_common_domain(common, partition)) == (3,)
     assert pure_parallel(EPSILONS, ["a", "b", "c"]) == 3
     assert attained(world.metric, world.maps, shows_a_record, 3) == (True, True)
-
-
-def test_places_are_compatible_under_bounded_changes() -> None:
-    assert WORLDS["places"].relation is one_place
 
 
 @pytest.mark.parametrize("name", DISJOINT)

@@ -326,6 +326,7 @@ def test_zero_concentrated_statements_keep_their_squares() -> None:
     assert parameters(concentrated_privacy(2, metric), metric) == (2,)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["granularity-rules.md", "granularity-notions.md"])
 def test_the_pages_print_what_they_say(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[3] / "docs" / name).read_text(encoding="utf-8")

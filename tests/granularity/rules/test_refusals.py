@@ -387,14 +387,6 @@ def test_post_processing_and_reciprocals() -> None:
             rule(METRIC)  # type: ignore[type-var]
 
 
-def test_theorem_vii_3_says_nothing_of_the_parts_given_earlier_outputs() -> None:
-    """N_2 is free of loss where M_2(s, .) reveals the database: a fair coin s, then D xor s."""
-    law = {d: sorted(((s, s ^ d), Fraction(1, 2)) for s in (0, 1)) for d in (0, 1)}
-    second = {d: {o: sum(p for (_, x), p in law[d] if x == o) for o in (0, 1)} for d in (0, 1)}
-    assert second[0] == second[1]
-    assert {x for (s, x), _ in law[0] if s == 0} != {x for (s, x), _ in law[1] if s == 0}
-
-
 def test_touched_is_checked() -> None:
     rules: Any = for_numbers
     for made, text in (

@@ -188,17 +188,6 @@ def largest(granularity: Any, distance: Metric) -> Any:
     return max(distance(a, b) for a, b in granularity.neighbours)
 
 
-def test_partitions_of_all_kinds_are_tried() -> None:
-    assert sum(len(drawn(world, seed)) for world in WORLDS for seed in SEEDS) >= 80  # Mechanisms.
-    most = {
-        world.name: max(sum(f(a) != f(b) for f in world.maps) for a, b in world.metric.neighbours) for world in WORLDS
-    }
-    assert set(most.values()) == {1, 2, 3}
-    assert most["unbounded overlapping"] == 3
-    assert most["bounded partition"] == most["users split"] == 2
-    assert most["places"] == 1
-
-
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_approximate_compositions(world: World, seed: int) -> None:
