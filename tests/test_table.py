@@ -139,14 +139,15 @@ def test_both_tables_are_of_one_function(components: list[tuple[Pair, int]]) -> 
     inverted = epsilon_table_of(components, compositions=[2, 9], delta=deltas, tolerance=1e-3)
     assert inverted.lower.shape == inverted.upper.shape == (2, 2, 3)
     assert np.all(inverted.lower <= inverted.upper)
+    lower, upper = 0.999 * inverted.lower, np.where(np.isfinite(inverted.upper), inverted.upper, 1e3)
+    asked = np.unique([lower, upper]).tolist()
+    back = bounds_table(components, compositions=[2, 9], epsilon=asked, strict=False)
     for axis, row, column in np.ndindex(2, 2, 3):
-        low, high = float(inverted.lower[axis, row, column]), float(inverted.upper[axis, row, column])
-        asked = [0.999 * low, high if math.isfinite(high) else 1e3]
-        back = bounds_table(components, compositions=[2, 9], epsilon=asked, strict=False)
-        if low > 0.0:
-            assert back.delta_upper[axis, row, 0] >= deltas[column]
-        if math.isfinite(high):
-            assert back.delta_lower[axis, row, 1] <= deltas[column]
+        low, high = (asked.index(float(side[axis, row, column])) for side in (lower, upper))
+        if inverted.lower[axis, row, column] > 0.0:
+            assert back.delta_upper[axis, row, low] >= deltas[column]
+        if math.isfinite(inverted.upper[axis, row, column]):
+            assert back.delta_lower[axis, row, high] <= deltas[column]
         else:
             # What only A has exceeds δ.
-            assert back.delta_upper[axis, row, 1] >= deltas[column]
+            assert back.delta_upper[axis, row, high] >= deltas[column]

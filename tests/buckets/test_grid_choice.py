@@ -33,7 +33,14 @@ COMPONENTS: list[list[tuple[Pair, int]]] = [
 
 
 @pytest.mark.parametrize("components", COMPONENTS, ids=repr)
-@pytest.mark.parametrize(("rounds", "half_width"), [(1, 30), (1, 5000), (37, 400), (5000, 60), (100_000, 20_000)])
+@pytest.mark.parametrize(
+    ("rounds", "half_width"),
+    [
+        (1, 30),
+        (37, 400),
+        *(pytest.param(*many, marks=pytest.mark.nightly) for many in ((1, 5000), (5000, 60), (100_000, 20_000))),
+    ],
+)
 def test_what_is_not_looked_at_is_not_the_best(
     components: list[tuple[Pair, int]], rounds: int, half_width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pbdist.buckets.state import BucketState, Grid
 from pbdist.types import Direction
 from tests import strategies
-from tests.oracles import exact, exact_delta
+from tests.oracles import exact
 from tests.oracles.bucket_trees import Composed, Leaf, Squared, delta_lower, delta_upper, evaluate
 from tests.oracles.truth import assert_bracketed, bracketed_exp, enclosed_truth, histogram
 from tests.strategies import Case, CountedPair
@@ -101,9 +101,6 @@ def test_an_event_that_climbs_back_from_the_lowest_bucket_is_not_credited() -> N
     assert_bracketed(0.0, upper, enclosed_truth(case.truth, 0.0, Direction.A_TO_B), 0.0, "chord")
 
 
-REFERENCES = ((delta_upper, exact_delta.upper_chord), (delta_lower, exact_delta.lower_post_processing))
-
-
 @strategies.examples(200)
 @given(case=strategies.cases(), data=st.data())
 def test_float_bounds_are_the_exact_bounds_but_for_rounding(case: Case, data: st.DataObject) -> None:
@@ -117,8 +114,8 @@ def test_float_bounds_are_the_exact_bounds_but_for_rounding(case: Case, data: st
     for direction, directed in ((Direction.A_TO_B, case), (Direction.B_TO_A, case.reversed)):
         state, reference = float_state(case, direction), directed.exact_state()
         for bound, exactly in (
-            (delta_upper, exact_delta.upper_chord),
-            (delta_lower, exact_delta.lower_post_processing),
+            (delta_upper, exact.upper_chord),
+            (delta_lower, exact.lower_post_processing),
         ):
             value = float(bound(state, np.array([epsilon]))[0])
             assert value == pytest.approx(float(exactly(reference, y)), rel=1e-9, abs=1e-9), (direction, bound)

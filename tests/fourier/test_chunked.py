@@ -111,12 +111,8 @@ def towers_of(chunks):
     return towers_among([tower_candidates(chunks, 0)])
 
 
-@pytest.mark.parametrize(
-    "chunks", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow), 32]
-)
-@pytest.mark.parametrize(
-    "size", [pytest.param(100, marks=pytest.mark.slow), 431, pytest.param(900, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("chunks", [1, *(pytest.param(chunks, marks=pytest.mark.nightly) for chunks in (2, 5)), 32])
+@pytest.mark.parametrize("size", [431, *(pytest.param(size, marks=pytest.mark.nightly) for size in (100, 900))])
 @pytest.mark.parametrize("name", ROUGH_AND_SMOOTH)
 def test_every_cut_is_within_its_bound(name, size, chunks):
     random = np.random.default_rng(size + chunks)
@@ -207,7 +203,7 @@ def _peak(size, steepness, second):
     return int(above), int(total), float(width)
 
 
-@pytest.mark.ci
+@pytest.mark.nightly
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_process_of_16_million_elements_stays_below_4_gb():
     above, total, width = _peak(1 << 24, 690.0, "same")

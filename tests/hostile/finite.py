@@ -12,14 +12,19 @@ from pbdist.mechanisms import (
     ApproximateDP,
     DiscreteLaplace,
     Histogram,
+    Laplace,
+    NoisyCount,
     Pair,
     Product,
     RandomizedResponse,
     Reversed,
     Staircase,
 )
+from pbdist.mechanisms.noisy_count import READINGS
+from tests.hostile.counts import noisy_count as counted
 from tests.hostile.draw import Case, Draw, arguments, epsilons, losses_of
 from tests.hostile.noise import noise
+from tests.hostile.noise_truth import Noise
 from tests.hostile.truth import Finite, FiniteTruth, Outcome, Truth, TwoOutcomesTruth, ball
 
 #: Ways in which outcomes may occur, at most.
@@ -52,6 +57,37 @@ def filled(draw: Draw, masses: list[float]) -> list[float]:
     return masses
 
 
+def beside(draw: Draw, size: int) -> tuple[list[int], list[int]]:
+    """Losses next to 0, many of them inside one cell of a coarse grid."""
+    most = 10 ** draw.integer(2, 12)
+    step = draw.one_of([9, most // 16])
+    p = [most + draw.integer(-9, 9) for _ in range(size)]
+    return p, [count + draw.integer(-step, step) for count in p]
+
+
+def lattice(draw: Draw, size: int) -> tuple[list[int], list[int]]:
+    """Losses i ln f and -j ln f, for a rational f, and perhaps 0 or infinity."""
+    f = draw.one_of([Fraction(2), Fraction(3, 2), Fraction(5, 4), Fraction(11, 10), Fraction(101, 100)])
+    up, down = f ** draw.integer(1, 4), f ** -draw.integer(1, 4)
+    q = (1 - down) / (up - down)
+    masses = [(q * up, q), ((1 - q) * down, 1 - q)]
+    more = Fraction(draw.integer(1, 3))
+    if size > 2:
+        masses += [(more, more)] if draw.chance(0.5) else [(more, Fraction(0)), (Fraction(0), more)]
+    unit = math.lcm(*(mass.denominator for outcome in masses for mass in outcome))
+    return [int(a * unit) for a, _ in masses], [int(b * unit) for _, b in masses]
+
+
+def powers_of_two(draw: Draw, size: int) -> tuple[list[int], list[int]]:
+    """Most losses are multiples of ln 2, and some masses may be extremely small."""
+    steepest = draw.one_of([2, 5, 20, 80])
+    p, q = ([2 ** draw.integer(0, steepest) for _ in range(max(size - 1, 1))] for _ in "pq")
+    return [*p, 8 * max(p) - sum(p)], [*q, 8 * max(q) - sum(q)]
+
+
+COUNTED = {"beside": beside, "lattice": lattice, "powers of two": powers_of_two}
+
+
 def histogram_sides(draw: Draw, size: int) -> tuple[list[Any], list[Any]]:
     kind = draw.one_of(
         [
@@ -64,6 +100,7 @@ def histogram_sides(draw: Draw, size: int) -> tuple[list[Any], list[Any]]:
             "nearly",
             "edges",
             "counts",
+            *COUNTED,
             "huge",
             "vast",
             "plain",
@@ -100,6 +137,8 @@ def histogram_sides(draw: Draw, size: int) -> tuple[list[Any], list[Any]]:
             [whole * draw.integer(1, 10**6) // 10 ** draw.one_of([0, 0, draw.integer(0, 390)]) for _ in p] for _ in "pq"
         ]
         return shares[0], shares[1]
+    if kind in COUNTED:
+        return COUNTED[kind](draw, size)
     if kind in ("counts", "huge"):
         most = draw.one_of([2, 10, 10**6, 10**18] if kind == "counts" else [10**40, 10**310])
         sides = []
@@ -194,8 +233,16 @@ def staircase(draw: Draw) -> tuple[Staircase, Finite]:
     return pair, Finite(None, outcomes)
 
 
+def noisy_count(draw: Draw) -> tuple[NoisyCount, Finite]:
+    """Under Laplace noise all counts from mean + shift + 1 on have one loss."""
+    mean, shift = draw.one_of([(0, 1), (1, 1), (0, 2), (1, 2), (2, 1)])
+    scale, reading = draw.one_of([0.1, 0.5, 1.0, 2.0]), draw.one_of(READINGS)
+    outcomes = counted(Noise("Laplace", scale, 1.0, None), mean, shift, reading)
+    return NoisyCount(Laplace(scale), mean, shift, reading), Finite(None, outcomes)
+
+
 def finite_factor(draw: Draw) -> tuple[Pair, Finite] | None:
-    kind = draw.integer(0, 12)
+    kind = draw.integer(0, 13)
     if kind < 8:
         return histogram(draw)
     if kind < 9:
@@ -206,6 +253,8 @@ def finite_factor(draw: Draw) -> tuple[Pair, Finite] | None:
         return discrete_laplace(draw)
     if kind < 12:
         return staircase(draw)
+    if kind < 13:
+        return noisy_count(draw)
     drawn = noise(draw)
     if drawn is None:
         return None
@@ -234,7 +283,7 @@ def finite_case(draw: Draw, asked: int) -> Case | None:
                 finite = Finite(None, _exchanged(before))
             pair = Reversed(pair)  # type: ignore[arg-type]
         factors.append((pair, finite, draw.one_of([1, 1, 2, 3]) if number > 1 else 1))
-    rounds = draw.one_of([1, 1, 2, 3, 5, 7, 12, 40])
+    rounds = draw.one_of([1, 1, 2, 3, 5, 7, 12, 40, 300])
 
     def many(r: int) -> int:
         return math.prod(ways(finite.size, count * r) for _, finite, count in factors)

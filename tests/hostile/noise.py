@@ -59,7 +59,7 @@ def noise(draw: Draw) -> tuple[Pair, Noise] | None:
     """Noise with its description; None for what keeps too little to be drawn."""
     kind = draw.one_of([Laplace, Gaussian])
     s = size_of(draw)
-    cut = truncation(draw, s) if draw.chance(0.85) else None
+    cut = truncation(draw, s) if draw.chance(0.8) else None
     reach = s if cut is None else max(abs(cut[0]), abs(cut[1]), s)
     scale = reach * 10.0 ** draw.uniform(-1.5, 2.5)
     if draw.chance(0.1):
@@ -93,9 +93,8 @@ def noise_case(draw: Draw, asked: int) -> Case | None:
     rounds = 1
     truth: Truth = NoiseTruth(described)
     if described.truncate is None and described.kind == "Gaussian":
-        rounds = draw.one_of([1, 1, 2, 5, 64, 10**6])
-        truth = GaussianTruth(rounds * (Fraction(described.sensitivity) / Fraction(described.scale)) ** 2)
-    elif described.truncate is not None and draw.chance(0.2):
+        return gaussian_case(draw, pair, described, asked)
+    if described.truncate is not None and draw.chance(0.2):
         rounds = draw.one_of([2, 3, 7])
         truth = RareOverlapTruth(described, rounds)
     losses = losses_of_noise(described)
@@ -103,6 +102,19 @@ def noise_case(draw: Draw, asked: int) -> Case | None:
         pair = Reversed(pair)  # type: ignore[arg-type]
         truth = Exchanged(truth)
     return Case(pair, rounds, epsilons(draw, losses, asked), truth, arguments(draw))
+
+
+def gaussian_case(draw: Draw, pair: Pair, described: Noise, asked: int) -> Case:
+    """Rounds of one Gaussian noise that is not cut, or of several of different scales."""
+    rounds, s = draw.one_of([1, 1, 2, 5, 64, draw.integer(1, 10**5), 10**6]), described.sensitivity
+    scales = [described.scale * draw.uniform(1.0, 3.0) for _ in range(draw.one_of([0, 0, 1, 5]))]
+    others = [(Gaussian(scale, s), draw.one_of([1, 1, 2, 5])) for scale in scales]
+    variance = (Fraction(s) / Fraction(described.scale)) ** 2
+    variance += sum(count * (Fraction(s) / Fraction(other.scale)) ** 2 for other, count in others)
+    mean, deviation = float(rounds * variance / 2), math.sqrt(rounds * variance)
+    losses = [max(0.0, mean + deviation * step) for step in (-3.0, 0.0, 2.0, 8.0, 20.0, 60.0)]
+    mechanism = [(pair, 1), *others] if others else pair
+    return Case(mechanism, rounds, epsilons(draw, losses, asked), GaussianTruth(rounds * variance), arguments(draw))
 
 
 class Exchanged(Truth):

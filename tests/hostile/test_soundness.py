@@ -21,10 +21,8 @@ from tests.hostile.truth import Finite, FiniteTruth
 
 #: What is drawn differs from part to part, and not from run to run.
 SEED = 20_260_101 + effort.SEED
-#: Comparisons of one part, and the parts of the default run: quick ones.
-CASES, PARTS = 400, (3, 8)
-#: Twenty parts take a quarter of an hour.
-FURTHER = sorted(set(range(times(4))) - set(PARTS))
+#: Comparisons of one part.
+CASES = times(300)
 
 
 def assert_good(report: Report) -> None:
@@ -32,62 +30,39 @@ def assert_good(report: Report) -> None:
     assert not report.wrong, f"{len(report.wrong)} wrong in {report.cases} cases:\n{wrong}"
 
 
-def compare_part(part: int, cases: int, note: Callable[[str, object], None]) -> None:
+#: The parts of the default run: of all the kinds, and none that takes long.
+PARTS = (0, 1, 2, 3, 5, 6, 7, 8)
+FURTHER = [pytest.param(part, marks=pytest.mark.nightly) for part in (4, *range(10, 24))]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", [*PARTS, pytest.param(9, marks=pytest.mark.ci), *FURTHER])
+def test_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
     report, number = Report(), 0
-    while report.cases < cases:
-        check(Draw([SEED, part, number]), report, asked=10)
+    while report.cases < CASES:
+        check(Draw([SEED, part, number]), report, asked=4)
         number += 1
-    note("cases", report.cases)
-    note("undecided", report.undecided)
+    record_property("cases", report.cases)
+    record_property("undecided", report.undecided)
     # The exact truth has to tell: cases that it leaves open are few.
     assert report.undecided <= report.cases // 5
     assert_good(report)
 
 
-def test_a_few_hostile_settings_are_bracketed(record_property: Callable[[str, object], None]) -> None:
-    compare_part(2000, 15, record_property)
-
-
-@pytest.mark.parametrize("part", PARTS)
-def test_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
-    compare_part(part, CASES, record_property)
-
-
-@pytest.mark.ci
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("part", FURTHER)
-def test_further_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
-    compare_part(part, CASES, record_property)
-
-
-def ask(question: Callable[[Draw, Report], None], part: int, cases: int, note: Callable[[str, object], None]) -> None:
+@pytest.mark.parametrize(("question", "cases"), [(check_epsilon, times(20)), (check_tradeoff, times(66))])
+@pytest.mark.parametrize("part", [1000, pytest.param(1001, marks=pytest.mark.nightly)])
+def test_hostile_questions_for_epsilon_and_for_curves(
+    question: Callable[[Draw, Report], None], cases: int, part: int, record_property: Callable[[str, object], None]
+) -> None:
     report, number = Report(), 0
     while report.cases < cases:
         question(Draw([SEED, part, number]), report)
         number += 1
-    note("cases", report.cases)
+    record_property("cases", report.cases)
     assert_good(report)
 
 
-@pytest.mark.parametrize(
-    ("question", "cases"), [(check_epsilon, 6), pytest.param(check_tradeoff, 20, marks=pytest.mark.slow)]
-)
-def test_hostile_questions_for_epsilon_and_for_curves(
-    question: Callable[[Draw, Report], None], cases: int, record_property: Callable[[str, object], None]
-) -> None:
-    ask(question, 1000, cases, record_property)
-
-
-@pytest.mark.ci
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("question", "cases"), [(check_epsilon, times(6)), (check_tradeoff, times(80))])
-def test_further_hostile_questions(
-    question: Callable[[Draw, Report], None], cases: int, record_property: Callable[[str, object], None]
-) -> None:
-    ask(question, 1001, cases, record_property)
-
-
-@pytest.mark.parametrize("digits", [3000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("digits", [3000, pytest.param(100_000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("share", [3, 7, 12_345])
 @pytest.mark.parametrize("arguments", [{"factor": 1.5}, {"method": "buckets", "buckets": 64, "factor": math.e}])
 def test_losses_of_counts_of_very_many_digits(digits: int, share: int, arguments: dict[str, Any]) -> None:

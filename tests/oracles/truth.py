@@ -44,12 +44,6 @@ def enclosed_truth(table: exact_truth.OutcomeTable, epsilon: float, direction: D
     return smallest, largest
 
 
-def at_most_one(enclosure: tuple[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
-    """The same of δ, which is at most 1, where the masses of floats that stand for probabilities sum to more."""
-    smallest, largest = enclosure
-    return min(smallest, Fraction(1)), min(largest, Fraction(1))
-
-
 def assert_bracketed(
     lower: float, upper: float, enclosure: tuple[Fraction, Fraction], epsilon: float, which: str
 ) -> None:

@@ -199,7 +199,7 @@ def test_smallest_and_largest_epsilon(epsilon: list[float], rounds: list[int]) -
                 assert found.log_lower[axis, 0, column] <= log_fraction(high) + 1e-12
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(times(4)))
 @pytest.mark.parametrize("place", [1e-9, 1e-4, 0.3, 5.0, 60.0])
 def test_any_place_to_cut_is_sound(seed: int, place: float) -> None:
     """A core that ends anywhere: also where no loss is near, or none far."""

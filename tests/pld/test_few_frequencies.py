@@ -31,6 +31,7 @@ from pbdist.pld.few_frequencies import (
 )
 from pbdist.pld.tilted import Part, TiltedLeaf
 from pbdist.types import FloatArray
+from tests.effort import times
 from tests.strategies import examples
 
 #: Bits after the point of exact weights, and of exact products, which are cut off there.
@@ -421,7 +422,7 @@ def test_frequencies_left_out_are_worth_no_more_than_the_bound() -> None:
     shapes = ["bell", "flat", "atoms", "skewed", "noise", "sparse", "nearly even", "two scales", "far part", "even"]
     kept: dict[str, int] = dict.fromkeys(shapes, 0)
     cases = close = 0
-    for shape, _ in itertools.product(shapes, range(20)):
+    for shape, _ in itertools.product(shapes, range(times(50))):
         factors = random_factors(draw, [shape], longest=80, most=1000)
         moments = [_Moments(leaf) for leaf, _ in factors]
         outside = 10.0 ** -draw.uniform(0.5, 12.0)
@@ -447,11 +448,12 @@ def test_frequencies_left_out_are_worth_no_more_than_the_bound() -> None:
     assert close > 10, close
 
 
-def test_no_frequency_is_larger_than_the_bound_between_two() -> None:
+@pytest.mark.parametrize("size", [2, 3, 17, 64, pytest.param(250, marks=pytest.mark.nightly)])
+def test_no_frequency_is_larger_than_the_bound_between_two(size: int) -> None:
     """Also between the frequencies that are looked at: of waves whose period is no divisor of anything."""
-    draw = np.random.default_rng(8)
+    draw = np.random.default_rng((8, size))
     close = 0
-    for size, wave, fine in itertools.product([2, 3, 17, 64, 250], [0.0, 1.0, 0.7], [2, 5, 16]):
+    for wave, fine in itertools.product([0.0, 1.0, 0.7], [2, 5, 16]):
         phase = draw.uniform(0.3, math.pi)
         base = np.array([shaped(draw, str(draw.choice(["bell", "flat", "noise"])), size) for _ in range(ROWS)])
         leaf = leaf_of(dyadic(base * (1.0 + wave * np.cos(phase * np.arange(size)))))
@@ -466,7 +468,7 @@ def test_no_frequency_is_larger_than_the_bound_between_two() -> None:
                 largest = np.max(np.abs(transform / np.sum(weights, axis=-1)[..., None]) ** 2, axis=-1)
                 assert np.all(largest <= bound[:, m] + 1e-15)
                 close += bool(np.any(largest > 0.9 * bound[:, m]))
-    assert close > 500
+    assert close > min(4 * size, 400)
 
 
 def test_places_too_far_apart_for_a_transform_count_with_all_their_weight(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,7 +531,7 @@ def test_sums_with_factors_that_rise_and_fall_are_within_the_error(extended: boo
     """The claim itself, for all such factors at once."""
     draw = np.random.default_rng(9 + extended)
     cases = some = close = 0
-    for _ in range(50):
+    for _ in range(times(60)):
         factors = random_factors(
             draw, ["bell", "flat", "atoms", "skewed", "noise", "sparse", "nearly even", "two scales"], longest=60
         )
@@ -542,7 +544,7 @@ def test_sums_with_factors_that_rise_and_fall_are_within_the_error(extended: boo
         largest = compared(factors, known)
         close += largest > 0.01
     assert some > 0.4 * cases, (some, cases)
-    assert close > 3, close
+    assert close > 0.06 * cases, close
 
 
 def test_labels_that_are_not_places_are_told() -> None:

@@ -21,6 +21,7 @@ from pbdist.pld.frequency_delta import (
     log_finite_upper,
 )
 from pbdist.pld.tilted import Part, TiltedLeaf
+from tests.effort import times
 from tests.pld.test_few_frequencies import BITS, ROWS, ball, dyadic, leaf_of, product_of, shaped
 from tests.strategies import examples
 
@@ -180,7 +181,8 @@ TILTS = [0.0, 0.0, 0.3, 2.0, 7.0, 60.0]
 def test_of_a_pair_on_the_lattice_the_bounds_meet() -> None:
     draw = np.random.default_rng(1)
     cases = narrow = points = 0
-    for round_ in range(40):
+    rounds = times(72)
+    for round_ in range(rounds):
         case = case_of(draw, plain=True, tilt=TILTS[round_ % 6] * (1.0 + 0.5 * draw.random()))
         if case is None:
             continue
@@ -200,7 +202,7 @@ def test_of_a_pair_on_the_lattice_the_bounds_meet() -> None:
             if inside and error < lower - math.log(1e8):
                 narrow += 1
                 assert upper - lower < 1e-6, (round_, eps)
-    assert cases > 20, cases
+    assert cases > rounds // 2, cases
     assert narrow > 0.2 * points, (narrow, points)
 
 
@@ -208,7 +210,8 @@ def test_whatever_lies_within_the_errors_is_bracketed() -> None:
     """Each part by itself: the rows are of pairs of their own, and the worst that their errors allow."""
     draw = np.random.default_rng(2)
     cases = told = 0
-    for round_ in range(36):
+    rounds = times(72)
+    for round_ in range(rounds):
         case = case_of(draw, plain=False, tilt=TILTS[round_ % 6] * (1.0 + 0.5 * draw.random()))
         if case is None:
             continue
@@ -219,8 +222,8 @@ def test_whatever_lies_within_the_errors_is_bracketed() -> None:
             if lower > -math.inf:
                 told += 1
                 assert exact(lower).exp() <= exact_delta(case, eps, threshold=False), (round_, eps)
-    assert cases > 20, cases
-    assert told > 50, told
+    assert cases > rounds // 2, cases
+    assert told > 1.4 * rounds, told
 
 
 def test_beyond_the_highest_loss_nothing_is_left() -> None:

@@ -12,6 +12,7 @@ from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.state import PairState, lower_deltas, upper_deltas
 from pbdist.types import Direction
 from pbdist.verify.exact import exact_bounds
+from tests.effort import times
 from tests.oracles.truth import ProductTruth
 
 #: No spacing is wider, and no lattice reaches farther, nats.
@@ -130,7 +131,7 @@ def test_mechanisms_are_bracketed_on_any_lattices(pair: ElementaryPair) -> None:
         direction: exact_bounds([(pair, 1)], compositions=1, epsilon=epsilon, direction=direction, loss_width=2.0**-10)
         for direction in Direction
     }
-    for _ in range(25):
+    for _ in range(times(40)):
         lattice = random_lattice(draw, draw.choice([0.5, 0.05, 0.2, 2.0]), reach=draw.choice([8, 100]))
         state = leaf_of(pair, lattice)
         for direction in Direction:

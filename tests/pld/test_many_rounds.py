@@ -15,7 +15,6 @@ from pbdist.mechanisms import (
     Laplace,
     NoisyCount,
     Pair,
-    Product,
     SubsampledGaussian,
     factor_counts,
 )
@@ -89,19 +88,10 @@ def test_any_lattice_and_any_tilt_are_sound(part: int) -> None:
 DP_SGD = SubsampledGaussian(scale=4.0, rate=0.01)
 TABLES: dict[str, tuple[list[tuple[Pair, int]], list[int], list[float], int]] = {
     "dp-sgd": ([(DP_SGD, 1)], [500, 2000, 8000], [0.1, 0.4], 3),
-    "dp-sgd, very many": ([(SubsampledGaussian(scale=4.0, rate=0.001), 1)], [1_000_000], [0.3, 1.0], 1),
     "laplace": ([(Laplace(scale=30.0), 1)], [2000, 30_000], [0.5, 2.0, 12.0], 2),
-    "count, rounded laplace": ([(NoisyCount(Laplace(scale=200.0), 1000.0, 2), 1)], [1000], [0.5], 0),
-    "count": ([(NoisyCount(Gaussian(scale=60.0), 400.0, 2), 1)], [500, 9000], [1.0, 9.0], 1),
+    "count": ([(NoisyCount(Gaussian(scale=60.0), 400.0, 2), 1)], [500], [1.0], 1),
     "truncated": ([(Gaussian(scale=20.0, truncate=(-80.0, 80.0)), 1)], [200, 2000], [0.5, 2.0], 2),
-    "product": ([(Product(Laplace(scale=30.0), SubsampledGaussian(scale=2.0, rate=0.01)), 1)], [3000], [0.5, 3.0], 1),
     "heterogeneous": ([(DP_SGD, 2), (Laplace(scale=50.0), 1), (Gaussian(scale=50.0), 1)], [64, 200], [0.5, 2.0], 1),
-    "a stack": (
-        [(Gaussian(scale=50.0 + i), 1) for i in range(150)] + [(Laplace(scale=60.0), 3)],
-        [1, 20],
-        [0.1, 1.0],
-        1,
-    ),
     "with a failure": ([(DP_SGD, 1), (ApproximateDP(0.001, 1e-8), 1)], [1000], [0.1, 1.0], 1),
 }
 
@@ -132,8 +122,7 @@ def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few
     return found, told
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tolerance", [1e-2, pytest.param(3e-4, marks=pytest.mark.ci)])
+@pytest.mark.parametrize("tolerance", [1e-2, pytest.param(3e-4, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", TABLES)
 def test_both_ways_are_consistent(name: str, tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:
     least = TABLES[name][-1]
@@ -145,7 +134,7 @@ def test_both_ways_are_consistent(name: str, tolerance: float, monkeypatch: pyte
     # By exact transforms, where there are any.
     for first, second in itertools.product((few, ladder, every), repeat=2):
         assert np.all(first.log_lower <= second.log_upper)
-    for found in (few, ladder) if len(factor_counts(TABLES[name][0])) <= 6 else (few,):
+    for found in (few, ladder):
         assert found.within is not None
         assert np.all(found.within), (name, tolerance, found)
 

@@ -8,6 +8,7 @@ import pytest
 
 from pbdist import DiscreteGaussian, DiscreteLaplace, Histogram, RandomizedResponse, privacy_bounds
 from pbdist.pld.closed_form import log_least_known
+from tests.effort import times
 
 
 def _exact(a, b, rounds, epsilon):
@@ -26,7 +27,7 @@ def _drawn(generator, size):
     return [float(each / sum(values)) for each in values]
 
 
-@pytest.mark.parametrize("seed", [*range(40), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 150))])
+@pytest.mark.parametrize("seed", range(times(150)))
 def test_nearly_all_is_a_lower_bound(seed):
     generator = np.random.default_rng(seed)
     size, rounds = int(generator.integers(2, 5)), int(generator.integers(1, 6))
