@@ -1,8 +1,7 @@
-"""What is no file, or too large or too deep a one, is refused at once, wherever a user names a file."""
+"""What is no file, or too large or too deep a one, is refused and not read, wherever a user names a file."""
 
 import os
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -62,11 +61,9 @@ def _special(path: Path, kind: str) -> str:
 
 
 def _refused(capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...]) -> str:
-    began = time.monotonic()
     code = main([str(argument) for argument in arguments])
     text = capsys.readouterr().err
     assert (code, text.count("\n"), "Traceback" in text) == (2, 1, False), text
-    assert time.monotonic() - began < 30
     return text
 
 

@@ -1,7 +1,5 @@
 """Stores that are exported: one that was extended, and one with release plans."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from pbdist.run import SerialExecutor, run_study
@@ -52,7 +50,3 @@ def extended_store(folder: Path) -> Path:
     for text in (FIRST, LARGER):
         run_study(load_study(write_study(folder, text)), folder / "s.zarr", SerialExecutor(), lambda _: None)
     return folder / "s.zarr"
-
-
-def in_a_process(code: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120)

@@ -10,10 +10,8 @@ import pytest
 import xarray as xr
 
 import pbdist
-from pbdist.store import convert_store
 from pbdist.store.layout import COLUMNS
 from tests.export.stores import FIRST, FORMS, RELEASES, ROWS
-from tests.store.test_convert import OLD
 from tests.studies import TINY, Finished
 
 
@@ -31,7 +29,7 @@ def assert_identical(found: xr.Dataset, expected: xr.Dataset) -> None:
 
 
 @pytest.mark.parametrize("form", [".zarr", ".nc"])
-@pytest.mark.parametrize("which", ["extended", "one part", "without a tolerance", "release plans", "converted"])
+@pytest.mark.parametrize("which", ["extended", "one part", "without a tolerance", "release plans"])
 def test_arrays_equal_the_bounds_of_the_study(
     store: Path, finished_store: Finished, tmp_path: Path, form: str, which: str
 ) -> None:
@@ -40,7 +38,6 @@ def test_arrays_equal_the_bounds_of_the_study(
         "one part": lambda: finished_store(FIRST),
         "without a tolerance": lambda: finished_store(TINY),
         "release plans": lambda: finished_store(RELEASES),
-        "converted": lambda: Path(convert_store(OLD[3], tmp_path / "converted.zarr").new),
     }
     path = stores[which]()
     study = pbdist.open_study(path)
@@ -49,19 +46,12 @@ def test_arrays_equal_the_bounds_of_the_study(
     with pbdist.open_export(out) as found:
         assert_identical(found, study.bounds)
     # Without pbdist: consolidated metadata, and one line for the index.
+    if form == ".zarr":
+        assert "delta_upper" in json.loads((out / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
     plain = xr.open_zarr(out, chunks=None) if form == ".zarr" else xr.open_dataset(out, engine="h5netcdf")
     with plain:
         index = [name for name in COLUMNS if name in plain]
         assert_identical(plain.set_xindex(index).set_xindex("exp_epsilon"), study.bounds)
-
-
-def test_a_consolidated_group_is_opened_without_listing(store: Path, tmp_path: Path) -> None:
-    out = exported(store, tmp_path, ".zarr")
-    document = json.loads((out / "zarr.json").read_text())
-    arrays = {path.parent.name for path in out.glob("*/zarr.json")}
-    assert set(document["consolidated_metadata"]["metadata"]) == arrays
-    assert {"delta_upper", "pair", "exp_epsilon"} <= arrays
-    assert not list(out.rglob("*.partial"))
 
 
 def test_rows_are_those_of_the_frame(store: Path, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from pbdist.store.layout import batch_file
 from pbdist.study import Batch, StudySpec, load_study, plan_study
 from pbdist.table import BoundsTable, bounds_table
 from tests.batches import chunk_of, exchange_chunk
-from tests.export.stores import FIRST, FORMS, ROWS, in_a_process
+from tests.export.stores import FIRST, FORMS, ROWS
+from tests.processes import run_code
 from tests.studies import files_of, write_study
 
 
@@ -88,7 +89,7 @@ def test_a_killed_export_leaves_nothing_that_looks_whole(store: Path, tmp_path: 
     )
     out = tmp_path / f"out{form}"
     code = f"import os, signal, pbdist; {patch}; pbdist.export_study({str(store)!r}, {str(out)!r})"
-    assert in_a_process(code).returncode == -signal.SIGKILL
+    assert run_code(code).returncode == -signal.SIGKILL
     left = [path.name for path in tmp_path.iterdir()]
     assert left
     assert all(name.startswith(f".out{form}.") and ".partial" in name for name in left)

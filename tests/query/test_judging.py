@@ -1,4 +1,4 @@
-"""Answers that are wider than the tolerance say so, wherever they come from."""
+"""Answers that are wider than the tolerance say so, and why, wherever they come from."""
 
 import json
 import math
@@ -13,6 +13,8 @@ from pbdist.cli import main
 from pbdist.query import Study, open_study
 from tests.studies import Finished
 
+BETWEEN, MISSED = "between stored points", "the study missed its tolerance there"
+ALONE = "the study judges the larger of the two directions alone"
 TEXT = """\
 format: 1
 name: s
@@ -50,6 +52,8 @@ def test_between_stored_points_it_says_so_until_the_point_is_computed(study: Stu
         found = study.delta("Gaussian", **asked)
     assert found.within_tolerance is not None
     assert found.within_tolerance.tolist() == [True, False, True, False]
+    assert found.why_wide is not None
+    assert found.why_wide.tolist() == ["", BETWEEN, "", BETWEEN]
     lower, upper = found.lower[1], found.upper[1]
     assert told(list(record)) == (
         "tolerance: expected delta_upper / delta_lower - 1 <= 0.001, missed by 2 of 4 answers, most at"
@@ -67,6 +71,7 @@ def test_between_stored_points_it_says_so_until_the_point_is_computed(study: Stu
     for one in (refined, again):
         assert one.within_tolerance is not None
         assert one.within_tolerance.all()
+        assert not any(one.why_wide.tolist())  # type: ignore[union-attr]
         assert (one.upper <= 1.001 * one.lower).all()
 
 
@@ -74,9 +79,9 @@ def test_between_noise_settings_and_rounds_too(study: Study) -> None:
     with pytest.warns(PrecisionWarning, match=r"missed by the answer at Gaussian\(scale=25, sensitivity=1\), r = 16"):
         found = study.delta(Gaussian(25.0), compositions=16, epsilon=0.1)
     assert found.within_tolerance is not None
-    assert found.within_tolerance.shape == ()
+    assert (found.within_tolerance.shape, found.why_wide) == ((), BETWEEN)
     with pytest.warns(PrecisionWarning, match="r = 9, ε = 0.1"):
-        study.delta("Gaussian", scale=20.0, compositions=9, epsilon=0.1)
+        assert study.delta("Gaussian", scale=20.0, compositions=9, epsilon=0.1).why_wide == BETWEEN
 
 
 def test_what_the_study_itself_missed(study: Study) -> None:
@@ -85,17 +90,20 @@ def test_what_the_study_itself_missed(study: Study) -> None:
         found = study.delta("Laplace", **asked, epsilon=[1e-13, 0.5])
     assert found.within_tolerance is not None
     assert found.within_tolerance.tolist() == [False, True]
+    assert found.why_wide is not None
+    assert found.why_wide.tolist() == [MISSED, ""]
     assert told(list(record)).endswith(": the study itself missed the tolerance there")
     with pytest.warns(PrecisionWarning) as record:
         stored = study.lookup("Laplace", **asked, epsilon=1e-13)
-    assert stored.within_tolerance is False
+    assert (stored.within_tolerance, stored.why_wide) == (False, MISSED)
     assert told(list(record)).startswith(
         "tolerance: expected delta_upper / delta_lower - 1 <= 0.001, missed by the answer"
     )
     assert told(list(record)).endswith(": the study itself missed the tolerance there")
     with pytest.raises(PrecisionError, match="the study itself missed"):
         study.lookup("Laplace", **asked, epsilon=1e-13, strict=True)
-    assert study.lookup("Laplace", **asked, epsilon=0.5, strict=True).within_tolerance is True
+    met = study.lookup("Laplace", **asked, epsilon=0.5, strict=True)
+    assert (met.within_tolerance, met.why_wide) == (True, "")
     with pytest.warns(
         PrecisionWarning, match=r"the study itself missed the tolerance there; 1 of the others lie between"
     ):
@@ -135,6 +143,8 @@ def test_a_direction_that_was_not_asked_for_says_so_if_it_is_wide(path: Path) ->
     close = (each.upper <= 1.001 * each.lower) | (each.upper <= 1e-30)
     assert np.array_equal(each.within_tolerance, close)
     assert not close.all()
+    assert np.array_equal(each.why_wide == "", close)
+    assert set(each.why_wide.reshape(-1).tolist()) == {"", ALONE}  # type: ignore[union-attr]
     assert told(record).endswith(": the study judges the larger of the two directions alone")
 
 
@@ -143,10 +153,13 @@ def test_epsilon_and_rounds(study: Study) -> None:
         found = study.epsilon("Gaussian", scale=20.0, compositions=16, delta=[1e-3, 1e-300])
     assert found.within_tolerance is not None
     assert found.within_tolerance.tolist() == [False, False]
+    assert found.why_wide is not None
+    assert found.why_wide.tolist() == [BETWEEN, BETWEEN]
     assert math.isinf(found.upper[1])
     text = told(list(record))
     assert "expected epsilon_upper / epsilon_lower - 1 <= 0.001, missed by 2 of 2 answers, most at Gaussian" in text
     assert f"δ = 1e-300: ε is between {found.lower[1]:.6g} and inf: the stored points lie too far from it" in text
+    assert text.endswith("refine=True (pbdist query --refine) computes closer ones")
     with pytest.raises(PrecisionError, match="ε is between"):
         study.epsilon("Gaussian", scale=20.0, compositions=16, delta=1e-3, strict=True)
     with pytest.warns(
@@ -155,6 +168,7 @@ def test_epsilon_and_rounds(study: Study) -> None:
         rounds = study.compositions("Gaussian", scale=20.0, epsilon=0.2, delta=1e-3)
     assert rounds.within_tolerance is not None
     assert not rounds.within_tolerance.any()
+    assert rounds.why_wide == BETWEEN
     with pytest.raises(PrecisionError, match="r is between 1 and 15"):
         study.compositions("Gaussian", scale=20.0, epsilon=0.2, delta=1e-3, strict=True)
     with warnings.catch_warnings():
@@ -167,6 +181,7 @@ def test_epsilon_and_rounds(study: Study) -> None:
     assert near.within_tolerance.all()
     assert (near.upper <= 1.001 * near.lower).all()
     assert int(exact.lower) == int(exact.upper)
+    assert (exact.why_wide, near.why_wide.tolist()) == ("", ["", "", ""])  # type: ignore[union-attr]
     each = study.epsilon("Gaussian", scale=20.0, compositions=16, delta=1e-3, direction="each", strict=True)
     assert each.within_tolerance is not None
     assert each.within_tolerance.shape == (2,)
@@ -195,9 +210,12 @@ def test_without_a_tolerance_nothing_is_said(tiny_store: Path) -> None:
     study = open_study(tiny_store)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert study.delta("Laplace", scale=2, compositions=3, epsilon=0.1).within_tolerance is None
-        assert study.epsilon("Laplace", scale=2, compositions=4, delta=0.3).within_tolerance is None
-        assert study.compositions("Laplace", scale=2, epsilon=0.1, delta=0.3).within_tolerance is None
+        for found in (
+            study.delta("Laplace", scale=2, compositions=3, epsilon=0.1),
+            study.epsilon("Laplace", scale=2, compositions=4, delta=0.3),
+            study.compositions("Laplace", scale=2, epsilon=0.1, delta=0.3),
+        ):
+            assert found.within_tolerance is found.why_wide is None
         assert study.lookup("Laplace", scale=2, compositions=4, epsilon=0).within_tolerance is None
         assert study.total_variation("Laplace", scale=2, compositions=3).within_tolerance is None
     for ask in (
@@ -229,9 +247,10 @@ def test_a_factor_of_its_own_takes_the_place_of_the_tolerance(finished_store: Fi
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         coarse = study.lookup("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.5)
-        assert coarse.within_tolerance is False
+        assert (coarse.within_tolerance, coarse.why_wide[:8]) == (False, "a factor")
         assert study.lookup("SubsampledGaussian", factor="auto", compositions=16, epsilon=0.5).within_tolerance is True
-        study.delta("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.45)
+        between = study.delta("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.45)
+        assert between.why_wide == "a factor takes the place of the tolerance"
     with pytest.warns(PrecisionWarning):
         study.delta("SubsampledGaussian", factor="auto", compositions=16, epsilon=0.45)
 

@@ -2,11 +2,10 @@
 
 import json
 import math
+import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +35,8 @@ from pbdist.study import load_study
 from pbdist.table import bounds_table
 from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict
-from tests.store.s3_server import s3_server
+from tests.processes import Running, start_code
+from tests.s3_server import fresh_bucket
 from tests.studies import TIGHT, TINY, Finished, files_of, write_study
 
 #: Adds points one by one until it is killed, or as many as it is told.
@@ -44,7 +44,6 @@ ADDS = """
 import sys
 from pbdist.query import open_study
 study = open_study(sys.argv[1])
-print("ready", flush=True)
 for number in range(int(sys.argv[2]), int(sys.argv[3])):
     study.delta("Laplace", scale=2.0 + number / 64, compositions=3, epsilon=[0.1, 0.2], refine=True)
 """
@@ -55,9 +54,8 @@ def store(store_copy: Finished) -> Path:
     return store_copy(TINY)
 
 
-def adding(store: Path | str, first: int, stop: int) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", ADDS, str(store), str(first), str(stop)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def adding(store: Path | str, first: int, stop: int) -> Running:
+    return start_code(ADDS, store, first, stop)
 
 
 def test_missing_points_are_computed_once_and_found_by_all(tiny_store: Path, store: Path) -> None:
@@ -198,14 +196,13 @@ def test_what_is_in_the_way_is_left_alone(store: Path) -> None:
     assert open_study(store).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1).lower > 0
 
 
-@pytest.mark.slow
 def test_many_at_once_do_no_damage(store: Path) -> None:
     # Three processes, two of which want the same points.
     processes = [adding(store, first, stop) for first, stop in ((0, 6), (0, 6), (3, 9))]
     for process in processes:
         with process:
-            _, errors = process.communicate(timeout=240)
-        assert process.returncode == 0, errors
+            done = process.wait()
+        assert done.returncode == 0, done.stderr
     assert check_store(store).healthy
     assert check_store(store).strays == ()
     added = read_refinements(open_parts(store)[0])
@@ -214,20 +211,18 @@ def test_many_at_once_do_no_damage(store: Path) -> None:
     assert len(added) == 9
 
 
-@pytest.mark.slow
 def test_killed_at_any_moment_the_store_is_sound(tiny_store: Path, store: Path) -> None:
     rng = random.Random(11)  # noqa: S311 -- no secret
     known: set[tuple[float, int]] = set()
     for attempt in range(3):
         with adding(store, 1000 * attempt, 1000 * attempt + 1000) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "ready\n"
             there = len(list(store.rglob("refinements/*")))
             while len(list(store.rglob("refinements/*"))) <= there:
-                assert process.poll() is None, process.communicate()
+                assert process.code is None, process.printed("err")
                 time.sleep(0.001)
             time.sleep(rng.uniform(0.0, 0.1))
-            process.send_signal(signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
         check = check_store(store)
         assert check.healthy, check.damaged
         assert all(name.endswith(".partial") for name in check.strays)
@@ -241,7 +236,7 @@ def test_killed_at_any_moment_the_store_is_sound(tiny_store: Path, store: Path) 
     assert known
     # The next one goes on, and the next run sweeps up.
     with adding(store, 9000, 9001) as process:
-        assert process.wait(timeout=240) == 0
+        assert process.wait().returncode == 0
     run_study(load_study(tiny_store.with_name("study.yaml")), store, SerialExecutor(), lambda _: None)
     assert check_store(store).strays == ()
     assert len(read_refinements(open_parts(store)[0])) == len(known) + 1
@@ -255,15 +250,14 @@ def test_a_store_that_is_written_to_is_waited_for(store: Path, monkeypatch: pyte
     study.delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
 
 
-@pytest.mark.ci
 def test_in_an_object_store(tmp_path: Path) -> None:
     study = load_study(write_study(tmp_path, TIGHT))
-    url = "s3://tables/tiny/s.zarr"
-    with s3_server("tables"):
+    with fresh_bucket() as bucket:
+        url = f"{bucket.url}/s.zarr"
         run_study(study, url, SerialExecutor(), lambda _: None)
         found = open_study(url).delta("Laplace", scale=4.0, compositions=3, epsilon=0.1, refine=True)
         with adding(url, 64, 66) as process:
-            assert process.wait(timeout=240) == 0
+            assert process.wait().returncode == 0
         again = open_study(url).delta("Laplace", scale=[4.0, 3.0, 3.0 + 1 / 64], compositions=3, epsilon=0.1)
         assert again.upper[0] == found.upper
         assert (again.lower[1:] > 0).all()
@@ -320,11 +314,11 @@ FLOATS = (-float.fromhex("0x1.123456789abcdp-1022"), 0.0, -math.inf, 1.0)
 
 
 @pytest.mark.parametrize("value", FLOATS)
-@pytest.mark.parametrize(("rounds", "steps"), [(1, 1), (1, 50), (50, 1), (7, 9)])
+@pytest.mark.parametrize(("rounds", "steps"), [(1, 1), (1, 50), (50, 1)])
 def test_no_document_is_larger_than_it_was_said_before(
-    value: float, rounds: int, steps: int, store: Path, monkeypatch: pytest.MonkeyPatch
+    value: float, rounds: int, steps: int, tiny_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stored = open_store(store)
+    stored = open_store(tiny_store)
     cell = stored.study.cells[0]
     compositions = tuple(2**62 - number for number in range(rounds))
     epsilon = tuple(abs(FLOATS[0]) * (1 + number) for number in range(steps))

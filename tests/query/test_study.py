@@ -202,7 +202,7 @@ def test_the_printed_table_encloses_the_bounds(finished: Path) -> None:
         assert log_upper[row] >= Decimal(point.log_delta_upper[row])
 
 
-@pytest.mark.parametrize("column", ["scale", "mechanism", "reading", "p"])
+@pytest.mark.parametrize("column", ["scale", "mechanism"])
 def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
     array = zarr.open_array(copy / column, mode="r+")
     array[...] = array[...][::-1]
@@ -211,13 +211,6 @@ def test_an_altered_coordinate_is_noticed(copy: Path, column: str) -> None:
         _ = study.bounds
     with pytest.raises(StoreDamagedError):
         study.lookup("Laplace", compositions=4, epsilon=0.0, scale=3.0, factor="auto")
-
-
-def test_a_text_with_more_at_its_end_is_another_one(copy: Path) -> None:
-    array = zarr.open_array(copy / "mechanism", mode="r+")
-    array[...] = np.array([f"{label}s" for label in array[...]], dtype=np.dtypes.StringDType())
-    with pytest.raises(StoreDamagedError, match="got others in mechanism/"):
-        _ = open_study(copy).bounds
 
 
 def test_altered_values_of_exp_epsilon_are_noticed(copy: Path) -> None:
@@ -232,7 +225,6 @@ def test_altered_values_of_exp_epsilon_are_noticed(copy: Path) -> None:
         # As many bytes, other numbers.
         ('"data_type": "float64"', '"data_type": "int64"'),
         ('"endian": "little"', '"endian": "big"'),
-        ('"data_type": "float64"', '"data_type": "float32"'),
         ('"node_type": "array"', '"node_type": "group"'),
         ("{", ""),
     ],

@@ -4,30 +4,17 @@ import csv
 import io
 import json
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pbdist.cli import main
 from pbdist.query import Study, open_study
+from tests.query.test_judging import ALONE, BETWEEN, MISSED, TEXT
 from tests.studies import Finished
 
-BETWEEN, MISSED = "between stored points", "the study missed its tolerance there"
-ALONE = "the study judges the larger of the two directions alone"
 pytestmark = pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 
-TEXT = """\
-format: 1
-name: s
-mechanisms:
-  - {kind: Gaussian, scale: [20, 30]}
-  - {kind: Laplace, scale: [2, 1.0e+12]}
-  - {kind: SubsampledGaussian, scale: 2, rate: 0.1}
-compositions: [1, 16]
-epsilon: [0, 1e-13, 0.1, 0.2, 0.5, 1]
-floor: 1e-30
-"""
 KEPT = """\
 format: 1
 name: kept
@@ -42,32 +29,6 @@ keep_states: true
 @pytest.fixture
 def study(store_copy: Finished) -> Study:
     return open_study(store_copy(TEXT))
-
-
-def test_delta_lies_between_stored_points_or_was_missed_by_the_study(study: Study) -> None:
-    found = study.delta("Gaussian", scale=20, compositions=16, epsilon=[[0.1, 0.15], [0.2, 0.3]])
-    assert found.why_wide is not None
-    assert found.why_wide.tolist() == [["", BETWEEN], ["", BETWEEN]]
-    assert np.array_equal(found.why_wide == "", found.within_tolerance)
-    for other in ({"scale": 25.0, "compositions": 16}, {"scale": 20.0, "compositions": 9}):
-        assert study.delta("Gaussian", **other, epsilon=0.1).why_wide == BETWEEN  # type: ignore[arg-type]
-    missed = study.delta("Laplace", scale=1e12, compositions=16, epsilon=[1e-13, 0.5])
-    assert missed.why_wide is not None
-    assert missed.why_wide.tolist() == [MISSED, ""]
-    assert study.lookup("Laplace", scale=1e12, compositions=16, epsilon=1e-13).why_wide == MISSED
-    assert study.lookup("Laplace", scale=1e12, compositions=16, epsilon=0.5).why_wide == ""
-    refined = study.delta("Gaussian", scale=20, compositions=16, epsilon=[0.15, 0.3], refine=True)
-    assert refined.why_wide is not None
-    assert refined.why_wide.tolist() == ["", ""]
-
-
-def test_the_smaller_direction_is_not_judged(study: Study) -> None:
-    each = study.delta("SubsampledGaussian", compositions=16, epsilon=[0.1, 0.15, 0.5], direction="each")
-    assert each.why_wide is not None
-    assert np.array_equal(each.why_wide == "", each.within_tolerance)
-    # At what is stored the larger direction is within; at what is not, neither is.
-    assert set(each.why_wide[:, [0, 2]].reshape(-1).tolist()) == {"", ALONE}
-    assert each.why_wide[:, 1].tolist() == [BETWEEN, BETWEEN]
 
 
 def test_with_kept_states_nothing_is_promised_of_the_smaller_direction(finished_store: Finished) -> None:
@@ -88,19 +49,6 @@ def test_with_kept_states_nothing_is_promised_of_the_smaller_direction(finished_
     assert study.epsilon("SubsampledGaussian", compositions=9, delta=1e-3).why_wide == BETWEEN
 
 
-def test_epsilon_and_rounds(study: Study) -> None:
-    asked = {"scale": 20.0, "delta": [1e-3, 1e-300]}
-    found = study.epsilon("Gaussian", compositions=16, **asked)  # type: ignore[arg-type]
-    assert found.why_wide is not None
-    assert found.why_wide.tolist() == [BETWEEN, BETWEEN]
-    with pytest.warns(UserWarning, match=r"refine=True \(pbdist query --refine\) computes closer ones$"):
-        study.epsilon("Gaussian", compositions=16, scale=20.0, delta=1e-3)
-    rounds = study.compositions("Gaussian", scale=20.0, epsilon=0.2, delta=1e-3)
-    assert rounds.why_wide == BETWEEN
-    assert study.compositions("Gaussian", scale=20.0, epsilon=0.2, delta=1e-3, refine=True).why_wide == ""
-    assert study.epsilon("Gaussian", compositions=16, scale=20.0, delta=1e-3, refine=True).why_wide == ""
-
-
 def test_rounds_whose_stored_bounds_do_not_tell(study: Study) -> None:
     """At r = 16 δ itself is asked for: its bounds lie on both sides, and computing that r again changes nothing."""
     point = {"scale": 1e12, "epsilon": 1e-13}
@@ -112,19 +60,6 @@ def test_rounds_whose_stored_bounds_do_not_tell(study: Study) -> None:
         assert rounds.why_wide == "as close as the bounds on δ tell there"
     with pytest.warns(UserWarning, match=": as close as the bounds on δ tell there$"):
         study.compositions("Laplace", delta=delta, **point)  # type: ignore[arg-type]
-
-
-def test_a_factor_and_no_tolerance(finished_store: Finished, tiny_store: Path) -> None:
-    text = TEXT.replace("compositions", "factors: [auto, 1.5]\ncompositions").replace("[2, 1.0e+12]", "2")
-    study = open_study(finished_store(text))
-    found = study.delta("SubsampledGaussian", factor=1.5, compositions=16, epsilon=[0.5, 0.45])
-    assert found.why_wide is not None
-    assert found.why_wide.tolist() == ["a factor takes the place of the tolerance"] * 2
-    assert study.lookup("SubsampledGaussian", factor=1.5, compositions=16, epsilon=0.5).why_wide.startswith("a factor")
-    tiny = open_study(tiny_store)
-    assert tiny.delta("Laplace", scale=2, compositions=3, epsilon=0.1).why_wide is None
-    assert tiny.epsilon("Laplace", scale=2, compositions=3, delta=0.1).why_wide is None
-    assert tiny.compositions("Laplace", scale=2, epsilon=0.1, delta=0.1).why_wide is None
 
 
 def test_the_sentence_is_rounded_outwards(study: Study) -> None:

@@ -1,17 +1,11 @@
 """Commands on a store, in this process and in a limited one, and the state of a folder before and after."""
 
-import os
-import resource
-from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from functools import cache
 from io import StringIO
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 from pbdist.cli import main
+from tests.processes import run_command
 
 STUDY = """\
 format: 1
@@ -28,8 +22,8 @@ epsilon: [0, 0.5]
 LARGER = STUDY.replace("[2, 3]", "[2, 3, 5]")
 QUERY = ("--mechanism", "Laplace", "--scale", "2", "--compositions", "1", "--epsilon", "0.5")
 REFINED = ("--mechanism", "Laplace", "--scale", "2", "--compositions", "1", "--epsilon", "0.25", "--refine")
-#: The most memory and time of a process that meets a file without end.
-MOST_MEMORY, MOST_SECONDS = 6 << 30, 60
+#: The most memory of a process that meets a file without end.
+MOST_MEMORY = 6 << 30
 
 Answer = tuple[int, str]
 
@@ -40,6 +34,12 @@ def ask(*arguments: object) -> Answer:
     with redirect_stdout(text), redirect_stderr(text):
         code = main([str(argument) for argument in arguments])
     return code, text.getvalue()
+
+
+def in_a_process(*arguments: object) -> Answer:
+    """As `ask`, in a process of limited memory and time: nothing may wait or read without end."""
+    done = run_command(*arguments, memory=MOST_MEMORY)
+    return done.returncode, done.stdout + done.stderr
 
 
 def state_of(folder: Path) -> dict[str, tuple[int, int, bytes]]:
@@ -65,35 +65,3 @@ def assert_refused(answer: Answer, path: Path, what: str) -> None:
     assert str(path) in errors[0]
     assert f"got a {what}" in errors[0]
     assert "Traceback" not in text
-
-
-@cache
-def _processes() -> ForkServerContext:
-    """Processes that begin with the imports done, by fork of a server that does nothing else."""
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["pbdist.cli", "pbdist.query", "pbdist.store", "pbdist.verify.store"])
-    return context
-
-
-def _limited(folder: str, told: Connection, arguments: Sequence[str]) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    os.chdir(folder)
-    told.send(ask(*arguments))
-
-
-def in_a_process(*arguments: object) -> Answer:
-    """As `ask`, in a process of limited memory and time: nothing may wait or read without end."""
-    reader, writer = _processes().Pipe(duplex=False)
-    process = _processes().Process(target=_limited, args=(os.getcwd(), writer, [str(one) for one in arguments]))
-    process.start()
-    writer.close()
-    try:
-        if not reader.poll(MOST_SECONDS):
-            raise TimeoutError(f"expected an end within {MOST_SECONDS} s: {arguments}")
-        answer: Answer = reader.recv()
-        return answer
-    finally:
-        process.kill()
-        process.join()
-        process.close()
-        reader.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pbdist.cli import main
+from tests.s3_server import bucket  # noqa: F401 -- a fixture
 from tests.store.commands import LARGER, REFINED, STUDY
 from tests.studies import write_study
 

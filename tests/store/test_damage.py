@@ -22,6 +22,7 @@ from pbdist.store.layout import batch_file, cell_group, shard_file, shard_record
 from pbdist.store.shards import shard_state
 from pbdist.study import StudySpec, load_study, plan_study
 from pbdist.study.extension import missing_parts, union_of
+from tests.effort import times
 from tests.store.memory_place import MemoryPlace
 from tests.store.test_store import write_batch
 from tests.studies import write_study
@@ -40,7 +41,6 @@ compositions: [1]
 epsilon: [0, 0.5]
 """
 LARGER = SMALL.replace("scale: 2", "scale: [2, 5]").replace("[1]", "[1, 2]")
-DAMAGES = 10_000
 DELETED = b"DELETED"
 
 
@@ -88,10 +88,7 @@ def remove_deleted(place: MemoryPlace) -> None:
         del place.files[name]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("damages", [DAMAGES // 20, pytest.param(DAMAGES, marks=pytest.mark.ci)])
-def test_every_one_of_many_damages_is_found(whole: tuple[dict[str, bytes], StudySpec], damages: int) -> None:
+def test_every_one_of_many_damages_is_found(whole: tuple[dict[str, bytes], StudySpec]) -> None:
     files, _ = whole
     place = MemoryPlace(dict(files))
     check = check_store(place)
@@ -99,7 +96,7 @@ def test_every_one_of_many_damages_is_found(whole: tuple[dict[str, bytes], Study
     assert (check.strays, check.committed, check.cells) == ((), check.batches, 5)
     generator = random.Random(2026)  # noqa: S311 -- no secret
     undetected = []
-    for _ in range(damages):
+    for _ in range(times(400)):
         change = damaged(files, generator)
         place.files.update(change)
         remove_deleted(place)
@@ -129,7 +126,7 @@ def test_what_is_damaged_is_mended_and_nothing_else_is_computed(whole: tuple[dic
     files, wanted = whole
     generator = random.Random(7)  # noqa: S311 -- no secret
     computed_any = 0
-    for _ in range(40):
+    for _ in range(times(40)):
         change = damaged(files, generator)
         place = MemoryPlace({**files, **change})
         remove_deleted(place)
@@ -153,15 +150,14 @@ def test_what_is_damaged_is_mended_and_nothing_else_is_computed(whole: tuple[dic
 def test_what_is_no_result_is_put_back_byte_for_byte(whole: tuple[dict[str, bytes], StudySpec]) -> None:
     files, wanted = whole
     for part in ("", "extensions/001/", "extensions/002/"):
-        for name in ("zarr.json", "commits/zarr.json", "pair/c/0", "mechanism/c/0", "epsilon/zarr.json"):
-            for content in (None, b"{}"):
-                place = MemoryPlace({**files, part + name: b"{}"})
-                if content is None:
-                    del place.files[part + name]
-                check = check_store(place)
-                assert [found for found, _ in check.damaged] == [part + name]
-                restore_parts(open_parts(place), wanted)
-                assert place.files == files
+        for name, kept in (("zarr.json", 0), ("commits/zarr.json", 1), ("pair/c/0", 0), ("epsilon/zarr.json", 1)):
+            place = MemoryPlace({**files, part + name: b"{}"})
+            if not kept:
+                del place.files[part + name]
+            check = check_store(place)
+            assert [found for found, _ in check.damaged] == [part + name]
+            restore_parts(open_parts(place), wanted)
+            assert place.files == files
     place = MemoryPlace(dict(files))
     del place.files["extensions/zarr.json"]
     assert [found for found, _ in check_store(place).damaged] == ["extensions/zarr.json"]

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from pbdist.run.batch import cell_bounds
-from pbdist.store import BatchWriter, convert_store, create_or_open, join_shard, place_at
+from pbdist.store import BatchWriter, create_or_open, join_shard, place_at
 from pbdist.study import load_study, plan_study
-from tests.store.test_convert import OLD
 from tests.studies import TINY, write_study
 
 
@@ -72,9 +71,4 @@ def test_a_store_and_its_batches_are_on_the_disk(tmp_path: Path, disk: Disk) -> 
         assert disk.open == {}
     for shard in range(stored.head.shards):
         join_shard(stored.head, shard)
-    assert disk.open == {}
-
-
-def test_a_converted_store_is_on_the_disk(tmp_path: Path, disk: Disk) -> None:
-    convert_store(OLD[4], tmp_path / "new.zarr")
     assert disk.open == {}

@@ -21,16 +21,11 @@ POINT = {"compositions": 4, "epsilon": 0.5}
 #: Of each label that has several settings the parameters of one of them, and its number.
 ONES = [
     ("RandomAllocation", {"steps": 3}, 1),
-    ("FixedBatchGaussian", {"batch": 2, "examples": 10}, 4),
     ("FixedBatchGaussian", {"rate": 0.05, "batch": 1}, 3),
-    ("TruncatedPoissonGaussian", {"examples": 20}, 7),
     ("GaussianMixture", {"shifts": "0, 1.0"}, 8),
-    ("GaussianMixture", {"weights": "[0.5, 0.25, 0.25]"}, 9),
     ("LaplaceSum", {"second_scale": 3}, 11),
-    ("Staircase", {"split": 0.4}, 13),
     ("Histogram", {"pair_p": "1,2,4"}, 18),
     ("Product", {"made_of": "Gaussian(scale=3, sensitivity=1) * Laplace(scale=2, sensitivity=1)"}, 20),
-    ("Reversed", {"made_of": "SubsampledGaussian(rate=0.1, scale=3, sensitivity=1)"}, 22),
 ]
 
 
@@ -133,10 +128,3 @@ def test_it_is_extended_and_told_as_one(store: Path, tmp_path: Path) -> None:
     assert np.isnan(study.bounds.batch.values).sum() == 24 - 6
     assert check_store(store).healthy
     assert main(["verify", str(store)]) == 0
-
-
-def test_a_damaged_column_is_put_back(store: Path) -> None:
-    (store / "scale" / "c" / "0").write_bytes(b"")
-    assert main(["run", str(HERE / "study.yaml"), "--store", str(store), "--serial"]) == 0
-    assert check_store(store).healthy
-    assert open_study(store).frame(mechanism="RandomAllocation", **POINT).steps.tolist() == [2.0, 3.0]

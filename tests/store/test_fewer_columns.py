@@ -41,17 +41,3 @@ def test_it_is_read(store: Path) -> None:
     assert np.isnan(bounds.k.values).all()
     assert len(study.frame()) == 2 * 2 * 2
     assert main(["query", str(store)]) == 0
-
-
-def test_it_is_extended_by_what_has_such_parameters(store: Path, tmp_path: Path) -> None:
-    text = (HERE / "study.yaml").read_text(encoding="utf-8")
-    more = tmp_path / "study.yaml"
-    more.write_text(
-        text.replace("scale: [2, 4]}", "scale: [2, 4]}\n  - {kind: BoundedRange, eta: 0.5}"), encoding="utf-8"
-    )
-    assert main(["run", str(more), "--store", str(store), "--serial"]) == 0
-    study = open_study(store)
-    assert study.delta("BoundedRange", compositions=2, epsilon=0.5, eta=0.5).upper > 0.0
-    assert study.bounds.eta.values[~np.isnan(study.bounds.eta.values)].tolist() == [0.5]
-    assert check_store(store).healthy
-    assert main(["verify", str(store)]) == 0

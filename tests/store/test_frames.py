@@ -1,22 +1,13 @@
 """A compressed chunk that would unpack to terabytes is refused before it is unpacked."""
 
-import resource
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import xarray as xr
 from numcodecs.zstd import Zstd
 
-from pbdist.errors import StoreDamagedError
-from pbdist.store import open_store, read_state
-from pbdist.store.checksums import checked_content
+from pbdist.store.arrays import decode_chunk
 from pbdist.store.frames import HEAD_BYTES, check_content
-from pbdist.store.open import StoredStudy
-from pbdist.types import Direction
-from tests.store.sealing import Sealing
 
 PLAIN = bytes(Zstd(level=3, checksum=True).encode(np.zeros(1000, dtype=np.uint8)))
 
@@ -51,50 +42,15 @@ def test_what_says_too_much_or_nothing_is_refused(frame: bytes) -> None:
             check_content(frame[:end])
 
 
-def test_the_frames_of_this_test_are_frames() -> None:
-    assert bytes(Zstd().decode(saying(1000))) == bytes(1000)
-    assert bytes(Zstd().decode(unsaid(3))) == bytes(3 << 17)
-
-
 BOMBS: dict[str, Callable[[], bytes]] = {"says": lambda: saying(1 << 40), "unsaid": lambda: unsaid(200_000)}
 
 
-@pytest.fixture
-def little_memory() -> Any:
-    """What a bomb takes beside what this process has ends it."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + (2 << 30), before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, before)
-
-
-@pytest.mark.usefixtures("little_memory")
-@pytest.mark.parametrize("bomb", BOMBS)
-@pytest.mark.parametrize("name", ["scale/c/0", "pair/c/0", "epsilon/c/0", "states/cell-000000/A_TO_B/r-1/"])
-def test_a_bomb_in_a_store_is_damage(store: Path, name: str, bomb: str) -> None:
-    """With all checksums right, as anybody can make them."""
-    files = {str(path.relative_to(store)): path.read_bytes() for path in store.rglob("*") if path.is_file()}
-    sealing = Sealing(files)
-    chosen = next(file for file in sorted(files) if file.startswith(name) and "/c/" in file)
-    for file, data in sealing.sealed({**files, chosen: BOMBS[bomb]()}).items():
-        (store / file).write_bytes(data)
-    stored = open_store(store)
-    if name.startswith("states"):
-        record = stored.results.record(0)
-        assert record is not None
-        # The checksum is right: it is the bomb that is refused.
-        assert isinstance(checked_content(stored.place, chosen, record.states[chosen]), bytes)
-        with pytest.raises(StoreDamagedError, match="not compressed by zstd"):
-            read_state(stored, 0, Direction.A_TO_B, 1)
-        return
-    with pytest.raises((StoreDamagedError, ValueError), match="not compressed by zstd"):
-        reading(stored)
-
-
-def reading(stored: StoredStudy) -> None:
-    """Read the cells and the grids."""
-    list(stored.study.cells)
-    stored.study.cells.column("scale")  # type: ignore[attr-defined]
-    # As `open_study` reads the grids of a store of one part.
-    xr.open_zarr(stored.place.zarr_store(stored.most_bytes), consolidated=False, chunks=None)["epsilon"].load()
+def test_a_chunk_of_results_becomes_no_more_than_its_numbers() -> None:
+    for bomb in BOMBS.values():
+        with pytest.raises(ValueError, match="more than 8,192 bytes"):
+            decode_chunk(bomb(), (4, 2, 16, 8), "delta_upper")
+    values = np.arange(1000, dtype="<f8")
+    data = bytes(Zstd(level=3, checksum=True).encode(values))
+    assert decode_chunk(data, (1000,), "delta_upper").tobytes() == values.tobytes()
+    with pytest.raises(ValueError, match="has more than"):
+        decode_chunk(data, (999,), "delta_upper")

@@ -1,20 +1,16 @@
 """A shard is joined step by step: after a kill at any of them, and for who reads meanwhile, no batch is lost."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import combinations
 
 import numpy as np
 import pytest
 
 from pbdist.run.batch import cell_bounds
-from pbdist.run.joining import JoinTask, join_here
 from pbdist.store import BatchWriter, PartHead, PartResults, StoredStudy, join_shard, open_store, survey
 from pbdist.store.create import new_skeleton, write_skeleton
-from pbdist.store.layout import BOUNDS, batch_file, shard_file, shard_record
+from pbdist.store.layout import BOUNDS
 from pbdist.study import Plan, load_study, plan_study
 from pbdist.types import FloatArray
 from tests.store.memory_place import MemoryPlace
@@ -49,53 +45,6 @@ class MortalPlace(MemoryPlace):
                 raise KilledError
             step(self.files)
             self.done.append(step)
-
-
-@dataclass(frozen=True, eq=False)
-class ChoosyPlace(MemoryPlace):
-    """The process is killed before it writes some of the files of a shard; others it has written by then."""
-
-    never: frozenset[str] = frozenset()
-
-    def write(self, name: str, data: bytes) -> None:
-        if name in self.never:
-            raise KilledError
-        super().write(name, data)
-
-
-@dataclass(frozen=True, eq=False)
-class FarPlace(MemoryPlace):
-    """Each request takes some time; `log` has those that began and ended, in order."""
-
-    seconds: float = 0.0
-    log: list[tuple[str, str]] = field(default_factory=list)
-
-    def read(self, name: str, most: int = 1 << 30) -> bytes:
-        with self._asked("read"):
-            return super().read(name, most)
-
-    def write(self, name: str, data: bytes) -> None:
-        with self._asked(name):
-            super().write(name, data)
-
-    def remove_all(self, names: Sequence[str]) -> None:
-        with self._asked(names[0]):
-            super().remove_all(names)
-
-    @contextmanager
-    def _asked(self, what: str) -> Iterator[None]:
-        self.log.append(("began", what))
-        time.sleep(self.seconds)
-        yield
-        self.log.append(("ended", what))
-
-    @property
-    def most_at_once(self) -> int:
-        now = most = 0
-        for when, _ in self.log:
-            now += 1 if when == "began" else -1
-            most = max(most, now)
-        return most
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,67 +134,6 @@ def test_a_kill_at_any_step_loses_no_batch(when: str, stored: StoredStudy, state
         assert not any(PartResults(killed).failed(index) for index in BATCHES)
         join_shard(replace(killed, place=MemoryPlace(place.files)), 0)
         assert place.files == whole.files
-
-
-@pytest.mark.parametrize("when", ["first", "again"])
-def test_whichever_files_were_written_before_a_kill_no_batch_is_lost(
-    when: str, stored: StoredStudy, states: dict[str, dict[str, bytes]]
-) -> None:
-    files = [shard_file(name, 0) for name in stored.head.results]
-    whole = replace(stored.head, place=MemoryPlace(dict(states[when])))
-    expected = list(values(whole))
-    join_shard(whole, 0)
-    for count in range(1, len(files) + 1):
-        for never in combinations(files, count):
-            place = ChoosyPlace(dict(states[when]), never=frozenset(never))
-            killed = replace(stored.head, place=place)
-            with pytest.raises(KilledError):
-                join_shard(killed, 0)
-            # The record tells of all files: it is not written before them.
-            assert place.files.get(shard_record(0)) == states[when].get(shard_record(0))
-            assert np.array_equal(list(values(killed)), expected)
-            assert not any(PartResults(killed).failed(index) for index in BATCHES)
-            join_shard(replace(killed, place=MemoryPlace(place.files)), 0)
-            assert place.files == whole.place.files  # type: ignore[attr-defined]
-
-
-def test_shards_are_joined_at_the_same_time_and_each_in_order(stored: StoredStudy) -> None:
-    study = stored.study
-    place = FarPlace({})
-    write_skeleton(place, *new_skeleton(study, 1, "", 1))
-    parts = open_store(place)
-    plan = plan_study(study, 1)
-    for index in BATCHES:
-        write(parts, plan, index)
-    alone = MemoryPlace(dict(place.files))
-    for shard in BATCHES:
-        join_shard(replace(parts.head, place=alone), shard)
-    far = FarPlace(dict(place.files), seconds=0.05)
-    head = replace(parts.head, place=far)
-    began = time.monotonic()
-    join_here([JoinTask(head, shard) for shard in BATCHES], lambda event: pytest.fail(str(event)))
-    took = time.monotonic() - began
-    # The same bytes, and each record between its files and the removal of the batches.
-    assert far.files == alone.files
-    for shard in BATCHES:
-        record = far.log.index(("began", shard_record(shard)))
-        assert all(far.log.index(("ended", shard_file(name, shard))) < record for name in head.results)
-        assert far.log.index(("ended", shard_record(shard))) < far.log.index(("began", batch_file(shard)))
-    requests = len(far.log) / 2
-    assert requests == len(BATCHES) * (len(head.results) + 3)
-    assert took < 0.5 * requests * far.seconds
-    assert 5 < far.most_at_once <= 8 * 16
-
-
-def test_a_listing_is_looked_at_by_many_requests_at_the_same_time(
-    stored: StoredStudy, states: dict[str, dict[str, bytes]]
-) -> None:
-    """Also where all batches that are not joined are in one shard."""
-    far = FarPlace(dict(states["first"]), seconds=0.1)
-    sizes = dict(far.names())
-    (state,) = survey(replace(stored.head, place=far), sizes)
-    assert set(state.batches) == set(BATCHES)
-    assert far.most_at_once == len(BATCHES)
 
 
 @pytest.mark.parametrize("when", ["first", "again"])

@@ -3,10 +3,7 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +13,8 @@ import pytest
 import pbdist.store.lock as lock_module
 from pbdist.errors import InvalidInputError
 from pbdist.store import Holder, LocalPlace, ObjectPlace, hold, holder
-from tests.store.s3_server import s3_server
+from tests.processes import start_code
+from tests.s3_server import Bucket
 
 #: Holds a store until it is killed.
 HOLDING = """
@@ -28,17 +26,10 @@ with hold(sys.argv[1], refresh=0.2):
 """
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server("bucket") as address:
-        yield address
-
-
 @pytest.fixture(params=["folder", "objects", "without-locks"])
 def where(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "objects":
-        request.getfixturevalue("server")
-        return f"s3://bucket/{tmp_path.name}/s.zarr"
+        return f"{request.getfixturevalue('bucket').url}/s.zarr"
     if request.param == "without-locks":
         monkeypatch.setattr(lock_module.fcntl, "flock", no_locks)
     return str(tmp_path / "s.zarr")
@@ -68,15 +59,16 @@ def test_the_second_one_is_told_who_holds_it(where: str) -> None:
         pass
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_holder_does_not_stand_in_the_way(where: str, number: signal.Signals) -> None:
-    with subprocess.Popen([sys.executable, "-c", HOLDING, where], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+def test_a_killed_holder_does_not_stand_in_the_way(where: str) -> None:
+    with start_code(HOLDING, where) as process:
+        while process.printed() != "held\n":
+            assert process.code is None, process.printed("err")
+            time.sleep(0.01)
         found = holder(where)
         assert found is not None
         assert found.process == process.pid
-        process.send_signal(number)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
     assert holder(where) is None
     with hold(where) as held:
         assert held.holder.process == os.getpid()
@@ -86,9 +78,8 @@ def elsewhere(alive: float) -> Holder:
     return Holder("elsewhere", 17, "2026-01-01T00:00:00+00:00", "another boot", "12345", alive)
 
 
-def test_a_lease_from_another_machine_is_taken_over_when_it_is_stale(server: str, tmp_path: Path) -> None:
-    assert server
-    where = f"s3://bucket/{tmp_path.name}.stale/s.zarr"
+def test_a_lease_from_another_machine_is_taken_over_when_it_is_stale(bucket: Bucket) -> None:
+    where = f"{bucket.url}/s.zarr"
     place, name = lock_of(where)
     place.write(name, elsewhere(time.time() - 60.0).encoded())
     assert holder(where) is not None
@@ -112,11 +103,10 @@ def test_a_lease_from_another_machine_is_taken_over_when_it_is_stale(server: str
 
 
 def test_a_lease_that_looks_stale_but_is_refreshed_is_left_alone(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The clock of the other machine is wrong."""
-    assert server
-    where = f"s3://bucket/{tmp_path.name}.clock/s.zarr"
+    where = f"{bucket.url}/s.zarr"
     place, name = lock_of(where)
     other = elsewhere(time.time() - 3000.0)
     place.write(name, other.encoded())

@@ -12,7 +12,7 @@ import pytest
 import xarray as xr
 
 from pbdist.cli import main
-from pbdist.errors import StoreDamagedError, StoreMismatchError
+from pbdist.errors import StoreMismatchError
 from pbdist.mechanisms import Adjacency, Gaussian, Laplace, SubsampledGaussian
 from pbdist.query import open_study
 from pbdist.query.neighbours import neighbours_by_label
@@ -20,8 +20,6 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.run.extending import asked_of
 from pbdist.store import create_or_open, open_parts, open_store
 from pbdist.store.columns import StoredCells
-from pbdist.store.create import root_files
-from pbdist.store.forms import is_root_form
 from pbdist.study import load_study
 from pbdist.study.load import load_asked
 from pbdist.study.plan import plan_study
@@ -124,7 +122,7 @@ def test_a_statement_is_stored_and_read_back(tmp_path: Path, finished_store: Cal
     assert study.frame(columns=["adjacency"]).adjacency.unique().tolist() == ["replace-one", "add-or-remove"]
     assert study.frame(columns=["mechanism", "adjacency"], mechanism="Laplace").adjacency.unique() == ["replace-one"]
     # The bounds are those of the study that states nothing.
-    xr.testing.assert_equal(study.bounds.load(), open_study(OLD / "old.zarr").bounds.load())
+    xr.testing.assert_equal(study.bounds.load(), open_study(finished_store(BARE)).bounds.load())
 
 
 def test_a_store_begun_with_one_relation_refuses_another(
@@ -181,21 +179,6 @@ def test_an_extended_store_keeps_what_is_stated(tmp_path: Path, store_copy: Call
     run(write_study(tmp_path, f"{head}compositions: [2]\n"), store)
     assert open_study(store).complete
     assert len({part.study.adjacency for part in open_parts(store)}) == 2 + 1
-
-
-def test_what_no_study_can_state_is_no_root(tmp_path: Path) -> None:
-    spec = load_study(write_study(tmp_path, OWN))
-    store = tmp_path / "s.zarr"
-    create_or_open(store, plan_study(spec))
-    root = dict(open_store(store).root)
-    assert is_root_form(root)
-    for wrong in ({"Laplace": "as-stated"}, {"Laplace": "any"}, {"Laplace": 3}, ["Laplace"], "replace-one"):
-        changed = {**root, "study": {**root["study"], "adjacency": wrong}}
-        assert not is_root_form(changed)
-        for name, data in root_files(changed).items():
-            (store / name).write_bytes(data)
-        with pytest.raises(StoreDamagedError):
-            open_store(store)
 
 
 def test_a_store_of_products_makes_few_cells_to_say_it(

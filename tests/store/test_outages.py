@@ -3,42 +3,31 @@
 import threading
 import time
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pbdist.errors import InvalidInputError, StoreRefusedError, StoreUnreachableError
 from pbdist.query import open_study
-from pbdist.query.status import store_status
 from pbdist.run import SerialExecutor, run_study
 from pbdist.store import ObjectPlace, hold, holder, place_at, with_patience
 from pbdist.study import load_study
-from tests.store.s3_server import s3_server
+from tests.s3_server import Bucket
 from tests.store.tcp_proxy import TcpProxy
-from tests.studies import TIGHT, write_study
-
-_NAMES = count()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[int]:
-    with s3_server("bucket") as address:
-        yield int(address.rpartition(":")[2])
+from tests.store.test_damage import SMALL
+from tests.studies import write_study
 
 
 @pytest.fixture
-def proxy(server: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
-    with TcpProxy("127.0.0.1", server) as found:
+def proxy(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
+    with TcpProxy("127.0.0.1", bucket.server.port) as found:
         monkeypatch.setenv("AWS_ENDPOINT_URL", found.address)
         yield found
 
 
 @pytest.fixture
-def url() -> str:
-    # A client keeps the address that it was made with.
-    return f"s3://bucket/{next(_NAMES)}/s.zarr"
+def url(bucket: Bucket) -> str:
+    return f"{bucket.url}/s.zarr"
 
 
 def mended_after(seconds: float, proxy: TcpProxy) -> threading.Timer:
@@ -63,13 +52,13 @@ def test_every_request_outlives_an_outage(proxy: TcpProxy, url: str) -> None:
         (lambda: place.remove("a"), None),
         (lambda: list(place.names()), [("b", 1)]),
     ):
-        timer = mended_after(0.6, proxy)
+        timer = mended_after(0.3, proxy)
         assert request() == expected
         timer.join()
     assert place.read("b") == b"5"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_listing_goes_on_where_it_was_cut(proxy: TcpProxy, url: str) -> None:
     place = place_at(url)
     expected = [(f"{number:04d}", 1) for number in range(1100)]
@@ -119,6 +108,7 @@ def test_what_is_refused_is_not_asked_again() -> None:
             request()
 
 
+@pytest.mark.nightly
 def test_a_lease_is_neither_lost_nor_taken_in_an_outage(
     proxy: TcpProxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,22 +127,8 @@ def test_a_lease_is_neither_lost_nor_taken_in_an_outage(
     assert holder(url) is None
 
 
-@pytest.mark.slow
-def test_status_and_query_outlive_an_outage(proxy: TcpProxy, url: str, tmp_path: Path) -> None:
-    run_study(load_study(write_study(tmp_path, TIGHT)), url, SerialExecutor(), lambda _: None)
-    before = open_study(url).bounds["delta_upper"].values
-    timer = mended_after(1.0, proxy)
-    assert store_status(url).complete
-    assert not timer.is_alive()
-    study = open_study(url)
-    timer = mended_after(1.0, proxy)
-    assert np.array_equal(study.bounds["delta_upper"].values, before)
-    timer.join()
-
-
-@pytest.mark.slow
 def test_a_query_of_a_store_that_stays_away_says_so(proxy: TcpProxy, url: str, tmp_path: Path) -> None:
-    run_study(load_study(write_study(tmp_path, TIGHT)), url, SerialExecutor(), lambda _: None)
+    run_study(load_study(write_study(tmp_path, SMALL)), url, SerialExecutor(), lambda _: None)
     study = open_study(with_patience(place_at(url), 1.0))
     proxy.cut()
     with pytest.raises(StoreUnreachableError, match="expected to reach the object store"):

@@ -1,9 +1,8 @@
-"""Folders and object stores have the same guarantees."""
+"""Every place keeps the same promises: a folder, an object store, and the memory of tests."""
 
 import pickle
 import resource
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -25,29 +24,29 @@ from pbdist.store import (
 )
 from pbdist.store.files import OversizeError
 from pbdist.study import StudySpec, load_study, plan_study
-from tests.store.s3_server import s3_server
+from tests.s3_server import Bucket, fresh_bucket, started_server
+from tests.store.memory_place import MemoryPlace
 from tests.store.test_damage import SMALL
 from tests.store.test_store import write_batch
 from tests.studies import write_study
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server("bucket") as address:
-        yield address
-
-
-@pytest.fixture(params=["folder", "objects"])
+@pytest.fixture(params=["folder", "objects", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "memory":
+        return MemoryPlace({})
     if request.param == "folder":
         return place_at(tmp_path / "s.zarr")
-    request.getfixturevalue("server")
-    return place_at(f"s3://bucket/{tmp_path.name}/s.zarr")
+    return place_at(f"{request.getfixturevalue('bucket').url}/s.zarr")
 
 
 @pytest.fixture
 def small(tmp_path: Path) -> StudySpec:
     return load_study(write_study(tmp_path, SMALL))
+
+
+def contents(place: Place) -> dict[str, bytes]:
+    return {name: place.read(name) for name, _ in place.names()}
 
 
 def test_a_place_keeps_what_it_promises(place: Place) -> None:
@@ -93,9 +92,8 @@ def test_files_are_removed_together_those_that_are_there(place: Place) -> None:
     place.remove_all([])
 
 
-def test_a_server_that_removes_one_at_a_time_does_that(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert server
-    place = place_at("s3://bucket/single/s.zarr")
+def test_a_server_that_removes_one_at_a_time_does_that(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = place_at(f"{bucket.url}/s.zarr")
     for name in ("a", "b", "c"):
         place.write(name, b"x")
     made = objects._client
@@ -119,9 +117,9 @@ def test_a_server_that_removes_one_at_a_time_does_that(server: str, monkeypatch:
     assert [name for name, _ in place.names()] == ["b"]
 
 
-def test_a_refusal_is_no_empty_object(server: str) -> None:
+@pytest.mark.usefixtures("bucket")
+def test_a_refusal_is_no_empty_object() -> None:
     """Also where the name of the object sounds like another answer."""
-    assert server
     place = place_at("s3://no-such-range/s.zarr")
     with pytest.raises(StoreRefusedError, match="NoSuchBucket"):
         place.read_range("orange", 0, 3)
@@ -146,61 +144,53 @@ def test_what_is_no_place_is_refused(where: str) -> None:
 
 def test_a_store_is_created_committed_damaged_and_mended(place: Place, small: StudySpec) -> None:
     stored = create_or_open(place, plan_study(small, 1))
-    assert stored == open_store(place.url)
+    assert stored == open_store(place)
     write_batch(stored, 0)
     assert [stored.results.is_sound(index) for index in range(2)] == [True, False]
     assert check_store(place).missing == (("", 1),)
     write_batch(stored, 1)
     assert check_store(place).healthy
-    bounds = open_study(place.url).lookup("ApproximateDP", compositions=1, epsilon=0.5)
+    bounds = open_study(place).lookup("ApproximateDP", compositions=1, epsilon=0.5)
     assert 0.0 < bounds.maximum[0] <= bounds.maximum[1] < 1e-5
-    expected = {name: place.read(name) for name, _ in place.names()}
+    expected = contents(place)
     place.remove("zarr.json")
     place.remove("epsilon/c/0")
     assert len(check_store(place).damaged) == 2
     restore_parts(open_parts(place), small)
-    assert {name: place.read(name) for name, _ in place.names()} == expected
+    assert contents(place) == expected
 
 
-def test_the_same_bytes_in_a_folder_and_an_object_store(server: str, small: StudySpec, tmp_path: Path) -> None:
-    assert server
-    contents = []
-    for where in (str(tmp_path / "s.zarr"), f"s3://bucket/{tmp_path.name}.same/s.zarr"):
-        stored = create_or_open(where, plan_study(small, 2))
-        write_batch(stored, 0)
-        contents.append({name: stored.place.read(name) for name, _ in stored.place.names()})
-    assert contents[0] == contents[1]
-
-
-def test_a_half_created_store_in_an_object_store_is_completed(server: str, small: StudySpec, tmp_path: Path) -> None:
-    assert server
-    place = place_at(f"s3://bucket/{tmp_path.name}/s.zarr")
-    create_or_open(place, plan_study(small))
-    expected = {name: place.read(name) for name, _ in place.names()}
+def test_a_half_created_store_in_an_object_store_is_completed_and_is_that_in_a_folder(
+    bucket: Bucket, small: StudySpec, tmp_path: Path
+) -> None:
+    place = place_at(f"{bucket.url}/s.zarr")
+    for where in (place_at(tmp_path / "s.zarr"), place):
+        write_batch(create_or_open(where, plan_study(small, 2)), 0)
+    expected = contents(place_at(tmp_path / "s.zarr"))
+    assert contents(place) == expected
     for name in ("zarr.json", "scale/c/0", "pair/c/0", "states/zarr.json"):
         place.remove(name)
     restore_parts([create_or_open(place, plan_study(small))], small)
-    assert {name: place.read(name) for name, _ in place.names()} == expected
+    assert contents(place) == expected
 
 
-def test_an_object_store_that_is_not_what_it_should_be_is_told_on_one_line(server: str, small: StudySpec) -> None:
-    assert server
+def test_an_object_store_that_is_not_what_it_should_be_is_told_on_one_line(bucket: Bucket, small: StudySpec) -> None:
     with pytest.raises(InvalidInputError, match="NoSuchBucket: The specified bucket does not exist") as caught:
         create_or_open("s3://nowhere/s.zarr", plan_study(small))
     assert "\n" not in str(caught.value)
-    place = place_at("s3://bucket/something/else")
+    place = place_at(f"{bucket.url}/something/else")
     place.write("words.txt", b"words")
     with pytest.raises(NotAStoreError, match="got something else"):
         create_or_open(place, plan_study(small))
     with pytest.raises(NotAStoreError, match="got nothing there"):
-        open_store("s3://bucket/nothing/here")
+        open_store(f"{bucket.url}/nothing/here")
 
 
 def test_a_full_disk_leaves_the_store_as_it_was(small: StudySpec, tmp_path: Path) -> None:
     """A limit on the size of files stands for the disk: the system refuses to write more, in the middle of a file."""
     stored = create_or_open(tmp_path / "s.zarr", plan_study(small, 1))
     write_batch(stored, 0)
-    before = {name: stored.place.read(name) for name, _ in stored.place.names()}
+    before = contents(stored.place)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
@@ -214,16 +204,15 @@ def test_a_full_disk_leaves_the_store_as_it_was(small: StudySpec, tmp_path: Path
         signal.signal(signal.SIGXFSZ, ignored)
     assert "\n" not in str(caught.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.zarr", "study.yaml"]
-    after = {name: stored.place.read(name) for name, _ in stored.place.names()}
+    after = contents(stored.place)
     assert {name: after[name] for name in before} == before
     assert check_store(stored.path).missing == (("", 1),)
     write_batch(stored, 1)
     assert check_store(stored.path).healthy
 
 
-def test_another_environment_has_another_client(server: str) -> None:
-    place_at("s3://bucket/moved").write("name", b"first")
-    with s3_server("bucket") as another:
-        assert another != server
-        place_at("s3://bucket/moved").write("name", b"second")
-    assert place_at("s3://bucket/moved").read("name") == b"first"
+def test_another_environment_has_another_client(bucket: Bucket) -> None:
+    place_at(f"{bucket.url}/moved").write("name", b"first")
+    with started_server() as another, fresh_bucket(another, bucket.name):
+        place_at(f"{bucket.url}/moved").write("name", b"second")
+    assert place_at(f"{bucket.url}/moved").read("name") == b"first"

@@ -1,6 +1,5 @@
 """Where a tolerance is met is stored with the bounds."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -123,13 +122,3 @@ def test_a_factor_of_its_own_and_no_loss_at_all(tmp_path: Path) -> None:
     met = upper <= 1.01 * lower
     assert np.array_equal(given.within_tolerance.values[:, 0], met)
     assert 0 < np.count_nonzero(met) < met.size
-
-
-def test_heads_that_are_damaged_in_both_places_are_put_back(tmp_path: Path, store_copy: Finished) -> None:
-    study, path = load_study(write_study(tmp_path, TEXT)), store_copy(TEXT)
-    before = results_of(path)
-    for name in ("zarr.json", "commits/zarr.json"):
-        (path / name).write_text("{")
-    run_study(study, path, SerialExecutor(), lambda _: None)
-    assert results_of(path) == before
-    assert json.loads((path / "zarr.json").read_text())["attributes"]["pbdist_format"] == 5
