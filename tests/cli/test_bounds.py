@@ -5,10 +5,7 @@ import io
 import json
 import math
 import re
-import subprocess
-import sys
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
@@ -25,12 +22,11 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     return code, found.out, found.err
 
 
-def test_epsilon_as_a_process() -> None:
-    asked = ["epsilon", *DPSGD, "--compositions", "1000", "10000", "--delta", "1e-5", "1e-6", "--json"]
-    command = [sys.executable, "-W", "error", "-m", "pbdist", *asked]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout)
+def test_json_is_what_the_function_returns(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--compositions", "1000", "10000", "--delta", "1e-5", "1e-6", "--json")
+    code, out, err = called(capsys, "epsilon", *DPSGD, *asked)
+    assert (code, err) == (0, "")
+    found = json.loads(out)
     assert {**found, "answers": []} == {
         "mechanism": "SubsampledGaussian",
         "parameters": {"scale": 1.1, "rate": 0.01},
@@ -56,9 +52,6 @@ def test_what_is_printed_is_a_bound(form: str, capsys: pytest.CaptureFixture[str
     code, out, err = called(capsys, "delta", *DPSGD, "--compositions", "50", "--epsilon", "0.5", "1", "--format", form)
     assert (code, err) == (0, "")
     table = pbdist.privacy_bounds(STEP, compositions=50, epsilon=[0.5, 1.0])
-    lines = [
-        line for line in out.splitlines() if re.match(r"[│|$] ?(50)\b", line.replace("$", "", 1).strip("│ ").join("| "))
-    ]
     lines = [line for line in out.splitlines() if re.match(r"[│|$]? *\$?50\b", line)]
     assert len(lines) == 2
     for index, line in enumerate(lines):
@@ -135,112 +128,19 @@ def test_a_mechanism_within_a_mechanism(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_wide_bounds_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     # δ at ε = 0 is 1/5, exactly.
-    asked = (
-        "epsilon",
-        "--family",
-        "Histogram",
-        "--p",
-        "3",
-        "2",
-        "--q",
-        "2",
-        "3",
-        "--compositions",
-        "1",
-        "--delta",
-        "0.2",
-    )
-    code, out, err = called(capsys, *asked)
+    asked = "epsilon --family Histogram --p 3 2 --q 2 3 --compositions 1 --delta 0.2"
+    code, out, err = called(capsys, *asked.split())
     assert code == 0
     assert "wide: closer bounds were not found" in out
     assert err.startswith("pbdist: warning: tolerance: expected epsilon_upper / epsilon_lower - 1 <= 0.001, got inf")
-    assert called(capsys, *asked, "--strict")[0] == 3
+    assert called(capsys, *asked.split(), "--strict")[0] == 3
 
 
 def test_no_epsilon_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = (
-        "--family",
-        "Histogram",
-        "--p",
-        "1",
-        "1",
-        "--q",
-        "0",
-        "1",
-        "--compositions",
-        "1",
-        "--delta",
-        "0.1",
-        "--json",
-    )
-    (found,) = json.loads(called(capsys, "epsilon", *asked)[1])["answers"]
+    asked = "epsilon --family Histogram --p 1 1 --q 0 1 --compositions 1 --delta 0.1 --json"
+    (found,) = json.loads(called(capsys, *asked.split())[1])["answers"]
     assert found["epsilon_upper"] is None
     assert found["epsilon_lower"] >= 1e9
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("epsilon", "--compositions", "3", "--delta", "1e-5"), "--family: expected a kind of mechanism, got none"),
-        (("epsilon", *DPSGD, "--delta", "1e-5"), "--compositions: expected a value, got none"),
-        (("epsilon", *DPSGD, "--compositions", "5"), "--delta: expected a value, got none"),
-        (("delta", *DPSGD, "--compositions", "5"), "--epsilon: expected a value, got none"),
-        (
-            ("epsilon", *DPSGD, "--compositions", "0", "--delta", "1e-5"),
-            "compositions: expected whole numbers",
-        ),
-        (
-            ("epsilon", *DPSGD, "--compositions", "1", "--delta", "1"),
-            "delta: expected numbers above 0",
-        ),
-        (("delta", *DPSGD, "--compositions", "1", "--epsilon", "-1"), "epsilon: expected finite numbers of at least 0"),
-        (
-            ("delta", *DPSGD, "--compositions", "1", "--exp-epsilon", "0.5"),
-            "--exp-epsilon: expected finite",
-        ),
-        (
-            ("delta", *DPSGD, "--compositions", "1", "--epsilon", "1", "--tolerance", "7"),
-            "tolerance: expected a number",
-        ),
-        (
-            ("delta", "--family", "Gaussian", "--compositions", "1", "--epsilon", "1"),
-            "--scale: expected a value",
-        ),
-        (
-            ("delta", *DPSGD, "--mean", "3", "--compositions", "1", "--epsilon", "1"),
-            "--mean: expected none with SubsampledGaussian, whose parameters are scale, rate, sensitivity, got one",
-        ),
-        (
-            ("delta", "--family", "Product", "--pairs", "Laplace", "--compositions", "1", "--epsilon", "1"),
-            "--pairs: [0]: expected a mapping with a kind, got 'Laplace'",
-        ),
-        (
-            ("delta", *DPSGD, "--compositions", "1", "--epsilon", "1", "--json", "--format", "csv"),
-            "--json: expected none beside --format csv, got one",
-        ),
-    ],
-)
-def test_wrong_questions_are_one_line(arguments: tuple[str, ...], problem: str, capsys: Any) -> None:
-    code, out, err = called(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"pbdist: error: {problem}")
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("epsilon", "--family", "Gausian"), "did you mean Gaussian?"),
-        (("epsilon", *DPSGD, "--sensitivty", "2"), "did you mean --sensitivity?"),
-        (("delta", *DPSGD, "--exp-epsilom", "2"), "did you mean --exp-epsilon?"),
-        (("delta", *DPSGD, "--epsilon", "2", "--exp-epsilon", "2"), "not allowed with argument --epsilon"),
-    ],
-)
-def test_misspelt_options(arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert stop.value.code == 2
-    assert words in capsys.readouterr().err
 
 
 def test_help_names_every_mechanism_and_parameter(capsys: pytest.CaptureFixture[str]) -> None:

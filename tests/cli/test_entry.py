@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib import metadata
 
 import pytest
 
@@ -15,6 +16,7 @@ def test_the_first_screen_says_what_to_try(capsys: pytest.CaptureFixture[str]) -
         main(["--help"])
     assert stop.value.code == 0
     assert capsys.readouterr().out == first
+    assert all(f"\n  {code}" in first for code in ("  0  ", "  1  ", "  2  ", "130  "))
     # Without looking further down than a small terminal shows.
     head = first.splitlines()[:24]
     tried = [shlex.split(re.split(r"  +", line.strip())[0]) for line in head if line.startswith("  pbdist ")]
@@ -38,6 +40,14 @@ def test_the_first_screen_says_what_to_try(capsys: pytest.CaptureFixture[str]) -
         (["completion", "bsh"], "did you mean bash?"),
         (["plan", "x.yaml", "more"], "unrecognized arguments: more"),
         (["xyzzy"], "invalid choice: 'xyzzy'"),
+        (["epsilon", "--family", "Gausian"], "did you mean Gaussian?"),
+        (["epsilon", "--family", "Laplace", "--sensitivty", "2"], "did you mean --sensitivity?"),
+        (["delta", "--family", "Laplace", "--exp-epsilom", "2"], "did you mean --exp-epsilon?"),
+        (["delta", "--epsilon", "2", "--exp-epsilon", "2"], "not allowed with argument --epsilon"),
+        (["dpsgd", "--epocs", "3"], "unrecognized arguments: --epocs 3: did you mean --epochs?"),
+        (["dpsgd", "--noise_multiplier", "1"], "did you mean --noise-multiplier?"),
+        (["dpsgd", "--epochs", "3", "--steps", "4"], "not allowed with argument --epochs"),
+        (["dpsgd", "--epsilon", "3", "--noise-multiplier", "4"], "not allowed with argument --epsilon"),
     ],
 )
 def test_misspelt_arguments(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,6 +62,19 @@ def test_misspelt_arguments(arguments: list[str], words: str, capsys: pytest.Cap
     assert ("did you mean" in last) == ("did you mean" in words)
 
 
-def test_misspelt_systems(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["size", "--system", "vuvuzela_dailing"]) == 2
-    assert capsys.readouterr().err.endswith("got 'vuvuzela_dailing': did you mean vuvuzela-dialing?\n")
+@pytest.mark.parametrize("command", ["plan", "run", "status", "query", "size", "verify"])
+def test_each_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    told = capsys.readouterr().out
+    assert told.startswith(f"usage: pbdist {command} ")
+    if command == "run":
+        assert all(f"\n  {code}" in told for code in ("  0  ", "  1  ", "  2  ", "130  "))
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out == f"pbdist {metadata.version('pbdist')}\n"

@@ -1,10 +1,9 @@
 """``pbdist explore``: what it refuses, what it writes, and how it ends."""
 
+import os
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -12,38 +11,14 @@ import pytest
 
 from pbdist.cli import main
 from tests.batches import remove_batch
-from tests.run.test_signals import INTERRUPTED
-
-WRONG = {
-    "--port=70000": "--port: expected an integer from 0 to 65535, got 70000",
-    "--mechanism=Laplace": "--mechanism: expected none without --export",
-    "--export=page.txt": "--export: expected a file name that ends in .html, got page.txt",
-    "--export=none/page.html": "none/page.html",
-}
-
-
-@pytest.mark.parametrize(("option", "told"), WRONG.items())
-def test_wrong_options_are_refused(tiny_store, option, told, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["explore", str(tiny_store), option]) == 2
-    assert told in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_is_written_into_a_store(tiny_store, capsys):
-    assert main(["explore", str(tiny_store), "--export", str(tiny_store / "page.html")]) == 2
-    assert "--export: expected a file outside the store" in capsys.readouterr().err
+from tests.processes import start_code
+from tests.run.test_signals import INTERRUPTED, until
 
 
 def test_a_port_that_is_taken_is_told(tiny_store, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["explore", str(tiny_store), "--port", str(taken.getsockname()[1])]) == 2
     assert "Address already in use" in capsys.readouterr().err
-
-
-def test_what_is_no_store_is_refused(tmp_path, capsys):
-    assert main(["explore", str(tmp_path / "none.zarr")]) == 2
-    assert "expected a pbdist store, got nothing there" in capsys.readouterr().err
 
 
 def test_export_writes_one_file(tiny_store, tmp_path, capsys):
@@ -87,19 +62,23 @@ def test_an_export_that_fails_leaves_the_earlier_file(tiny_store, tmp_path, monk
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
+#: As in a process of its own, stderr is written line by line.
+SERVING = "import sys; from pbdist.cli import main; sys.stderr.reconfigure(line_buffering=True); sys.exit(main())"
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 -- that is what is tested
 def test_it_serves_until_it_is_interrupted(tiny_store: Path, host: str):
-    command = [sys.executable, "-m", "pbdist", "explore", str(tiny_store), "--host", host]
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
-        address = process.stdout.readline().strip()
+    with start_code(SERVING, "explore", tiny_store, "--host", host) as process:
+        until(lambda: "\n" in process.printed() or process.code is not None, "the address")
+        address = process.printed().strip()
         assert address.startswith(f"http://{host}:")
         connection = HTTPConnection("127.0.0.1", int(address.rstrip("/").rpartition(":")[2]), timeout=60)
         connection.request("GET", "/contents.json")
         assert connection.getresponse().status == 200
         connection.close()
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (130, "")
+        os.kill(process.pid, signal.SIGINT)
+        done = process.wait()
+    assert (done.returncode, done.stdout.strip()) == (130, address)
     warning = "pbdist: warning: --host: 0.0.0.0 may be reached from other machines"
-    assert err.startswith(warning) == (host == "0.0.0.0")  # noqa: S104
-    assert err.endswith(f"Ctrl-C ends it.\n{INTERRUPTED}\n")
+    assert done.stderr.startswith(warning) == (host == "0.0.0.0")  # noqa: S104
+    assert done.stderr.endswith(f"Ctrl-C ends it.\n{INTERRUPTED}\n")

@@ -67,23 +67,6 @@ def test_a_damaged_store_ends_with_exit_code_1(store: Path, tmp_path: Path, caps
     assert "both damaged" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("store_name", "out", "expected"),
-    [
-        ("none.zarr", "out.csv", "expected a pbdist store, got nothing there"),
-        ("s.zarr", "out.xlsx", "out: expected a name that ends in"),
-        ("s.zarr", "s.zarr/out.csv", "out: expected a path outside of other stores"),
-        ("s.zarr", "s3://bucket/out.zarr", "out: expected a path on this machine"),
-    ],
-)
-def test_wrong_input_ends_with_exit_code_2(
-    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], store_name: str, out: str, expected: str
-) -> None:
-    assert store.is_dir()
-    code = main(["export", str(tmp_path / store_name), out if "://" in out else str(tmp_path / out)])
-    assert (code, expected in capsys.readouterr().err) == (2, True)
-
-
 def test_a_store_at_another_place_is_exported(store: Path, tmp_path: Path) -> None:
     files = {path.relative_to(store).as_posix(): path.read_bytes() for path in store.rglob("*") if path.is_file()}
     pbdist.export_study(MemoryPlace(files), tmp_path / "one.csv")

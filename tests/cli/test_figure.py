@@ -1,11 +1,9 @@
 """``pbdist figure`` as users call it."""
 
-import subprocess
-import sys
-
 import pytest
 
 from pbdist.cli import main
+from tests.processes import run_code
 from tests.report.figures.test_figure_file import PLAIN
 
 
@@ -30,6 +28,7 @@ def test_one_figure(figure, tmp_path, capsys):
     assert (tmp_path / "stores" / "example.zarr").is_dir()
 
 
+@pytest.mark.nightly
 def test_several_figures_at_once(figure, tmp_path, capsys):
     other = tmp_path / "other.yaml"
     other.write_text(PLAIN.replace("name: example", "name: other"), encoding="utf-8")
@@ -38,25 +37,6 @@ def test_several_figures_at_once(figure, tmp_path, capsys):
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["example.csv", "other.csv"]
     assert "example.csv" in printed.out
     assert "other: " in printed.err
-
-
-def test_a_wrong_file_is_told_before_any_work(figure, tmp_path, capsys):
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(PLAIN.replace("scale: 3", "scael: 3").replace("example", "wrong"), encoding="utf-8")
-    assert main(["figure", str(figure), str(wrong), *options(tmp_path)]) == 2
-    assert "mechanism.scael: expected one of" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-    assert not (tmp_path / "stores").exists()
-
-
-def test_two_figures_of_one_name_are_refused(figure, tmp_path, capsys):
-    assert main(["figure", str(figure), str(figure), *options(tmp_path)]) == 2
-    assert "figures: expected each name once, got example" in capsys.readouterr().err
-
-
-def test_what_is_not_a_number_of_workers_is_refused(figure, tmp_path, capsys):
-    assert main(["figure", str(figure), "--workers", "0", *options(tmp_path)]) == 2
-    assert "--workers: expected an integer from 1 to 4096, got 0" in capsys.readouterr().err
 
 
 def test_a_theorem_that_says_nothing_is_told(tmp_path, capsys):
@@ -72,6 +52,6 @@ def test_without_matplotlib_it_is_told_what_to_install(figure, tmp_path):
         "import sys; sys.modules['matplotlib'] = None; from pbdist.cli import main;"
         f"sys.exit(main(['figure', {str(figure)!r}, '--folder', {str(tmp_path)!r}, '--stores', {str(tmp_path)!r}]))"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    ended = run_code(program)
     assert ended.returncode == 2
     assert "figures need matplotlib: pip install 'pbdist[figures]'" in ended.stderr

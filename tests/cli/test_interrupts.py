@@ -1,5 +1,6 @@
 """The end of a command by a signal: in real processes, at moments that Python or a library would make nothing of."""
 
+import os
 import random
 import shutil
 import signal
@@ -10,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from pbdist.cli import main
 from pbdist.errors import InvalidInputError, NotAStoreError, StoreDamagedError
 from pbdist.store import convert_store, open_store, place_at
-from tests.run.test_signals import INTERRUPTED, Phase, Run, hold_in, until
-from tests.store.s3_server import s3_server
+from tests.effort import SEED, times
+from tests.processes import run_code, start_code
+from tests.run.test_signals import INTERRUPTED, Run, until
+from tests.s3_server import fresh_bucket
 from tests.studies import TINY, write_study
 
 PRELUDE = """
@@ -206,38 +210,50 @@ COMMANDS = {
     "size": ["size", "--family", "Laplace", "--compositions", "7", "--epsilon", "1", "--delta", "1e-6"],
     "verify": ["verify", "data/tiny.zarr"],
 }
-WHOLE = Phase("", lambda run: run.catches(signal.SIGTERM), lambda run: not run.catches(signal.SIGTERM))
+#: A command that a signal ends at its call of some number, or that tells how many Python functions it calls.
+COUNTED = """
+import os, sys
+from pathlib import Path
+from pbdist.cli import interrupts, main
+last, number, *sys.argv[1:] = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
+calls, watch = 0, interrupts.watch
+def count(frame, event, argument):
+    global calls
+    calls += event == "call"
+    if 0 < last == calls:
+        sys.setprofile(None)
+        os.kill(os.getpid(), number)
+def watched():
+    watch()
+    sys.setprofile(count)
+interrupts.watch = watched
+code = main()
+sys.setprofile(None)
+Path("calls").write_text(str(calls))
+sys.exit(code)
+"""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "number"),
     [*((name, signal.SIGINT) for name in COMMANDS), ("query", signal.SIGTERM), ("size", signal.SIGTERM)],
 )
-def test_every_command_ends_the_same_way(folder: Path, name: str, number: signal.Signals) -> None:
-    seed = random.SystemRandom().getrandbits(32)
-    draw, seconds = random.Random(seed), 1.5  # noqa: S311 -- no secret
-    while True:
-        after = seconds * draw.random()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "pbdist", *COMMANDS[name]], cwd=folder, stdout=-1, stderr=-1, text=True
-        )
-        run = Run(process, 0, folder / "none", read=True)
-        met = hold_in(run, WHOLE, after, number)
-        if met:
-            process.send_signal(number)
-        process.send_signal(signal.SIGCONT)
-        _, told = process.communicate(timeout=240)
-        if met:
-            break
-        assert process.returncode == 0, told
-        seconds = after
-    assert (process.returncode, told) == (130, f"{INTERRUPTED}\n"), f"seed {seed}, after {after:.4f} s"
-    # What a query adds it adds as a whole, and the lock is given back.
-    assert not (folder / "data/.tiny.zarr.lock").exists()
-    status = [sys.executable, "-m", "pbdist", "status", "data/tiny.zarr", "--check"]
-    done = subprocess.run(status, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_every_command_ends_the_same_way(
+    folder: Path, name: str, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def called(where: str, last: int) -> tuple[int, str]:
+        monkeypatch.chdir(shutil.copytree(folder, tmp_path / where))
+        done = run_code(COUNTED, last, int(number), *COMMANDS[name])
+        return done.returncode, done.stderr
+
+    assert called("whole", 0)[0] == 0
+    calls = int(Path("calls").read_text())
+    draw = random.Random(f"{SEED} {name} {number}")  # noqa: S311 -- no secret
+    for last in (draw.randint(1, calls) for _ in range(times(7))):
+        assert called(str(last), last) == (130, f"{INTERRUPTED}\n"), f"call {last} of {calls}"
+        # What a query adds it adds as a whole, and the lock is given back.
+        assert not Path("data/.tiny.zarr.lock").exists()
+        assert main(["status", "data/tiny.zarr", "--check"]) == 0
 
 
 #: A conversion that waits while it copies its second batch, or with all written but the root, and is interrupted.
@@ -264,7 +280,6 @@ sys.exit(main(["convert", *sys.argv[1:3]]))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "when", "number"),
     [
@@ -279,19 +294,17 @@ def test_an_interrupted_conversion_leaves_no_store_and_begins_anew(
 ) -> None:
     old = str(Path(__file__).parents[1] / "store/format-4/old.zarr")
     (tmp_path / "around").mkdir()
-    with s3_server("new") if kind == "objects" else nullcontext():
-        where = str(tmp_path / "around/new.zarr") if kind == "folder" else "s3://new/around/new.zarr"
-        command = [sys.executable, "-c", CONVERTING, old, where, when]
-        with subprocess.Popen(command, stdout=-1, stderr=-1, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "waits\n"
-            process.send_signal(number)
-            _, told = process.communicate(timeout=240)
+    with fresh_bucket() if kind == "objects" else nullcontext() as bucket:
+        where = str(tmp_path / "around/new.zarr") if bucket is None else f"{bucket.url}/around/new.zarr"
+        with start_code(CONVERTING, old, where, when) as process:
+            until(lambda: process.printed() == "waits\n" or process.code is not None, "the conversion")
+            os.kill(process.pid, number)
+            done = process.wait()
         around = place_at(where.removesuffix("/new.zarr"))
         if number == signal.SIGINT:
-            assert process.returncode == 130
+            assert done.returncode == 130
             words = "pbdist: interrupted: the same command begins anew, unless the new store is there: then it is whole"
-            assert told == f"{words}\n"
+            assert done.stderr == f"{words}\n"
             assert list(around.names()) == []
         with pytest.raises((NotAStoreError, StoreDamagedError)):
             open_store(where)

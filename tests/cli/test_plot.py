@@ -36,47 +36,11 @@ def test_the_ending_says_the_format(store, tmp_path, suffix, start):
     assert file.read_bytes().startswith(start)
 
 
-def test_nothing_is_written_into_a_store_or_where_no_folder_is(store, tmp_path, capsys):
-    assert main(["plot", "brackets", store, "-o", f"{store}/one.png"]) == 2
-    assert "--output: expected a file outside the stores" in capsys.readouterr().err
-    assert main(["plot", "brackets", store, "-o", str(tmp_path / "none" / "one.png")]) == 2
-    assert "--output: expected a file in a folder that exists" in capsys.readouterr().err
-
-
 def test_several_stores_in_one_plot(store, finished_store, tmp_path):
     file = tmp_path / "both.svg"
     other = str(finished_store(BRACKETED))
     assert main(["plot", "compare", store, other, "--compositions", "4", "-o", str(file)]) == 0
     assert main(["plot", "brackets", other, "-o", str(file)]) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["epsilon-delta", "STORE", "-o", "a.jpg"], "--output: expected a file that ends in .svg, .png or .pdf"),
-        (["epsilon-delta", "STORE", "--width", "1"], "--width: expected 5 to 40 inches, got 1"),
-        (["epsilon-delta", "STORE", "--width", "nan"], "--width: expected 5 to 40 inches, got nan"),
-        (["epsilon-delta", "STORE", "--epsilon", "1"], "--epsilon: expected it together with --delta"),
-        (["epsilon-delta", "STORE", "--over", "noise"], "--over: expected none for epsilon-delta"),
-        (["brackets", "STORE", "--exp-epsilon", "0.5"], "--exp-epsilon: expected a finite number of at least 1"),
-        (["compare", "STORE", "--compositions", "1", "4"], "--compositions: expected one number for compare"),
-        (["compare", "STORE", "--over", "noise", "--delta", "0.1"], "--delta: expected none for compare over noise"),
-        (["noise", "STORE", "STORE"], "stores: expected one store for noise, got 2"),
-        (["compare", "STORE", "STORE"], "stores: expected each store once"),
-        (["noise", "STORE"], "mechanism: expected settings with one kind of amount"),
-        (["losses", "STORE"], "mechanism: expected at most 1 settings"),
-        (["epsilon-delta", "STORE", "--mechanism", "gaussian"], "mechanism: expected one of Gaussian, Randomized"),
-        (["epsilon-delta", "nowhere.zarr"], "expected a pbdist store, got nothing there"),
-    ],
-)
-def test_wrong_input_is_one_line_and_no_file(store, tmp_path, capsys, arguments, told):
-    file = tmp_path / "plot.svg"
-    given = [store if one == "STORE" else one for one in arguments]
-    assert main(["plot", *given, *([] if "-o" in given else ["-o", str(file)])]) == 2
-    error = capsys.readouterr().err
-    assert told in error
-    assert error.count("\n") == 1
-    assert not file.exists()
 
 
 def test_without_matplotlib_the_extra_is_named(store, tmp_path, capsys, monkeypatch):

@@ -5,10 +5,7 @@ import io
 import json
 import math
 import re
-import subprocess
-import sys
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -25,11 +22,10 @@ def _called(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return code, found.out, found.err
 
 
-def test_json_is_what_the_function_returns() -> None:
-    command = [sys.executable, "-W", "error", "-m", "pbdist", "size", "--family", "Gaussian", *_GOAL, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+def test_json_is_what_the_function_returns(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = _called(capsys, "--family", "Gaussian", *_GOAL, "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
     sized = pbdist.size(pbdist.Gaussian, compositions=64, exp_epsilon=2.0, delta=1e-5)
     assert found["scale"] == sized.scale
     assert found["mechanism"] == sized.mechanism.canonical()
@@ -48,15 +44,6 @@ def test_table_tells_the_certificate(capsys: pytest.CaptureFixture[str]) -> None
     assert f" {rounded_down(sized.refuted_scale)} " in out
     assert repr(sized.scale) not in out
     assert "No smaller scale than the refuted one will do" in out
-
-
-def test_table_of_a_scanned_family(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ("--family", "NoisyCount", "--noise", "Laplace", "--shift", "2", "--reading", "redraw-and-floor")
-    code, out, _ = _called(capsys, *arguments, "--compositions", "4", "--epsilon", "1", "--delta", "1e-2")
-    assert code == 0
-    assert "mean" in out
-    assert "messages" in out
-    assert "nothing is claimed" in out.lower()
 
 
 SEVERAL = ("--compositions", "16", "64", "--epsilon", "0.5", "1", "--delta", "1e-5")
@@ -128,9 +115,10 @@ def test_a_goal_that_no_noise_meets_is_a_row_that_says_so(capsys: pytest.Capture
 
 def test_a_count_is_one_row_of_numbers_that_are_certified(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("--family", "NoisyCount", "--noise", "Gaussian", "--shift", "1", "--reading", "redraw-and-floor")
-    goals = ("--compositions", "1", "2", "--epsilon", "1", "--delta", "1e-3")
+    goals = ("--compositions", "1", "2", "--epsilon", "1", "--delta", "1e-3", "--tolerance", "0.1")
     code, out, _ = _called(capsys, *arguments, *goals, "--format", "markdown")
     assert code == 0
+    assert "messages" in out
     assert "nothing is claimed of that between" in out
     head, _, *rows = [line for line in out.splitlines() if line.startswith("|")]
     assert head.count("its mean") == 2
@@ -139,7 +127,7 @@ def test_a_count_is_one_row_of_numbers_that_are_certified(capsys: pytest.Capture
         scale, mean, _, upper, less, its_mean, lower = cells[3:10]
         for noise, bound, meets in (((scale, mean), upper, True), ((less, its_mean), lower, False)):
             pair = pbdist.NoisyCount(pbdist.Gaussian(float(noise[0])), float(noise[1]), 1, "redraw-and-floor")
-            found = pbdist.privacy_bounds(pair, compositions=rounds, epsilon=1.0)
+            found = pbdist.privacy_bounds(pair, compositions=rounds, epsilon=1.0, tolerance=2e-3)
             if meets:
                 assert found.delta_lower.item() <= float(bound) <= 1e-3
             else:
@@ -150,60 +138,6 @@ def test_system_has_goals_of_its_own(capsys: pytest.CaptureFixture[str]) -> None
     code, out, _ = _called(capsys, "--system", "randomized-response", "--json")
     assert code == 0
     assert all(item["delta_upper"] <= item["delta"] < item["refuted"]["delta_lower"] for item in json.loads(out))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (("--family", "Gaussian", "--compositions", "4", "--delta", "1e-5"), "--epsilon: expected a value, got none"),
-        (("--family", "Gaussian", "--epsilon", "1", "--delta", "1e-5"), "--compositions: expected a value"),
-        (("--family", "Gaussian"), "--compositions: expected a value"),
-        (("--family", "Gaussian", *_GOAL, "--delta", "2"), "delta: expected numbers above 0 and below 1"),
-        (
-            ("--family", "Gaussian", *_GOAL, "--rate", "0.1"),
-            "Gaussian: expected one of scale, sensitivity, truncate; got rate",
-        ),
-        (("--family", "SubsampledGaussian", *_GOAL), "rate: expected a value for SubsampledGaussian"),
-        (("--family", "NoisyCount", "--shift", "2", *_GOAL), "noise: expected the class Laplace or Gaussian"),
-        (("--family", "Laplace", *_GOAL, "--scale-limits", "1", "2"), "none of the"),
-        (("--family", "Laplace", *_GOAL, "--store", "nowhere.zarr"), "nowhere.zarr"),
-        (("--system", "nobody", *_GOAL), "system: expected one of"),
-        (
-            ("--family", "Gaussian", *_GOAL, "--json", "--format", "latex"),
-            "--json: expected none beside --format latex",
-        ),
-        (("--family", "Gaussian", *_GOAL[:-1], "1e-5", "2"), "delta: expected numbers above 0 and below 1, got 2.0"),
-        (("--table", "--format", "csv"), "--format: expected markdown with --table, got csv"),
-        (("--table", "--epsilon", "1"), "--epsilon: expected none with --table"),
-        (("--table", "--mean", "0"), "--mean: expected none with --table"),
-        (("--table", "--scale-limits", "1", "2"), "--scale-limits: expected none with --table"),
-        (("--family", "Gaussian", *_GOAL, "--systems", "mine.yaml"), "--systems: expected none with --family"),
-        (("--system", "vuvuzela-dialing", "--mean", "3", *_GOAL), "--mean: expected none with --system"),
-    ],
-)
-def test_what_is_wrong_is_one_line(
-    arguments: tuple[str, ...],
-    problem: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, out, err = _called(capsys, *arguments)
-    assert code == 2
-    assert not out
-    assert err.startswith("pbdist: error: ")
-    assert problem in err
-    assert err.count("\n") == 1
-
-
-def test_help_names_every_family(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as stop:
-        main(["size", "--help"])
-    assert stop.value.code == 0
-    out = capsys.readouterr().out
-    assert "SubsampledGaussian" in out
-    assert "--scale-limits" in out
 
 
 def test_a_group_is_sized(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pbdist.cli import main
 from pbdist.study import load_study, plan_study
-from pbdist.study.shipped import shipped_names, shipped_study
+from pbdist.study.shipped import PROJECTED, shipped_names, shipped_study
 from tests.studies import TINY, write_study
 
 
@@ -19,7 +19,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.slow
 def test_all_studies_are_listed(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -29,12 +28,10 @@ def test_all_studies_are_listed(
     rows = [re.split(r"\s*│\s*", line) for line in out.splitlines() if line.startswith("│ ")]
     found = {name: (about, cells, time) for _, name, about, cells, time, _ in rows if name}
     assert tuple(found) == ("quickstart", *(name for name in shipped_names() if name != "quickstart"))
-    about, cells, time = found["quickstart"]
-    study = load_study(shipped_study("quickstart"))
-    assert study.description is not None
-    assert study.description.startswith(about)
-    assert cells == str(len(study.cells))
-    assert time.endswith(" s")
+    for name, (about, cells, time) in found.items():
+        study = load_study(shipped_study(name))
+        assert (study.description or "").startswith(about)
+        assert (cells, time) == (f"{len(study.cells):,}", PROJECTED[name])
     assert list(folder.iterdir()) == []
 
 
@@ -42,8 +39,6 @@ def test_all_studies_are_listed(
 def test_one_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["studies", "--show", "quickstart"]) == 0
     assert capsys.readouterr().out == shipped_study("quickstart").read_text(encoding="utf-8")
-    assert main(["studies", "--show", "quickstrt"]) == 2
-    assert capsys.readouterr().err.endswith("got 'quickstrt': did you mean quickstart?\n")
 
 
 def test_a_name_is_planned_and_a_file_in_the_way_wins(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,30 +51,6 @@ def test_a_name_is_planned_and_a_file_in_the_way_wins(folder: Path, capsys: pyte
     out, err = capsys.readouterr()
     assert "tiny" in out
     assert err == "pbdist: the file quickstart in this folder is taken, not the study that comes with pbdist\n"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("folder")
-def test_a_name_is_run_and_its_store_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    """As its first lines say."""
-    assert main(["run", "quickstart", "--serial"]) == 0
-    assert "store: data/quickstart.zarr" in capsys.readouterr().out
-    lines = shipped_study("quickstart").read_text(encoding="utf-8").splitlines()
-    (question,) = [line.split()[2:] for line in lines if line.startswith("#   pbdist query")]
-    assert main(question) == 0
-    assert "maximum" in capsys.readouterr().out
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("command", ["plan", "run"])
-def test_unknown_studies(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    assert main([command, "quikstart"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err == (
-        "pbdist: error: study: expected a study file, or the name of a study that comes with pbdist, got 'quikstart':"
-        " did you mean quickstart?\n"
-    )
 
 
 def test_the_plan_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,13 +65,13 @@ def test_count_of_one_round_against_exact_sums(noise: type[Laplace] | type[Gauss
             assert point.delta_lower <= exact_delta(point.mechanism, 0.5)
         # No grid of noises with a part of the messages has one that does: what the scan says of its own points.
         fewer = (1.0 - 2.0 * sized.tolerance) * sized.expected_messages
-        for tenth in range(5, 21):
+        for tenth in range(5, 21, 3):
             scale = 0.1 * tenth * sized.scale
             mean = next(m for m in range(200, -1, -1) if NoisyCount(noise(scale), m, 2).expected_count <= fewer)
             assert exact_delta(NoisyCount(noise(scale), mean, 2), 0.5) > 1e-3
 
 
-@pytest.mark.parametrize("reading", ["clamp-and-ceil", "redraw-and-floor"])
+@pytest.mark.parametrize("reading", [pytest.param("clamp-and-ceil", marks=pytest.mark.nightly), "redraw-and-floor"])
 def test_conversation_of_two_counts(reading: str) -> None:
     family = CountFamily(
         lambda mean, scale: Product(
@@ -79,23 +79,23 @@ def test_conversation_of_two_counts(reading: str) -> None:
         ),
         weights=(1.0, 2.0),
     )
-    sized = size(family, compositions=256, exp_epsilon=2.0, delta=1e-4)
+    sized = size(family, compositions=4, exp_epsilon=2.0, delta=1e-3, tolerance=0.1)
     check_certificate(sized, family)
     single, pairs = sized.mechanism.factors
     assert isinstance(single, NoisyCount)
     assert isinstance(pairs, NoisyCount)
     assert sized.expected_messages == single.expected_count + 2.0 * pairs.expected_count
     for pair, holds in ((sized.mechanism, True), (sized.refuted_mechanism, False)):
-        bounds = privacy_bounds(pair, compositions=256, epsilon=math.log(2.0))
-        assert (float(bounds.delta_upper.max()) <= 1e-4) is holds
-        assert (float(bounds.delta_lower.max()) > 1e-4) is not holds
+        bounds = privacy_bounds(pair, compositions=4, epsilon=math.log(2.0))
+        assert (float(bounds.delta_upper.max()) <= 1e-3) is holds
+        assert (float(bounds.delta_lower.max()) > 1e-3) is not holds
 
 
 def test_counts_that_move_against_each_other() -> None:
     family = CountFamily(
         lambda mean, scale: Product(NoisyCount(Laplace(scale), mean, 1), Reversed(NoisyCount(Laplace(scale), mean, 1)))
     )
-    sized = size(family, compositions=64, exp_epsilon=2.0, delta=1e-3, tolerance=0.05)
+    sized = size(family, compositions=4, exp_epsilon=2.0, delta=1e-3, tolerance=0.05)
     check_certificate(sized, family)
 
 
@@ -139,7 +139,8 @@ def test_wrong_families_are_named() -> None:
         size(CountFamily(lambda mean, scale: NoisyCount(Laplace(scale), mean, 1)), shift=1, **goal)
 
 
-@pytest.mark.parametrize("error", [0.6, -0.6])
+@pytest.mark.slow(reason="alone sizes by an estimate that is off")
+@pytest.mark.parametrize("error", [0.6, pytest.param(-0.6, marks=pytest.mark.nightly)])
 def test_wrong_estimates_cost_time_and_nothing_else(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
     goal = {"noise": Laplace, "shift": 1, "compositions": 16, "epsilon": 1.0, "delta": 1e-2, "tolerance": 0.05}
     right = size(NoisyCount, **goal)

@@ -34,7 +34,7 @@ def _calibrated(interval: float) -> float:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_noise_multiplier_of_dp_sgd() -> None:
     sized = size(SubsampledGaussian, rate=_RATE, compositions=_ROUNDS, epsilon=_EPSILON, delta=_DELTA, tolerance=1e-4)
     check_certificate(sized)

@@ -42,10 +42,10 @@ def systems(tmp_path_factory: pytest.TempPathFactory):
 @pytest.fixture(scope="module")
 def table(systems) -> tuple[list[str], list[str]]:
     told: list[str] = []
-    return list(sizing_table(systems, tolerance=0.1, progress=told.append)), told
+    return list(sizing_table(systems, tolerance=0.4, progress=told.append)), told
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="with the next one, which has the same table: alone print sizes of counts of a system")
 def test_the_table(table) -> None:
     lines, told = table
     rows = {
@@ -64,7 +64,7 @@ def test_the_table(table) -> None:
     assert any("smallest Laplace, redraw-and-floor" in text for text in told)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="has the table of the one before")
 def test_what_is_printed_meets_the_target(systems, table) -> None:
     counts = systems[0]
     assert isinstance(counts.observation, NoisyCounts)
@@ -147,6 +147,7 @@ def test_what_cannot_be_judged_or_sized_says_so(systems, monkeypatch: pytest.Mon
     assert r"mine scale 30, sensitivity 2: not judged: a\|b" in lines[-1]
 
 
+@pytest.mark.nightly
 def test_alpenhorn_is_sized() -> None:
     alpenhorn = find_system(load_systems(), "alpenhorn")
     sized = size_system(alpenhorn, alpenhorn.targets[0], tolerance=0.1)

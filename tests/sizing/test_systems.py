@@ -1,4 +1,4 @@
-"""The file of systems: what is read, what is refused and where, and that every setting can be judged."""
+"""The file of systems: what is read, and what is refused where."""
 
 import math
 from pathlib import Path
@@ -9,10 +9,7 @@ from pbdist import Gaussian, InvalidInputError, Laplace, NoisyCount, Product, St
 from pbdist.mechanisms import Reversed
 from pbdist.sizing.system_sizing import NoisyCounts
 from pbdist.sizing.systems import default_systems_path, find_system, load_systems
-from pbdist.study import load_study
-from pbdist.study.plan import plan_study
 
-ROOT = Path(__file__).parents[2]
 SYSTEMS = load_systems()
 
 _START = """format: 1
@@ -79,16 +76,6 @@ def test_published_settings() -> None:
     ]
     stadium = find_system(SYSTEMS, "stadium")
     assert [one.mechanisms[0].canonical()["mean"] for one in stadium.settings] == [25_000, 20_000_000]
-
-
-@pytest.mark.parametrize("name", [system.name for system in SYSTEMS])
-def test_every_setting_is_judged(name: str) -> None:
-    system = find_system(SYSTEMS, name)
-    target = system.targets[0]
-    for setting in system.settings[:1]:
-        for mechanism in setting.mechanisms:
-            bounds = privacy_bounds(mechanism, compositions=target.compositions, epsilon=target.epsilon, tolerance=0.01)
-            assert 0.0 <= bounds.delta_lower.values[0, 0] <= bounds.delta_upper.values[0, 0] <= 1.0
 
 
 def test_exchanging_the_mailboxes_exchanges_the_inputs() -> None:
@@ -187,10 +174,3 @@ def test_unknown_systems_and_files() -> None:
         find_system(SYSTEMS, "tor")
     with pytest.raises(StudyFileError, match="expected a readable systems file"):
         load_systems("/nowhere/systems.yaml")
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "pipelines").glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_shipped_study_is_planned(path: Path) -> None:
-    study = load_study(path)
-    assert study.name == path.stem
-    assert len(plan_study(study).batches) > 0

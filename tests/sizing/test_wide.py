@@ -55,7 +55,7 @@ def proved(sized: SizedNoise) -> None:
             assert bounds.delta_upper.item() >= sized.refuted_delta_lower > GOAL["delta"]
 
 
-@pytest.mark.parametrize("tolerance", [0.01, 0.001])
+@pytest.mark.parametrize("tolerance", [0.01, pytest.param(0.001, marks=pytest.mark.nightly)])
 def test_the_noise_lies_between_one_that_does_and_one_that_does_not(tolerance: float) -> None:
     sized = wide(tolerance=tolerance)
     assert sized.tolerance == tolerance

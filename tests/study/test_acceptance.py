@@ -58,6 +58,8 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "Staircase": {"epsilon": SIZES, "sensitivity": SIZES, "split": SHARES},
 }
 
+SLOW = {"NoisyCount of whole Gaussians": pytest.mark.slow(reason="alone has counts whose noise is summed up")}
+
 
 def refused(make: Any, grids: dict[str, list[Any]]) -> list[InvalidInputError]:
     found = []
@@ -69,7 +71,7 @@ def refused(make: Any, grids: dict[str, list[Any]]) -> list[InvalidInputError]:
     return found
 
 
-@pytest.mark.parametrize("kind", sorted(FIELDS))
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=SLOW.get(kind, ())) for kind in sorted(FIELDS)])
 @examples(24)
 @given(data=st.data())
 def test_grids_are_accepted_exactly_if_all_combinations_are(kind: str, data: st.DataObject) -> None:

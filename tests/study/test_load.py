@@ -294,10 +294,10 @@ def test_the_digest_is_of_what_is_computed(tmp_path: Path) -> None:
             "targets[0].delta: expected a δ above 0 and below 1",
         ),
         (
-            f"{HEAD}mechanisms:\n  - kind: Laplace\n    scale: {{linspace: [1, 2, 1000000]}}\n"
-            f"    sensitivity: {{linspace: [1, 2, 1000000]}}\n{TAIL}",
+            f"{HEAD}mechanisms:\n  - kind: Laplace\n    scale: {{linspace: [1, 2, 5000]}}\n"
+            f"    sensitivity: {{linspace: [1, 2, 5000]}}\n{TAIL}",
             4,
-            "expected at most 20000000 noise settings, got 1000000000000",
+            "expected at most 20000000 noise settings, got 25000000",
         ),
         (
             f"{HEAD}mechanisms:\n  - {{kind: Histogram, p: [1.0e+308, 1.0e+308], q: [1, 1]}}\n{TAIL}",
@@ -428,12 +428,6 @@ def test_whatever_stands_in_a_field_it_loads_or_is_refused(
         assert "\n" not in message
     else:
         assert StudySpec.from_head(spec.head(), spec.cells, name=spec.name).digest == spec.digest
-
-
-@pytest.mark.parametrize("name", ["quickstart", "vuvuzela-dialing", "mechanisms"])
-def test_the_shipped_studies_load(name: str) -> None:
-    path = Path(__file__).parents[2] / "pipelines" / f"{name}.yaml"
-    assert load_study(path).name == name
 
 
 def test_geometric_grids_are_rounded_from_many_digits() -> None:

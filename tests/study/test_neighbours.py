@@ -10,11 +10,9 @@ from pbdist.study import StudySpec, load_study
 from pbdist.study.acceptance import accepted_grid
 from pbdist.study.load import load_asked
 from pbdist.study.pair_grid import Axis, PairGrid, alike_values
-from pbdist.study.starter import STARTER_KINDS, write_starter
 from tests.mechanisms.replaced import Replaced
 from tests.studies import TIGHT, TINY, write_study
 
-PIPELINES = Path(__file__).parents[2] / "pipelines"
 HEAD = "format: 1\nname: s\n"
 TAIL = "compositions: [1, 2]\nepsilon: [0, 0.5]\n"
 PLAIN = "  - {kind: Laplace, scale: [2, 3]}\n"
@@ -26,12 +24,7 @@ PLAN = """\
     blocks: {partition: 3}
     analyses: [{name: count, pair: {kind: Laplace, scale: 20}, reads_each: all, replaced: unchanged}]
 """
-#: As they were before any study could state its neighbours.
-DIGESTS = {
-    "quickstart": "6daf0808c7df0ac0342a08dbe6e73ddc58c9a0f01263622213c2a6d049fb4c2a",
-    "mechanisms": "c902a10fc4aa6514421ea773b05cd7adeee5be28d1ba1f0c7b1f494a32cab19a",
-    "sizing-dp-sgd": "b46d3b618c081240df0825f1d074aeef00ee010a468857ae6e4a4f00a0410101",
-}
+#: The digests from before any study could state its neighbours.
 TEXTS = {
     TINY: "37fd2d811d518765f5cfa2c6118ce27e3009d09c928f0b373903500a474ce216",
     TIGHT: "97ce100ad2d0f74ec5c473ab3190215539bd1f642e7e640327194187dcafdaf4",
@@ -50,14 +43,6 @@ def refused(folder: Path, mechanisms: str, top: str = "") -> list[str]:
 
 def with_own(entry: str, relation: str) -> str:
     return entry.replace("}\n", f", adjacency: {relation}}}\n")
-
-
-@pytest.mark.parametrize("name", DIGESTS)
-def test_studies_that_state_nothing_are_as_they_were(name: str) -> None:
-    spec = load_study(PIPELINES / f"{name}.yaml")
-    assert spec.adjacency == ()
-    assert "adjacency" not in spec.head()
-    assert spec.digest == DIGESTS[name]
 
 
 def test_what_a_pair_says_itself_is_no_part_of_the_study(tmp_path: Path) -> None:
@@ -199,10 +184,3 @@ def test_products_of_grids_are_refused_where_some_combination_is_for_different_n
             Adjacency.ZERO_OUT,
         }
     )
-
-
-@pytest.mark.parametrize("kind", STARTER_KINDS)
-def test_starters_state_nothing_and_show_how(tmp_path: Path, kind: str) -> None:
-    write_starter(tmp_path / "new.yaml", kind)
-    assert load_study(tmp_path / "new.yaml").adjacency == ()
-    assert "# adjacency: " in (tmp_path / "new.yaml").read_text()

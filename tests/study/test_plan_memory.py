@@ -39,13 +39,14 @@ PAIRS: tuple[Pair, ...] = (
     Product(Laplace(50.0), Gaussian(60.0)),
 )
 #: Tolerance, number of buckets, r, and whether states are kept.
-TIGHT = {
+Size = tuple[float | None, int | None, tuple[int, ...], bool]
+TIGHT: dict[str, Size] = {
     "small": (1e-2, None, (1, 64), False),
     "large": (1e-4, None, (1, 512, 2**16), False),
     "kept": (1e-3, None, (1, 512, 2**16), True),
     "given": (1e-3, 100_000, (64,), False),
 }
-BUCKETS = {"small": (None, 2_000, (1, 7), False), "large": (None, 150_000, (3, 64), False)}
+BUCKETS: dict[str, Size] = {"small": (None, 2_000, (1, 7), False), "large": (None, 150_000, (3, 64), False)}
 
 _MEASURE = """
 import json, os, sys
@@ -73,7 +74,7 @@ for line in sys.stdin:
 """
 
 
-def _study(pair: Pair, size: tuple[float | None, int | None, Sequence[int], bool], method: str) -> StudySpec:
+def _study(pair: Pair, size: Size, method: str) -> StudySpec:
     tolerance, buckets, compositions, keep_states = size
     return StudySpec(
         name="s",
@@ -81,7 +82,7 @@ def _study(pair: Pair, size: tuple[float | None, int | None, Sequence[int], bool
         method=method,
         tolerance=tolerance,
         buckets=buckets,
-        compositions=tuple(compositions),
+        compositions=compositions,
         epsilon=(0.5, 1.0),
         keep_states=keep_states,
     )
@@ -113,10 +114,18 @@ def _peaks(studies: Sequence[StudySpec]) -> list[int]:
     return [int(line) for line in done.stdout.split()]
 
 
+@pytest.mark.slow(reason="measures what processes of their own take")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-@pytest.mark.parametrize(("method", "sizes"), [("tight", TIGHT), ("buckets", BUCKETS)], ids=["tight", "buckets"])
-def test_measured_memory_is_at_most_projected(method: str, sizes: dict[str, tuple]) -> None:  # type: ignore[type-arg]
-    pairs = PAIRS if method == "tight" else PAIRS[:1] + PAIRS[3:5]
+@pytest.mark.parametrize(
+    ("method", "sizes", "pairs"),
+    [
+        ("tight", {name: TIGHT[name] for name in ("small", "kept")}, PAIRS[:1]),
+        pytest.param("tight", TIGHT, PAIRS, marks=pytest.mark.nightly),
+        pytest.param("buckets", BUCKETS, (PAIRS[0], *PAIRS[3:5]), marks=pytest.mark.nightly),
+    ],
+    ids=["one", "tight", "buckets"],
+)
+def test_measured_memory_is_at_most_projected(method: str, sizes: dict[str, Size], pairs: tuple[Pair, ...]) -> None:
     named = [(f"{name} {pair}", _study(pair, size, method)) for name, size in sizes.items() for pair in pairs]
     peaks = _peaks([study for _, study in named])
     assert len(peaks) == len(named)

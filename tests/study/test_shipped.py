@@ -9,22 +9,18 @@ import pytest
 
 from pbdist.errors import InvalidInputError, StudyFileError
 from pbdist.study import load_study, plan_study
-from pbdist.study.shipped import find_study, shipped_names, shipped_study
+from pbdist.study.plan import duration
+from pbdist.study.shipped import PROJECTED, find_study, shipped_names, shipped_study
+from pbdist.study.starter import write_copy
 
 ROOT = Path(__file__).parents[2]
-
-
 FILES = sorted([*(ROOT / "pipelines").glob("*.yaml"), *(ROOT / "pipelines/records").glob("*.yaml")])
 
 
 def test_all_studies_of_the_checkout_are_there_under_their_names() -> None:
-    files = FILES
-    assert shipped_names() == tuple(sorted(path.stem for path in files))
-    assert "quickstart" in shipped_names()
-    for path in files:
+    assert shipped_names() == tuple(sorted(path.stem for path in FILES)) == tuple(sorted(PLANS))
+    for path in FILES:
         assert shipped_study(path.stem).read_text(encoding="utf-8") == path.read_text(encoding="utf-8")
-        # The default store of each is its own.
-        assert load_study(path).name == path.stem
 
 
 #: The digest of each study, and how many cells a batch has: what the files of its store depend on.
@@ -54,11 +50,28 @@ PLANS = {
 }
 
 
-def test_digests_and_batches_never_change() -> None:
-    assert sorted(PLANS) == sorted(shipped_names())
-    for path in FILES:
-        plan = plan_study(load_study(path))
-        assert (plan.study.digest[:16], plan.cells_per_batch) == PLANS[path.stem], path.stem
+#: Planned every night: thousands of cells.
+LARGE = ("almanac-dp-sgd", "almanac-dp-sgd-tenth")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_each_is_what_it_always_was_and_so_are_its_copies(path: Path, tmp_path: Path) -> None:
+    study = load_study(path)
+    # The default store of each is its own.
+    assert (study.name, study.digest[:16]) == (path.stem, PLANS[path.stem][0])
+    # Targets off the grids would add to them.
+    assert (study.target_compositions, study.target_epsilon) == ((), ())
+    write_copy(tmp_path / "mine.yaml", path.stem)
+    copied = load_study(tmp_path / "mine.yaml")
+    assert (copied.name, copied.digest, copied.targets) == ("mine", study.digest, study.targets)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.nightly) if name in LARGE else name for name in shipped_names()]
+)
+def test_batches_never_change_and_the_time_told_is_that_of_the_plan(name: str) -> None:
+    plan = plan_study(load_study(shipped_study(name)))
+    assert (plan.cells_per_batch, duration(plan.seconds)) == (PLANS[name][1], PROJECTED[name])
 
 
 def test_studies_need_nothing_beside_them() -> None:

@@ -9,7 +9,6 @@ from pbdist.errors import InvalidInputError
 from pbdist.study import load_study, plan_study
 from pbdist.study.entry_kinds import KINDS
 from pbdist.study.release_entries import RELEASE_PLAN
-from pbdist.study.shipped import shipped_names, shipped_study
 from pbdist.study.starter import STARTER_KINDS, write_copy, write_starter
 
 
@@ -23,7 +22,11 @@ def test_each_is_planned(kind: str, tmp_path: Path) -> None:
     write_starter(path, kind)
     study = load_study(path)
     assert study.name == "my-study"
-    assert f"kind: {kind}" in path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    assert f"kind: {kind}" in text
+    # It states no neighbours, and shows how.
+    assert study.adjacency == ()
+    assert "# adjacency: " in text
     assert (study.target_compositions, study.target_epsilon) == ((), ())
     assert plan_study(study).seconds < 60.0
 
@@ -60,14 +63,6 @@ def test_the_questions_in_it_have_answers(
     assert "maximum" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", shipped_names())
-def test_copies_compute_the_same_into_another_store(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    write_copy(path, name)
-    copied, original = load_study(path), load_study(shipped_study(name))
-    assert (copied.name, copied.digest, copied.targets) == ("mine", original.digest, original.targets)
-
-
 @pytest.mark.parametrize("name", ["1", "1e3", "true", "Null", "a.b_c-d", "7up"])
 def test_names_that_yaml_could_read_otherwise(name: str, tmp_path: Path) -> None:
     write_starter(tmp_path / f"{name}.yaml")
@@ -85,27 +80,6 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
             assert "file: expected a path where nothing is yet" in capsys.readouterr().err
     assert path.read_text() == "mine"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["link.yaml", "s.yaml"]
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "words"),
-    [
-        ("study", [], "file: expected a name of letters, digits, '.', '_' and '-' that ends in .yaml, got 'study'"),
-        ("my study.yaml", [], "file: expected a name of letters"),
-        (".yaml", [], "file: expected a name of letters"),
-        ("absent/s.yaml", [], "No such file or directory"),
-        ("s.yaml", ["--mechanism", "Gausian"], "got 'Gausian': did you mean Gaussian?"),
-        ("s.yaml", ["--like", "quikstart"], "got 'quikstart': did you mean quickstart?"),
-    ],
-)
-def test_what_is_wrong_is_said(
-    name: str, options: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["new", str(tmp_path / name), *options]) == 2
-    err = capsys.readouterr().err
-    assert err.startswith("pbdist: error: ")
-    assert words in err
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_with_a_strange_name(tmp_path: Path) -> None:

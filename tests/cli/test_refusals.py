@@ -1,0 +1,201 @@
+"""What each command refuses: in one line, before any work, and without a change of any file."""
+
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pbdist.cli import main
+from tests.report.figures.test_figure_file import PLAIN
+from tests.studies import files_of, write_study
+
+STORE = "data/tiny.zarr"
+CLIPPED = f"{STORE} --mechanism clipped --compositions"
+DPSGD = "--family SubsampledGaussian --scale 1.1 --rate 0.01"
+GOAL = "--compositions 64 --exp-epsilon 2 --delta 1e-5"
+MNIST = "--examples 60000 --batch 256"
+#: Commands, and words of what they print.
+REFUSED = [
+    # plan, run, query and verify
+    (f"query {CLIPPED} 8 --epsilon 0", "compositions: expected at most 7, the largest stored number"),
+    (f"query {CLIPPED} 4 --epsilon -0.1", "epsilon: expected finite numbers of at least 0, got -0.1"),
+    (f"query {CLIPPED} 4 --exp-epsilon 0.5", "exp_epsilon: expected finite numbers of at least 1, got"),
+    (f"query {CLIPPED} 4 --delta 1", "delta: expected numbers above 0 and below 1, got 1.0"),
+    (f"query {CLIPPED} 4", "--delta: expected two of --compositions, --epsilon (or --exp-epsilon) and --delta"),
+    (
+        f"query {CLIPPED} 4 --epsilon 0 --scale 7",
+        "no order is known between noise settings of its kind: add it to the study's mechanisms",
+    ),
+    (f"query {CLIPPED} 4 --epsilon 0 --factor 2", "factor: expected auto, got 2"),
+    (f"query {STORE} --mechanism Laplace --compositions 4 --epsilon 0", "got 3: also give scale (2, 3, 5)"),
+    ("query absent --mechanism x --compositions 4 --epsilon 0", "expected a pbdist store"),
+    ("query study.yaml --mechanism x --compositions 4 --epsilon 0", "expected a pbdist store"),
+    (f"query {CLIPPED} 4 --epsilon inf", "epsilon: expected finite numbers of at least 0, got inf"),
+    (f"query {CLIPPED} 4 --epsilon 0 --scale inf", "scale: expected a finite number, got inf"),
+    (f"query {CLIPPED} 1{400 * '0'} --epsilon 0", "compositions: expected whole numbers of at least 1"),
+    (f"query {STORE} --mechanism 'a\nb' --compositions 4 --epsilon 0", "mechanism: expected one of"),
+    ("verify absent", "expected a pbdist store"),
+    (f"verify {STORE} --sample -1", "sample: expected a whole number from 0 to 2^40, got -1"),
+    ("plan absent.yaml", "absent.yaml:1: study: expected a readable study file"),
+    ("plan .", "expected a readable study file"),
+    ("plan 'no\x1b[31m\nsuch.yaml'", "no [31m such.yaml:1: study: expected a readable study file"),
+    ("run study.yaml --cluster absent.yaml", "absent.yaml:1: cluster: expected a readable cluster file"),
+    ("run absent.yaml", "expected a readable study file"),
+    ("run study.yaml --store study.yaml --serial", "study.yaml: expected a pbdist store"),
+    ("run study.yaml --store study.yaml/x --serial", "expected a path to create a store at"),
+    ("run study.yaml --workers 0", "--workers: expected an integer from 1 to 4096, got 0"),
+    ("run study.yaml --serial --report r.html", "--report: expected a run on Dask workers, got"),
+    (f"run study.yaml --serial --log {STORE}/x", "--log: expected a path outside the store"),
+    ("run study.yaml --report data/../data/tiny.zarr", "--report: expected a path outside the store"),
+    ("run study.yaml --serial --log absent/x", "--log: expected the path of a file to append to"),
+    ("run study.yaml --store x.zarr --scheduler-file absent", "--scheduler-file: expected"),
+    ("run study.yaml --scheduler-file f --cluster f", "--cluster: expected a run that starts w"),
+    ("run study.yaml --serial --cluster study.yaml", "--cluster: expected"),
+    ("run study.yaml --scheduler tls://h:1 --tls-ca f", "--tls-certificate: expected --tls-ca, "),
+    ("run study.yaml --tls-ca f --tls-certificate f --tls-key f", "--tls-ca: expected it"),
+    (
+        "run study.yaml --scheduler h --tls-ca f --tls-certificate f --tls-key f",
+        "--tls-ca: expected a file that can be read",
+    ),
+    ("run study.yaml --cluster study.yaml", "study.yaml:1: kind: expected one of local, ssh, slurm"),
+    # epsilon and delta
+    ("epsilon --compositions 3 --delta 1e-5", "error: --family: expected a kind of mechanism, got none"),
+    (f"epsilon {DPSGD} --delta 1e-5", "error: --compositions: expected a value, got none"),
+    (f"epsilon {DPSGD} --compositions 5", "error: --delta: expected a value, got none"),
+    (f"delta {DPSGD} --compositions 5", "error: --epsilon: expected a value, got none"),
+    (f"epsilon {DPSGD} --compositions 0 --delta 1e-5", "error: compositions: expected whole numbers"),
+    (f"epsilon {DPSGD} --compositions 1 --delta 1", "error: delta: expected numbers above 0"),
+    (f"delta {DPSGD} --compositions 1 --epsilon -1", "error: epsilon: expected finite numbers of at least 0"),
+    (f"delta {DPSGD} --compositions 1 --exp-epsilon 0.5", "error: --exp-epsilon: expected finite"),
+    (f"delta {DPSGD} --compositions 1 --epsilon 1 --tolerance 7", "error: tolerance: expected a number"),
+    ("delta --family Gaussian --compositions 1 --epsilon 1", "error: --scale: expected a value"),
+    (
+        f"delta {DPSGD} --mean 3 --compositions 1 --epsilon 1",
+        "error: --mean: expected none with SubsampledGaussian, whose parameters are scale, rate, sensitivity, got one",
+    ),
+    (
+        "delta --family Product --pairs Laplace --compositions 1 --epsilon 1",
+        "error: --pairs: [0]: expected a mapping with a kind, got 'Laplace'",
+    ),
+    (
+        f"delta {DPSGD} --compositions 1 --epsilon 1 --json --format csv",
+        "error: --json: expected none beside --format csv, got one",
+    ),
+    # size
+    ("size --family Gaussian --compositions 4 --delta 1e-5", "--epsilon: expected a value, got none"),
+    ("size --family Gaussian --epsilon 1 --delta 1e-5", "--compositions: expected a value"),
+    ("size --family Gaussian", "--compositions: expected a value"),
+    (f"size --family Gaussian {GOAL} --delta 2", "delta: expected numbers above 0 and below 1"),
+    (f"size --family Gaussian {GOAL} --rate 0.1", "Gaussian: expected one of scale, sensitivity, truncate; got rate"),
+    (f"size --family SubsampledGaussian {GOAL}", "rate: expected a value for SubsampledGaussian"),
+    (f"size --family NoisyCount --shift 2 {GOAL}", "noise: expected the class Laplace or Gaussian"),
+    (f"size --family Laplace {GOAL} --scale-limits 1 2", "none of the"),
+    (f"size --family Laplace {GOAL} --store nowhere.zarr", "nowhere.zarr"),
+    (f"size --system nobody {GOAL}", "system: expected one of"),
+    (f"size --family Gaussian {GOAL} --json --format latex", "--json: expected none beside --format latex"),
+    (f"size --family Gaussian {GOAL} 2", "delta: expected numbers above 0 and below 1, got 2.0"),
+    ("size --table --format csv", "--format: expected markdown with --table, got csv"),
+    ("size --table --epsilon 1", "--epsilon: expected none with --table"),
+    ("size --table --mean 0", "--mean: expected none with --table"),
+    ("size --table --scale-limits 1 2", "--scale-limits: expected none with --table"),
+    (f"size --family Gaussian {GOAL} --systems mine.yaml", "--systems: expected none with --family"),
+    (f"size --system vuvuzela-dialing --mean 3 {GOAL}", "--mean: expected none with --system"),
+    # dpsgd
+    ("dpsgd", "error: --examples: expected a value, got none"),
+    ("dpsgd --examples 10", "error: --batch: expected a value, got none"),
+    (f"dpsgd {MNIST} --epochs 1", "error: --noise-multiplier or --epsilon: expected a value, got none"),
+    (f"dpsgd {MNIST} --epsilon 1", "error: --epochs or --steps: expected a value, got none"),
+    (f"dpsgd {MNIST} --epsilon 1 --epochs 0", "error: epochs: expected finite numbers above 0, got 0.0"),
+    (f"dpsgd {MNIST} --epsilon -1 --epochs 1", "error: epsilon: expected finite numbers of at least 0"),
+    (f"dpsgd {MNIST} --epsilon 1 --epochs 1 --direction each", "error: --direction: expected none"),
+    (f"dpsgd {MNIST} --epsilon 1 --epochs 1 --tolerance 2", "error: tolerance: expected a number"),
+    (f"dpsgd {MNIST} --noise-multiplier 0 --epochs 1", "error: noise_multiplier: expected a number above 0, got 0.0"),
+    ("dpsgd --examples 9 --batch 10 --epsilon 1 --steps 1", "error: batch: expected a whole number"),
+    # report
+    ("report -o page.html", "STORE: expected a store or --system NAME, got neither"),
+    ("report s.zarr --system dp-sgd -o page.html", "STORE: expected a store or --system NAME, got both"),
+    ("report s.zarr --tolerance 0.1 -o page.html", "--tolerance: expected none for a store, got one"),
+    ("report --system dp-sgd --verify 3 -o page.html", "--verify: expected none for a system, got one"),
+    ("report s.zarr --verify -1 -o page.html", "--verify: expected a whole number from 0 to 10,000, got -1"),
+    ("report s.zarr --delta 0.1 -o page.html", "--compositions: expected a value with the rest of a goal, got none"),
+    ("report s.zarr --delta 0.1 --compositions 3 -o page.html", "--epsilon: expected a value with the rest of a goal"),
+    ("report --system unknown -o page.html", "system: expected one of vuvuzela-dialing,"),
+    (f"report {STORE} -o {STORE}/page.html", "--output: expected a path outside the store"),
+    (f"report {STORE} -o none/page.html", "expected a file in a folder that exists"),
+    (f"report {STORE} -o page.txt", "--format: expected one of html, md, pdf, latex"),
+    # plot
+    (f"plot epsilon-delta {STORE} -o a.jpg", "--output: expected a file that ends in .svg, .png or .pdf"),
+    (f"plot epsilon-delta {STORE} --width 1 -o plot.svg", "--width: expected 5 to 40 inches, got 1"),
+    (f"plot epsilon-delta {STORE} --width nan -o plot.svg", "--width: expected 5 to 40 inches, got nan"),
+    (f"plot epsilon-delta {STORE} --epsilon 1 -o plot.svg", "--epsilon: expected it together with --delta"),
+    (f"plot epsilon-delta {STORE} --over noise -o plot.svg", "--over: expected none for epsilon-delta"),
+    (f"plot brackets {STORE} --exp-epsilon 0.5 -o plot.svg", "--exp-epsilon: expected a finite number of at least 1"),
+    (f"plot compare {STORE} --compositions 1 4 -o plot.svg", "--compositions: expected one number for compare"),
+    (f"plot compare {STORE} --over noise --delta 0.1 -o plot.svg", "--delta: expected none for compare over noise"),
+    (f"plot noise {STORE} {STORE} -o plot.svg", "stores: expected one store for noise, got 2"),
+    (f"plot compare {STORE} {STORE} -o plot.svg", "stores: expected each store once"),
+    (f"plot noise {STORE} -o plot.svg", "mechanism: expected settings with one kind of amount"),
+    (f"plot losses {STORE} -o plot.svg", "mechanism: expected at most 1 settings"),
+    (
+        f"plot epsilon-delta {STORE} --mechanism laplace -o plot.svg",
+        "mechanism: expected one of Laplace, RandomizedResponse",
+    ),
+    ("plot epsilon-delta nowhere.zarr -o plot.svg", "expected a pbdist store, got nothing there"),
+    (f"plot brackets {STORE} -o {STORE}/one.png", "--output: expected a file outside the stores"),
+    (f"plot brackets {STORE} -o none/one.png", "--output: expected a file in a folder that exists"),
+    # explore
+    (f"explore {STORE} --port=70000", "--port: expected an integer from 0 to 65535, got 70000"),
+    (f"explore {STORE} --mechanism=Laplace", "--mechanism: expected none without --export"),
+    (f"explore {STORE} --export=page.txt", "--export: expected a file name that ends in .html, got page.txt"),
+    (f"explore {STORE} --export=none/page.html", "none/page.html"),
+    (f"explore {STORE} --export {STORE}/page.html", "--export: expected a file outside the store"),
+    ("explore none.zarr", "expected a pbdist store, got nothing there"),
+    # export
+    ("export none.zarr out.csv", "expected a pbdist store, got nothing there"),
+    (f"export {STORE} out.xlsx", "out: expected a name that ends in"),
+    (f"export {STORE} {STORE}/out.csv", "out: expected a path outside of other stores"),
+    (f"export {STORE} s3://bucket/out.zarr", "out: expected a path on this machine"),
+    # studies
+    ("plan quikstart", "error: study: expected a study file, or the name of a study that comes with pbdist, got 'qui"),
+    ("plan quikstart", "got 'quikstart': did you mean quickstart?"),
+    ("run quikstart", "did you mean quickstart?"),
+    ("studies --show quickstrt", "got 'quickstrt': did you mean quickstart?"),
+    ("size --system vuvuzela_dailing", "got 'vuvuzela_dailing': did you mean vuvuzela-dialing?"),
+    # figure
+    ("figure figure.yaml wrong.yaml", "mechanism.scael: expected one of"),
+    ("figure figure.yaml figure.yaml", "figures: expected each name once, got example"),
+    ("figure figure.yaml --workers 0", "--workers: expected an integer from 1 to 4096, got 0"),
+    # new
+    ("new study", "file: expected a name of letters, digits, '.', '_' and '-' that ends in .yaml, got 'study'"),
+    ("new 'my study.yaml'", "file: expected a name of letters"),
+    ("new .yaml", "file: expected a name of letters"),
+    ("new absent/s.yaml", "No such file or directory"),
+    ("new s.yaml --mechanism Gausian", "got 'Gausian': did you mean Gaussian?"),
+    ("new s.yaml --like quikstart", "got 'quikstart': did you mean quickstart?"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a study, its finished store, and files of figures."""
+    folder = tmp_path_factory.mktemp("refusals")
+    shutil.copytree(tiny_store, folder / STORE)
+    write_study(folder)
+    write_study(folder, PLAIN, "figure.yaml")
+    write_study(folder, PLAIN.replace("scale: 3", "scael: 3").replace("example", "wrong"), "wrong.yaml")
+    return folder
+
+
+@pytest.mark.parametrize(("command", "words"), REFUSED)
+def test_what_is_wrong_is_one_line_and_exit_code_2(
+    folder: Path, command: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    before = files_of(folder)
+    assert main(shlex.split(command)) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("pbdist: error: ")
+    assert words in err
+    assert files_of(folder) == before
