@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +10,10 @@ from typing import Any
 import pytest
 
 from pbdist.cli import main
+from pbdist.run.batch import cell_bounds
 from pbdist.store import BatchWriter, StoredStudy, create_or_open, extend, hold, join_shard, open_parts
 from pbdist.store.layout import shard_file, shard_record
 from pbdist.study import StudySpec, load_study, plan_study
-from pbdist.table import bounds_table
 from tests.studies import TINY, files_of, write_study
 
 Asked = Callable[..., tuple[int, str]]
@@ -32,19 +30,7 @@ def compute(stored: StoredStudy, *, batches: set[int], failing: set[int] | None 
             if cell in (failing or set()):
                 writer.fail(f"ValueError: no\x1b[31m bounds of cell {cell}")
             else:
-                writer.add(
-                    bounds_table(
-                        [(study.cells[cell].pair, 1)],
-                        compositions=study.compositions,
-                        epsilon=study.epsilon,
-                        method=study.method,
-                        tolerance=study.tolerance,
-                        buckets=study.buckets,
-                        factor=None,
-                        keep_states=False,
-                        strict=False,
-                    )
-                )
+                writer.add(cell_bounds(study, study.cells[cell]))
         writer.commit()
 
 
@@ -232,10 +218,3 @@ def test_what_is_no_store_is_exit_code_2(
         assert out == ""
         assert err.startswith("pbdist: error: ")
         assert err.count("\n") == 1
-
-
-def test_the_process_answers_as_the_function(stored: StoredStudy) -> None:
-    command = [sys.executable, "-W", "error", "-m", "pbdist", "status", str(stored.where)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "")
-    assert "0 of 6 committed, 6 missing" in done.stdout

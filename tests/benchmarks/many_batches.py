@@ -21,7 +21,7 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.run.batch import cell_bounds
 from pbdist.store import BatchWriter, create_or_open, join_shard, remove_strays
 from pbdist.study import Batch, load_study, plan_study
-from tests.store.s3_server import s3_server
+from tests.s3_server import fresh_bucket
 from tests.store.tcp_proxy import TcpProxy
 
 _STUDY = """\
@@ -70,10 +70,12 @@ def tell(what: str, seconds: float, busy: float) -> None:
 @contextmanager
 def distant(bucket: str) -> Iterator[TcpProxy]:
     """Start an object store behind a proxy, which does not delay anything yet."""
-    with s3_server(bucket) as address:
-        host, _, port = address.removeprefix("http://").partition(":")
-        with TcpProxy(host, int(port)) as proxy, patch.dict(os.environ, AWS_ENDPOINT_URL=proxy.address):
-            yield proxy
+    with (
+        fresh_bucket(name=bucket) as found,
+        TcpProxy("127.0.0.1", found.server.port) as proxy,
+        patch.dict(os.environ, AWS_ENDPOINT_URL=proxy.address),
+    ):
+        yield proxy
 
 
 def on_disk(batches: int) -> None:

@@ -30,16 +30,11 @@ class SideBySide:
         return self.fastest[0] / self.fastest[1], self.median[0] / self.median[1]
 
 
-def timed(function: Callable[[], Any]) -> tuple[Any, float]:
-    """Result and wall-clock seconds of one run."""
-    start = time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - start
-
-
 def seconds(function: Callable[[], Any]) -> float:
     """Wall-clock seconds of one run."""
-    return timed(function)[1]
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
 
 
 #: Runs of one program before it is the other's turn: the first finds the other's data in the caches.

@@ -79,12 +79,11 @@ class RecordedTransforms(ModuleType):
 
 @dataclass(frozen=True)
 class Workload:
-    """A computation of pbdist's; long ones are for tables only."""
+    """A computation of pbdist's."""
 
     name: str
     run: Callable[[], Any]
     repetitions: int
-    long: bool = False
 
     def against_its_transforms(self, repetitions: int) -> tuple[RecordedTransforms, SideBySide]:
         """Time the whole computation against bare transforms, in turns; ours is the second of the two times.
@@ -116,14 +115,14 @@ def workloads() -> list[Workload]:
     laplace = partial(privacy_bounds, Laplace(200.0), epsilon=[0.05, 0.1])
     gaussian = partial(privacy_bounds, PAIR, compositions=512, epsilon=[0.1, 0.2, 0.3])
     return [
-        Workload("DP-SGD, r 65,536, 1,000,000 buckets", partial(subsampled, buckets=1_000_000), 1, long=True),
+        Workload("DP-SGD, r 65,536, 1,000,000 buckets", partial(subsampled, buckets=1_000_000), 1),
         Workload("Laplace, r 64, default", partial(laplace, compositions=64), 15),
         Workload("Laplace, r 64, tolerance 1e-5", partial(laplace, compositions=64, tolerance=1e-5), 15),
         Workload("Laplace, r 64, 100,000 buckets", partial(laplace, compositions=64, buckets=100_000), 5),
         Workload("Gaussian, r 512, 100,000 buckets", partial(gaussian, buckets=100_000), 5),
-        Workload("Gaussian, r 512, 1,000,000 buckets", partial(gaussian, buckets=1_000_000), 1, long=True),
-        Workload("ladder to 2^18, 100,000 buckets", partial(ladder, "tight", BUCKETS), 1, long=True),
-        Workload("the same, method buckets", partial(ladder, "buckets", BUCKETS), 1, long=True),
+        Workload("Gaussian, r 512, 1,000,000 buckets", partial(gaussian, buckets=1_000_000), 1),
+        Workload("ladder to 2^18, 100,000 buckets", partial(ladder, "tight", BUCKETS), 1),
+        Workload("the same, method buckets", partial(ladder, "buckets", BUCKETS), 1),
     ]
 
 

@@ -16,6 +16,7 @@ from pbdist.study import StudySpec, load_study
 from pipelines import beyond
 from tests.studies import write_study
 
+pytestmark = pytest.mark.nightly
 mpmath.mp.dps = 40
 
 PIPELINES = Path(__file__).parents[2] / "pipelines"
@@ -93,13 +94,6 @@ def test_the_gap_after_a_million_rounds(scale: float, delta: float, percent: flo
     assert beyond.gap_limit(scale) < lower
     assert upper < -1 / (6.0 * scale) + 1 / (10.0 * scale**2)
     assert beyond.gap_expansion(scale, 2**20, delta) == pytest.approx(lower, rel=0.05)
-
-
-def test_the_noise_has_half_the_variance() -> None:
-    cells = shipped("laplace-against-gauss").cells
-    laplace, gaussian = ([cell.pair for cell in cells if cell.label == label] for label in ("Laplace", "Gaussian"))
-    assert [pair.scale for pair in laplace] == [pair.scale for pair in gaussian] == [1.0, 2.0, 20.0, 200.0]
-    assert shipped("laplace-against-gauss").compositions[-1] == 2**20
 
 
 def one_round_gaussian(scale: float, delta: float) -> mpmath.mpf:
@@ -229,19 +223,6 @@ def test_needs_are_read_from_the_store(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 # -- buckets ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_studies_of_buckets_differ_in_the_buckets_alone() -> None:
-    tight = shipped("bucket-convergence")
-    assert tight.method == "tight"
-    for name, buckets in [*list(beyond.BUCKETS.items())[1:], *beyond.FEW_ROUNDS.items()]:
-        study = shipped(f"bucket-convergence{name}")
-        assert (study.method, study.buckets, study.epsilon) == ("buckets", buckets, tight.epsilon)
-        assert list(study.cells) == list(tight.cells)[: 2 if buckets == 10**7 else 3]
-        assert study.compositions == tight.compositions[: 10 if buckets == 10**7 or "r512" in name else 19]
-    points = {(mechanism, r) for mechanism, r, _ in beyond.BUCKET_POINTS}
-    assert points <= {(cell.label, r) for cell in tight.cells for r in tight.compositions}
-    assert {epsilon for _, _, epsilon in beyond.BUCKET_POINTS} <= set(tight.epsilon)
 
 
 def test_widths_are_read_from_the_stores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 from pbdist import RandomAllocation, epsilon_bounds, privacy_bounds
 from pbdist.study import load_study
 
+pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
 #: Steps, epochs, and the smallest noise for a total variation of 0.1 (Ertan & van Dijk, Table 4).
 PUBLISHED = [
@@ -23,11 +24,7 @@ PUBLISHED = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("steps", "epochs", "scale"),
-    [PUBLISHED[0], *(pytest.param(*row, marks=pytest.mark.ci) for row in PUBLISHED[1:])],
-)
+@pytest.mark.parametrize(("steps", "epochs", "scale"), PUBLISHED)
 def test_the_published_noise_is_the_smallest(steps: int, epochs: int, scale: float) -> None:
     for noise, meets in ((scale, True), (scale - 1e-6, False)):
         found = privacy_bounds(

@@ -24,6 +24,7 @@ from data.timing.delay import GaussianDelay, is_log_concave
 from pbdist import Histogram, privacy_bounds
 from tests.effort import SEED
 
+pytestmark = pytest.mark.nightly
 Law = Sequence[Fraction]
 #: e^ε, below 1 too: a pair dominates at every real ε.
 ODDS = [Fraction(*odds) for odds in ((0, 1), (1, 3), (9, 10), (1, 1), (8, 7), (2, 1), (7, 1))]

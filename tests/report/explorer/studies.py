@@ -42,6 +42,15 @@ mechanisms:
 compositions: [1, 16, 1024]
 epsilon: [0, 0.5, 0.6931471805599453, 1, 2, 20]
 """
+#: A study whose tolerance is missed: of noise that hides almost everything only little is resolved.
+MISSED = """\
+format: 1
+name: missed
+mechanisms:
+  - {kind: Laplace, scale: [2, 1.0e+12]}
+compositions: [1, 2]
+epsilon: [0, 1.0e-13, 0.5]
+"""
 
 
 @contextmanager

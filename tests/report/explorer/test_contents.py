@@ -1,6 +1,5 @@
 """What a page is told of a store: that it lacks something, that it is damaged, and what of it is not shown."""
 
-import shutil
 import time
 
 import numpy as np
@@ -18,20 +17,8 @@ from pbdist.store.create import create_or_open
 from pbdist.study import load_study
 from pbdist.study.plan import plan_study
 from tests.batches import chunk_of, exchange_chunk, fail_cells
-from tests.report.explorer.reading import unpacked
-from tests.report.explorer.studies import STUDY, asked, serving
-from tests.store.s3_server import s3_server
-from tests.studies import TIGHT, compute_store, write_study
-
-#: A study whose tolerance is missed.
-CLOSE = """\
-format: 1
-name: close
-mechanisms: [{kind: NoisyCount, noise: {kind: Laplace, scale: 2}, mean: 20, shift: 1}]
-tolerance: 1.0e-9
-compositions: [7]
-exp_epsilon: [2, 30]
-"""
+from tests.report.explorer.studies import MISSED, STUDY
+from tests.studies import TIGHT, write_study
 
 
 def texts(found) -> list[str]:
@@ -47,9 +34,13 @@ def all_read(snapshot: Snapshot) -> Slabs:
 
 
 @pytest.fixture
-def copy(finished_store, tmp_path):
-    shutil.copytree(finished_store(STUDY), tmp_path / "s.zarr")
-    return tmp_path / "s.zarr"
+def copy(store_copy):
+    return store_copy(STUDY)
+
+
+@pytest.fixture
+def tight(store_copy):
+    return store_copy(TIGHT)
 
 
 def test_of_a_sound_store_only_what_is_true_of_its_mechanisms_is_said(copy):
@@ -99,19 +90,11 @@ def test_an_empty_store_is_called_empty(tmp_path):
     assert cell_tables(snapshot, [0]).gaps == ("not computed yet",)
 
 
-@pytest.fixture
-def tight(finished_store, tmp_path):
-    """A copy of a finished store, beside its study file."""
-    shutil.copytree(finished_store(TIGHT).parent, tmp_path / "tight")
-    return tmp_path / "tight/s.zarr"
-
-
 def test_a_failed_cell_and_its_cause_are_told(tight):
-    store = tight
-    (stored,) = open_parts(store)
+    (stored,) = open_parts(tight)
     failed = {1: "it took too much"}
     fail_cells(stored, failed)
-    snapshot = take_snapshot(str(store))
+    snapshot = take_snapshot(str(tight))
     assert any(
         "1 noise setting could not be computed" in text and "it took too much" in text
         for text in texts(notices(snapshot))
@@ -120,15 +103,14 @@ def test_a_failed_cell_and_its_cause_are_told(tight):
 
 
 def test_an_extended_store_is_shown_whole(tight, tmp_path):
-    store = tight
     more = TIGHT.replace("scale: [2, 3, 5]", "scale: [2, 3, 4, 5]").replace("[1, 2, 4, 7]", "[1, 2, 4, 5, 7]")
-    before = take_snapshot(str(store))
-    run_study(load_study(write_study(tmp_path, more)), store, SerialExecutor(), lambda _: None)
-    snapshot = take_snapshot(str(store))
+    before = take_snapshot(str(tight))
+    run_study(load_study(write_study(tmp_path, more)), tight, SerialExecutor(), lambda _: None)
+    snapshot = take_snapshot(str(tight))
     assert len(snapshot.parts) > 1
     assert snapshot.token != before.token
     assert snapshot.digest == before.digest
-    bounds = open_study(store).bounds
+    bounds = open_study(tight).bounds
     cells = list(range(bounds.sizes["cell"]))
     tables = cell_tables(snapshot, cells)
     slabs = all_read(snapshot)
@@ -139,21 +121,19 @@ def test_an_extended_store_is_shown_whole(tight, tmp_path):
 
 
 def test_refinements_are_told_as_not_shown(tight):
-    store = tight
-    open_study(store).delta("Laplace", scale=2.5, compositions=3, epsilon=0.1, refine=True)
-    snapshot = take_snapshot(str(store))
+    open_study(tight).delta("Laplace", scale=2.5, compositions=3, epsilon=0.1, refine=True)
+    snapshot = take_snapshot(str(tight))
     assert snapshot.refined >= 1
     assert any("are not shown here" in text for text in texts(notices(snapshot)))
 
 
-@pytest.mark.slow
-def test_a_missed_tolerance_is_counted_as_status_does(tmp_path):
-    store = compute_store(tmp_path, CLOSE)
+def test_a_missed_tolerance_is_counted_as_status_does(finished_store):
+    store = finished_store(MISSED)
     snapshot = take_snapshot(str(store))
     slabs = all_read(snapshot)
     found = reached_precision(open_study(store))
     assert (slabs.points, slabs.missed) == (found.points, found.missed)
-    assert cell_tables(snapshot, [0]).missed(snapshot.union.study) == (found.points, found.missed)
+    assert cell_tables(snapshot, [0, 1]).missed(snapshot.union.study) == (found.points, found.missed)
     assert found.missed
     assert "wider than the study's tolerance" in texts(reading_notices(snapshot, slabs.points, slabs.missed))[0]
 
@@ -174,16 +154,3 @@ def test_memory_is_bounded_and_answers_are_the_same(copy, share):
         kept = sum(values.nbytes for slab in slabs._slabs.values() for values in slab.values.values())
         assert kept <= max(share * size, size / 18)
     slabs.close()
-
-
-@pytest.mark.ci
-def test_a_store_in_an_object_store_is_shown(tmp_path):
-    url = "s3://tables/s.zarr"
-    with s3_server("tables"):
-        run_study(load_study(write_study(tmp_path, TIGHT)), url, SerialExecutor(), lambda _: None)
-        with serving(url) as port:
-            contents = asked(port, "/contents.json")
-            found = asked(port, f"/bounds.json?token={contents['token']}&cell=1&compositions=2")
-        truth = open_study(url).bounds.isel(cell=1, compositions=2).max("direction")
-        np.testing.assert_array_equal(unpacked(found["delta_upper"]), truth["delta_upper"].values)
-        assert found["command"].startswith(f"pbdist query {url} --mechanism=Laplace")

@@ -1,13 +1,14 @@
 """A chunk that is exchanged for other sound bytes while a store is shown is a gap that is told, never drawn."""
 
-import shutil
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import zarr
 
+from pbdist import open_study
 from pbdist.report.explorer.contents import reading_notices
 from pbdist.report.explorer.slabs import Slabs
 from pbdist.report.explorer.snapshot import take_snapshot
@@ -21,16 +22,15 @@ from pbdist.study import load_study
 from tests.batches import batches_of, chunk_of, exchange_chunk, write_shard
 from tests.report.explorer.reading import unpacked
 from tests.report.explorer.studies import STUDY, asked, serving
-from tests.store.s3_server import s3_server
+from tests.s3_server import fresh_bucket
 from tests.studies import TIGHT, write_study
 
 DAMAGED = "damaged: its files have changed or are missing"
 
 
 @pytest.fixture
-def stored(finished_store, tmp_path) -> StoredStudy:
-    shutil.copytree(finished_store(STUDY), tmp_path / "s.zarr")
-    return open_parts(tmp_path / "s.zarr")[0]
+def stored(store_copy) -> StoredStudy:
+    return open_parts(store_copy(STUDY))[0]
 
 
 def by_anothers_chunk(stored: StoredStudy, name: str) -> None:
@@ -88,28 +88,25 @@ def test_a_batch_that_is_committed_again_with_other_bounds_is_not_mixed_in(store
     assert cell_tables(take_snapshot(str(stored.place.url)), [0]).gaps == ("",)
 
 
-def exchanged_while_served(store: str, stored: StoredStudy) -> None:
-    with serving(store) as port:
-        contents = asked(port, "/contents.json")
-        bounds = f"/bounds.json?token={contents['token']}"
-        progress = f"/progress.json?token={contents['token']}&compositions=0&epsilon=0"
-        while asked(port, progress)["progress"] < 1.0:
-            time.sleep(0.01)
-        assert np.isfinite(unpacked(asked(port, f"{bounds}&cell=1&compositions=0")["delta_upper"])).all()
-        by_anothers_chunk(stored, "delta_upper")
-        found = asked(port, f"{bounds}&cell=0&compositions=0")
-        assert found["gaps"] == DAMAGED
-        assert np.isnan(unpacked(found["delta_upper"])).all()
-        assert "have changed or are missing" in asked(port, progress)["notices"][0]["text"]
-
-
-def test_a_served_store(stored):
-    exchanged_while_served(stored.place.url, stored)
-
-
-@pytest.mark.ci
-def test_a_served_object_store(tmp_path):
-    url = "s3://tables/s.zarr"
-    with s3_server("tables"):
-        run_study(load_study(write_study(tmp_path, TIGHT)), url, SerialExecutor(), lambda _: None)
-        exchanged_while_served(url, open_parts(url)[0])
+@pytest.mark.parametrize("kind", ["folder", pytest.param("objects", marks=pytest.mark.nightly)])
+def test_a_served_store_shows_its_bounds_and_then_a_gap(store_copy, tmp_path, kind):
+    with fresh_bucket() if kind == "objects" else nullcontext() as bucket:
+        if bucket is None:
+            where = str(store_copy(TIGHT))
+        else:
+            where = f"{bucket.url}/s.zarr"
+            run_study(load_study(write_study(tmp_path, TIGHT)), where, SerialExecutor(), lambda _: None)
+        with serving(where) as port:
+            token = asked(port, "/contents.json")["token"]
+            progress = f"/progress.json?token={token}&compositions=0&epsilon=0"
+            while asked(port, progress)["progress"] < 1.0:
+                time.sleep(0.01)
+            found = asked(port, f"/bounds.json?token={token}&cell=1&compositions=2")
+            truth = open_study(where).bounds.isel(cell=1, compositions=2).max("direction")
+            np.testing.assert_array_equal(unpacked(found["delta_upper"]), truth["delta_upper"].values)
+            assert found["command"].startswith(f"pbdist query {where} --mechanism=Laplace")
+            by_anothers_chunk(open_parts(where)[0], "delta_upper")
+            found = asked(port, f"/bounds.json?token={token}&cell=0&compositions=0")
+            assert found["gaps"] == DAMAGED
+            assert np.isnan(unpacked(found["delta_upper"])).all()
+            assert "have changed or are missing" in asked(port, progress)["notices"][0]["text"]

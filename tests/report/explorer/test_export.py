@@ -13,12 +13,7 @@ from pbdist.report.explorer.export import exported
 from pbdist.report.explorer.packing import embedded_json
 from pbdist.report.explorer.snapshot import take_snapshot
 from tests.report.explorer.reading import unpacked
-from tests.report.explorer.studies import HOSTILE, STUDY
-
-
-@pytest.fixture(scope="module")
-def store(finished_store):
-    return finished_store(STUDY)
+from tests.report.explorer.studies import HOSTILE
 
 
 def data_in(page: str):

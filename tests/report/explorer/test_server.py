@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,15 +10,10 @@ import pytest
 from pbdist import open_study
 from pbdist.report.explorer.snapshot import listing_of
 from tests.report.explorer.reading import unpacked
-from tests.report.explorer.studies import STUDY, answer, asked, serving
+from tests.report.explorer.studies import answer, asked, serving
 from tests.studies import files_of
 
 BOUNDS = ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper")
-
-
-@pytest.fixture(scope="module")
-def store(finished_store):
-    return finished_store(STUDY)
 
 
 @pytest.fixture(scope="module")
@@ -134,8 +130,7 @@ def test_a_delta_is_a_number_above_0_and_below_1(port, delta):
 
 
 def test_a_store_that_changes_is_shown_anew(store, tmp_path):
-    copy = tmp_path / "s.zarr"
-    shutil.copytree(store, copy)
+    copy = Path(shutil.copytree(store, tmp_path / "s.zarr"))
     record = copy / "commits/shard-000000/zarr.json"
     kept = record.read_bytes()
     record.unlink()
@@ -155,8 +150,7 @@ def test_a_store_that_changes_is_shown_anew(store, tmp_path):
 
 
 def test_serving_writes_nothing(store, tmp_path):
-    copy = tmp_path / "s.zarr"
-    shutil.copytree(store, copy)
+    copy = Path(shutil.copytree(store, tmp_path / "s.zarr"))
     before, listing = files_of(tmp_path), listing_of(str(copy))
     with serving(copy) as port:
         token = asked(port, "/contents.json")["token"]

@@ -45,7 +45,13 @@ def table_of(*rows: tuple[str, ...], numbers: tuple[int, ...] = ()) -> Table:
 def test_every_command_and_environment_is_one_that_is_declared(text):
     written = written_latex(document_of(text), ["picture.pdf"])
     own = set(re.findall(r"\\newcommand\{\\([a-z]+)\}", written))
-    assert set(re.findall(r"\\([a-zA-Z]+)", written.replace(r"\@beginparpenalty", ""))) <= KNOWN | own
+    # A letter after a backslash is printed, or is an accent.
+    commands = set(re.findall(r"\\([a-zA-Z]+|.)", written.replace(r"\\", "").replace(r"\@beginparpenalty", "")))
+    assert commands <= KNOWN | own | set("{}$&#%_\"'`^~=.")
+    bare = re.sub(r"\\[{}$&#%_]", "", written)
+    assert bare.count("{") == bare.count("}")
+    assert bare.count("$") % 2 == 0
+    assert written.isascii()
     opened = []
     for kind, name in re.findall(r"\\(begin|end)\{([a-z]+)\}", written):
         if kind == "begin":

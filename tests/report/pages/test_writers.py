@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from hashlib import sha256
 from itertools import pairwise
 
 import pytest
@@ -25,7 +26,6 @@ from pbdist.report.pages.document import (
     plain,
 )
 from pbdist.report.pages.html import written_html
-from pbdist.report.pages.latex import written_latex
 from pbdist.report.pages.markdown import MARK, written_markdown
 from pbdist.report.pages.pdf import written_pdf, written_typst
 from pbdist.report.pages.svg import inline_svg
@@ -107,25 +107,6 @@ def test_markdown_has_the_text_and_no_other_markup(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-def test_latex_has_only_the_commands_that_were_meant(text):
-    written = written_latex(document_of(text), ["picture.pdf"])
-    written.encode()
-    commands = set(re.findall(r"\\([a-zA-Z]+|.)", written.replace(r"\\", "")))
-    meant = set(re.findall(r"\\([a-zA-Z]+|.)", written_latex(document_of("plain"), ["p.pdf"]).replace(r"\\", "")))
-    letters = set("{}$&#%_\"'`^~=.")
-    names = {
-        *("textbackslash", "textasciicircum", "textasciitilde", "textless", "textgreater", "textbar", "char"),
-        *("allowbreak", "ldots", "ensuremath", "delta", "varepsilon", "infty", "ss", "o", "l", "r", "u", "v"),
-        *("footnotesize", "scriptsize", "tiny", "addlinespace", "mbox"),
-    }
-    assert commands <= meant | letters | names
-    bare = re.sub(r"\\[{}$&#%_]", "", written)
-    assert bare.count("{") == bare.count("}")
-    assert bare.count("$") % 2 == 0
-    assert written.isascii()
-
-
-@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_typst_has_the_text_in_string_literals_alone(text):
     written = written_typst(document_of(text))
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', written)
@@ -150,10 +131,9 @@ def test_the_same_bytes_in_another_process():
         "import hashlib; from tests.report.pages.test_writers import *;"
         "d = document_of('a <b>'); print(hashlib.sha256(written_pdf(d) + written_html(d).encode()).hexdigest())"
     )
-    found = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout for _ in "ab"
-    }
-    assert len(found) == 1
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    written = document_of("a <b>")
+    assert found.strip() == sha256(written_pdf(written) + written_html(written).encode()).hexdigest()
 
 
 def test_a_drawing_cannot_run_fetch_or_style_the_page():

@@ -7,12 +7,7 @@ import pbdist
 from pbdist.errors import InvalidInputError, OffGridError
 from pbdist.report.plots import brackets, compare
 from pbdist.results import log_relative_width
-from tests.report.plots.pictures import BRACKETED, GAUSSIAN, LN10, PLAN, curves, notes
-
-
-@pytest.fixture(scope="module")
-def study(finished_store):
-    return pbdist.open_study(finished_store(GAUSSIAN))
+from tests.report.plots.pictures import BRACKETED, LN10, PLAN, curves, notes
 
 
 def test_one_r_for_all(study):

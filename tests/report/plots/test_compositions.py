@@ -6,12 +6,7 @@ import pytest
 import pbdist
 from pbdist.errors import InvalidInputError
 from pbdist.report.plots import compositions
-from tests.report.plots.pictures import GAUSSIAN, LN10, PLAN, curves, notes
-
-
-@pytest.fixture(scope="module")
-def study(finished_store):
-    return pbdist.open_study(finished_store(GAUSSIAN))
+from tests.report.plots.pictures import LN10, PLAN, curves, notes
 
 
 def test_delta_over_r_is_as_stored(study):

@@ -18,11 +18,6 @@ from tests.report.plots.pictures import GAUSSIAN, LN10, PLAN, at, curves, notes
 from tests.studies import write_study
 
 
-@pytest.fixture(scope="module")
-def study(finished_store):
-    return pbdist.open_study(finished_store(GAUSSIAN))
-
-
 def test_lines_are_the_stored_bounds_at_stored_points(study):
     axes = epsilon_delta(study.bounds.sel(mechanism="Gaussian", scale=4.0, compositions=16))
     stored = study.bounds.sel(mechanism="Gaussian", scale=4.0, compositions=16).max("direction").squeeze("cell")

@@ -18,11 +18,6 @@ from tests.report.plots.pictures import GAUSSIAN, PLAN, curves, notes
 TARGET = {"compositions": 4, "epsilon": 1.0, "delta": 1e-5}
 
 
-@pytest.fixture(scope="module")
-def study(finished_store):
-    return pbdist.open_study(finished_store(GAUSSIAN))
-
-
 def test_verdicts_are_drawn_as_judged(study):
     axes = noise(study, mechanism="Gaussian", **TARGET)
     (choice,) = noise_choices(study, mechanism="Gaussian", **TARGET)
