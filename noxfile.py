@@ -1,6 +1,9 @@
-"""Tasks: `nox -l` lists them, `nox` runs what a change must pass."""
+"""Tasks: `nox -l` lists them, `nox` runs what to run while you edit."""
+
+import os
 
 import nox
+from nox.command import CommandFailed
 
 nox.options.sessions = ["lint", "quick"]
 nox.options.default_venv_backend = "venv"
@@ -18,14 +21,14 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def quick(session: nox.Session) -> None:
-    """The tests that take a second at most."""
+    """The default tests without the slow ones: 45 seconds."""
     session.install("-e", ".[test]")
     session.run("pytest", "-m", "not slow and not ci and not nightly and not browser and not opacus", *session.posargs)
 
 
 @nox.session(python=["3.11", "3.12", "3.13", "3.14"])
 def tests(session: nox.Session) -> None:
-    """All tests that need no cluster, browser or Opacus, with each Python."""
+    """The default tests, with each Python: 8 minutes."""
     session.install("-e", ".[test]")
     session.run("pytest", *session.posargs)
 
@@ -38,17 +41,34 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session
-def cluster(session: nox.Session) -> None:
-    """Tests with schedulers, object stores and killed processes; SLURM and sshd must be installed."""
-    session.install("-e", ".[test]")
-    session.run("pytest", "-m", "cluster", "-n", "0", *session.posargs)
+def nightly(session: nox.Session) -> None:
+    """All tests, the budget of CPU seconds, mutants and benchmarks; with PBDIST_EFFORT=5 before a release."""
+    effort = {"PBDIST_EFFORT": os.environ.get("PBDIST_EFFORT", "1")}
+    session.install("-e", ".[test,docs,browser]")
+    steps: list[tuple[list[str], dict[str, str]]] = [
+        (["pytest", "--cpu-budget"], {}),
+        (["python", "-m", "tests.mutants"], {}),
+        (["pytest", "-m", "not browser and not opacus", "--dist", "load", "--timeout", "7200"], effort),
+        (["pytest", "-m", "browser", "-n", "0", "tests/report/explorer/test_browser.py"], {}),
+        (["pytest", "-m", "nightly", "-n", "0", "tests/benchmarks"], {}),
+    ]
+    failed = []
+    for command, variables in steps:
+        try:
+            session.run(*command, env=variables)
+        except CommandFailed:
+            failed.append(" ".join(command))
+    # Last, for torch brings its own versions of some packages.
+    session.notify("opacus")
+    if failed:
+        session.error(f"failed: {', '.join(failed)}")
 
 
 @nox.session
 def opacus(session: nox.Session) -> None:
     """A model trained with Opacus and our accountant."""
     session.install("torch==2.13.0", "-e", ".[test,opacus]")
-    session.run("pytest", "-m", "opacus", "-n", "0", *session.posargs)
+    session.run("pytest", "-m", "opacus", "-n", "0", "tests/accounting/test_opacus.py", *session.posargs)
 
 
 @nox.session

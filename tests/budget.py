@@ -1,17 +1,25 @@
-"""CPU seconds of every test, its child processes and its set-up included: ``pytest --cpu-times FILE``."""
+"""CPU seconds of every test: ``--cpu-times FILE`` writes them, ``--cpu-budget`` fails where a test takes too many.
+
+Seconds of child processes count; those of fixtures are written, but not judged: which test pays for a shared fixture
+depends on which is run first.
+"""
 
 import json
 import resource
 import time
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-__all__ = ["CpuTimes", "cpu_seconds"]
+__all__ = ["CpuTimes", "cpu_seconds", "over_budget"]
 
+#: Seconds of one case, and of all cases of a function, that a test of the quick run may take.
+QUICK_CASE, QUICK_FUNCTION = 0.3, 0.6
+#: Seconds that a test of the default run may take, if its mark `slow` states no reason for more.
+DEFAULT_CASE = 2.0
 _NAME = "cpu_seconds"
 
 
@@ -21,31 +29,69 @@ def cpu_seconds() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
-class CpuTimes:
-    """Measures each phase of each test where it runs, and writes a JSON document where the session was started."""
+def over_budget(tests: Iterable[tuple[str, float, bool, bool]]) -> list[str]:
+    """Return a line for each test that takes too long, from names, CPU seconds, whether slow, and whether excused."""
+    found = []
+    functions: dict[str, float] = defaultdict(float)
+    for name, seconds, slow, excused in tests:
+        if not slow:
+            functions[name.partition("[")[0]] += seconds
+        if seconds > DEFAULT_CASE and not excused:
+            found.append(f"{name}: {seconds:.2f} CPU s; make it quicker, or give its mark `slow` a reason")
+        elif seconds > QUICK_CASE and not slow:
+            found.append(f"{name}: {seconds:.2f} CPU s; mark it as slow")
+    for name, seconds in functions.items():
+        if seconds > QUICK_FUNCTION:
+            found.append(f"{name}: {seconds:.2f} CPU s in all cases; mark it as slow")
+    return found
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-        self.phases: dict[str, dict[str, float]] = defaultdict(dict)
+
+class CpuTimes:
+    """Measures each phase of each test where it runs, and judges them where the session was started."""
+
+    def __init__(self, path: Path | None, *, judge: bool) -> None:
+        self._path, self._judge = path, judge
+        self._phases: dict[str, dict[str, Any]] = defaultdict(dict)
+        self._before = 0.0
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self) -> Generator[None, Any, None]:
+        self._before = cpu_seconds()
+        yield
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, None]:
         outcome = yield
-        spent = cpu_seconds() - getattr(item, "_cpu_before", cpu_seconds())
-        item._cpu_before = cpu_seconds()  # type: ignore[attr-defined]
-        outcome.get_result().user_properties = [*item.user_properties, (_NAME, spent)]
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, None]:
-        item._cpu_before = cpu_seconds()  # type: ignore[attr-defined]
-        yield
+        now = cpu_seconds()
+        slow = item.get_closest_marker("slow")
+        measured = {
+            "seconds": now - self._before,
+            "slow": slow is not None,
+            "excused": slow is not None and "reason" in slow.kwargs,
+        }
+        self._before = now
+        outcome.get_result().user_properties = [*item.user_properties, (_NAME, measured)]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        spent = dict(report.user_properties).get(_NAME)
-        if isinstance(spent, float):
-            self.phases[report.nodeid][report.when or ""] = spent
-            self.phases[report.nodeid][f"{report.when}_wall"] = report.duration
+        measured = dict(report.user_properties).get(_NAME)
+        if isinstance(measured, dict):
+            test = self._phases[report.nodeid]
+            test.update(slow=measured["slow"], excused=measured["excused"])
+            test[str(report.when)] = measured["seconds"]
+            test[f"{report.when}_wall"] = report.duration
 
-    def pytest_sessionfinish(self) -> None:
-        if self.path is not None:
-            self.path.write_text(json.dumps(self.phases, indent=0), encoding="utf-8")
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for line in self._over():
+            terminalreporter.write_line(f"over budget: {line}", red=True)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._path is not None:
+            self._path.write_text(json.dumps(self._phases, indent=0), encoding="utf-8")
+        if self._over() and session.exitstatus == 0:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _over(self) -> list[str]:
+        if not self._judge:
+            return []
+        tests = self._phases.items()
+        return over_budget((name, one["call"], one["slow"], one["excused"]) for name, one in tests if "call" in one)

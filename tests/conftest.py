@@ -1,5 +1,6 @@
-"""Fixtures of all tests: signals, finished stores; and which tests are marked slow."""
+"""Fixtures of all tests: signals, finished stores."""
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -21,7 +22,6 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "pbdist-pycache")
 
 from tests.budget import CpuTimes
-from tests.slow_tests import LIST
 
 if TYPE_CHECKING:
     from tests.studies import Finished
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu-times", type=Path, help="write the CPU seconds of every test to this JSON file")
+    parser.addoption("--cpu-budget", action="store_true", help="fail where a test takes too many CPU seconds")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Keep the files of quick tests in memory if there is room: stores are many small files, each of them synced."""
-    config.pluginmanager.register(CpuTimes(None if hasattr(config, "workerinput") else config.option.cpu_times))
+    worker = hasattr(config, "workerinput")
+    path, judge = (None, False) if worker else (config.option.cpu_times, config.option.cpu_budget)
+    config.pluginmanager.register(CpuTimes(path, judge=judge))
     memory = Path("/dev/shm")  # noqa: S108 -- the root of pytest's own folders
     usable = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 << 30
     if usable and "not ci" in config.option.markexpr:
@@ -57,18 +60,27 @@ def signals_as_in_a_terminal() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def finished_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Finished"]:
-    """The finished store of any study, computed once a session and process; beside it lies its ``study.yaml``."""
+    """The finished store of any study, computed once a session; beside it lies its ``study.yaml``."""
     # Imported here: the process that hands out the tests to others needs none of it.
     from tests.studies import compute_store, files_of
 
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "stores"
+    shared.mkdir(exist_ok=True)
     stores: dict[str, Path] = {}
     files: dict[Path, dict[str, str]] = {}
 
     def finished(text: str) -> Path:
         if text not in stores:
             name = hashlib.sha256(text.encode()).hexdigest()[:12]
-            store = stores[text] = compute_store(tmp_path_factory.mktemp(name, numbered=False), text)
-            files[store.parent] = files_of(store.parent)
+            folder, done = shared / name, shared / f"{name}.done"
+            with (shared / f"{name}.lock").open("w") as lock:
+                # Of several test processes one computes it, and the others wait.
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                folder.mkdir(exist_ok=True)
+                stores[text] = folder / "s.zarr" if done.exists() else compute_store(folder, text)
+                done.touch()
+            files[folder] = files_of(folder)
         return stores[text]
 
     yield finished
@@ -88,11 +100,3 @@ def tiny_store(finished_store: "Finished") -> Path:
 def store_copy(finished_store: "Finished", tmp_path: Path) -> "Finished":
     """A copy of the finished store of any study, ``s.zarr`` in the test's own folder, to write to."""
     return lambda text: Path(shutil.copytree(finished_store(text), tmp_path / "s.zarr"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what was measured to be slow."""
-    slow = set(LIST.read_text(encoding="utf-8").split())
-    for item in items:
-        if item.nodeid.partition("[")[0] in slow:
-            item.add_marker(pytest.mark.slow)
