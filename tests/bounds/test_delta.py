@@ -153,16 +153,17 @@ def test_the_vuvuzela_reading_makes_the_difference():
     assert float(inside.delta_upper.squeeze()) < 2e-9
 
 
-def test_products_are_squared_like_sequences():
+@pytest.mark.parametrize("rounds", [16, pytest.param(65_536, marks=pytest.mark.nightly)])
+def test_products_are_squared_like_sequences(rounds):
     # Vuvuzela's conversation, low noise: single requests and pairs, seen together in 65,536 rounds.
     single, paired = NoisyCount(Laplace(7300.0), 150_000.0, 2), NoisyCount(Laplace(3650.0), 75_000.0, 1)
-    kind = {"compositions": 65_536, "epsilon": [0.3, math.log(2.0)], "method": "buckets"}
+    kind = {"compositions": rounds, "epsilon": [0.3, math.log(2.0)], "method": "buckets"}
     product = privacy_bounds(Product(single, paired), **kind)
     sequence = privacy_bounds([(single, 1), (paired, 1)], **kind)
     for name in NAMES:
         np.testing.assert_array_equal(product[name], sequence[name])
     np.testing.assert_allclose(product.delta_upper, product.delta_lower, rtol=0.02)
-    assert 7.7e-5 < float(product.delta_upper[0, 1]) < 7.9e-5
+    assert rounds < 65_536 or 7.7e-5 < float(product.delta_upper[0, 1]) < 7.9e-5
     eight = privacy_bounds(Product(*[RandomizedResponse(0.75)] * 8), compositions=1, epsilon=1.5, buckets=100)
     assert float(eight.delta_lower.squeeze()) > 0.76
     assert float(eight.delta_upper.squeeze()) < 0.78
@@ -198,6 +199,7 @@ def test_astronomically_many_compositions_stay_bounds(pair):
     assert np.all(bounds.delta_upper.values <= 1.0)
 
 
+@pytest.mark.nightly
 def test_many_different_pairs_are_composed():
     """The 2020 Census: ρ = 3.65 over eight levels, ten discrete Gaussian noises each (arXiv 2410.09296)."""
     shares = [2.0, 27.4, 8.5, 13.1, 13.1, 23.8, 11.8, 0.3]
