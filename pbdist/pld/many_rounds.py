@@ -92,7 +92,8 @@ def point_reader(
     None where few frequencies do not serve.
     """
     r = int(question.rounds[0])
-    leaves = _leaves(question, finer * spacing_for(question, r), r)
+    spacing = finer * spacing_for(question, r)
+    leaves = _leaves(question, spacing, r) if spacing > 0.0 else None
     if leaves is None:
         return None
     factors = [(state, count * r) for state, count in leaves]
