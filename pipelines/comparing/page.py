@@ -71,6 +71,33 @@ The settings are chosen to find faults, so these counts are no rates of error. I
 1e-8, the default neighbours) dp-accounting's loss distributions are valid, and mostly as good as our bracket.
 prv-accountant's interval holds for DP-SGD, Gaussian and Laplace noise wherever it gives an ε.
 """
+_OURS = """\
+## An error of our own
+
+What we list of others we list of ourselves. From 22 November 2026 (commit b90dd55) to 25 November 2026, in no release,
+`epsilon_bounds(.., direction="each")` returned lower bounds above the truth.
+
+- *What was wrong.* Where no exact transform is known, ε of many rounds is read off a few frequencies. The function that
+  reads them did not take a direction, and used the larger δ of both. So the smaller direction got the ε of the larger
+  one: a lower bound above the truth, and an upper bound that held, but was too large.
+- *What it affected.* `epsilon_bounds` and `Accountant.epsilon` with `direction="each"`, and `pbdist epsilon --direction
+  each`: for asymmetric pairs such as `SubsampledLaplace`, `SubsampledGaussianGroup`, `GaussianMixture` and histograms,
+  for their products and reverses, for `RandomAllocation`, and for `SubsampledGaussian` with noise multipliers below
+  0.25. The command added that no analysis can prove an ε below the lower one, which was wrong there.
+- *What was right.* `direction="both"`, the default; δ of each direction; sizes, studies and stores; and all numbers of
+  this page.
+- *How it was found.* By hostile comparison with δ of the same direction at the ε returned. No test had asked this of
+  each direction for many rounds.
+
+| setting, B\\|\\|A | lower bound on ε | but |
+|---|---|---|
+| `SubsampledLaplace(0.2, 0.001)`, r 5,000, δ 1e-6 | 3.63779 | ε lies in [2.64238, 2.64247] |
+| `SubsampledLaplace(33.0522, 0.0162522)`, r 1,419,895, δ 1.39606e-4 | 1.97209198 | δ there is 1.395613e-4 |
+| `SubsampledGaussianGroup(65.3744, 0.750421, 10)`, r 132, δ 0.0175213 | 3.0637295 | δ there is 0.0174209 |
+
+*Checked by* `tests/bounds/test_each_direction.py`: for every mechanism and every engine, δ of each direction at both
+bounds on its ε.
+"""
 _AGAIN = """\
 ## How to make this page again
 
@@ -143,6 +170,7 @@ def page(results: Sequence[Compared]) -> str:
             _fairness(results),
             "## Details\n",
             *(_details(one) for one in results),
+            _OURS,
             _AGAIN.format(imports=IMPORTS),
         ]
     )
