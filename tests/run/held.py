@@ -50,14 +50,17 @@ class Singles(Iterator[Any]):
 
 
 def held_task(task: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A task that waits before each batch while the run is held."""
+    """A task that waits before each batch while the run is held; a file beside the gate tells of each that waits."""
     gate, commits = os.environ[_GATE], int(os.environ[_COMMITS])
     # Workers can call what other modules have; they cannot import this one.
-    count, kind, exists, sleep = commits_of, Task, os.path.exists, time.sleep
+    count, kind, exists, sleep, own = commits_of, Task, os.path.exists, time.sleep, os.getpid
 
     def waiting(item: Any) -> Any:
-        while isinstance(item, kind) and not exists(gate) and count(item.head.place) >= commits:
-            sleep(0.2)
+        if isinstance(item, kind) and not exists(gate) and count(item.head.place) >= commits:
+            with open(f"{gate}.{own()}", "w", encoding="ascii"):
+                pass
+            while not exists(gate):
+                sleep(0.05)
         return task(item)
 
     return waiting

@@ -53,6 +53,7 @@ def test_defaults_of_the_kinds_that_name_hosts_and_images(tmp_path: Path) -> Non
     assert (pods.environment, pods.resources) == ({"AWS_REGION": "eu"}, {"gpu": 1.0})
 
 
+WANTED = "expected temporary: true, or the files ca, certificate and key, got"
 KINDS = "expected one of local, ssh, slurm, pbs, sge, lsf, kubernetes, got"
 
 
@@ -87,6 +88,36 @@ KINDS = "expected one of local, ssh, slurm, pbs, sge, lsf, kubernetes, got"
         (KUBERNETES + "name: My_Cluster\n", 5, "name: expected at most 32 lower-case letters"),
         (KUBERNETES + "environment: {A: 1}\n", 5, "environment: expected a mapping of names to texts"),
         (KUBERNETES + "claim: study\n", 1, "mount: expected claim and mount together"),
+        ("kind: local\nsecurity: true\n", 2, f"security: {WANTED} True"),
+        ("kind: local\nsecurity: {}\n", 2, f"security: {WANTED} {{}}"),
+        ("kind: local\nsecurity: {ca: a, key: b}\n", 2, f"security.certificate: {WANTED} no certificate"),
+        ("kind: local\nsecurity: {temporary: false}\n", 2, "security.temporary: expected true, got False"),
+        (
+            "kind: local\nsecurity: {temporary: true, ca: a}\n",
+            2,
+            "security.ca: expected temporary certificates or files",
+        ),
+        (
+            "kind: local\nsecurity: {temporary: true, folder: /}\n",
+            2,
+            "security.folder: expected one of ca, certificate",
+        ),
+        ("kind: local\nsecurity: {temporay: true}\n", 2, "got 'temporay': did you mean temporary?"),
+        (
+            "kind: local\nsecurity: {ca: 1, certificate: b, key: c}\n",
+            2,
+            "security.ca: expected the path of a file, got 1",
+        ),
+        (SLURM + "security:\n  temporary: true\n  folder: /none\n", 6, "security.folder: expected a folder that can"),
+        ("kind: local\ndashboard: 8787\n", 2, "dashboard: expected true or false, got 8787"),
+        ("kind: local\ndashboard_host: a:1\n", 2, "dashboard_host: expected the name or the address of a machine"),
+        (
+            SLURM + "scheduler_host: 10.0.0.5\nscheduler_interface: lo\n",
+            5,
+            "expected scheduler_host or scheduler_interface",
+        ),
+        (KUBERNETES + "security: {temporary: true}\n", 5, "security: expected none: Dask's operator starts"),
+        (KUBERNETES + "dashboard_port: 1\n", 5, "dashboard_port: expected one of"),
     ],
 )
 def test_what_is_wrong_with_a_profile(tmp_path: Path, text: str, line: int, words: str) -> None:

@@ -2,32 +2,26 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-import psutil
 import pytest
 from distributed import Client, LocalCluster, protocol
 
 from pbdist.errors import InvalidInputError, WorkersLostError
+from pbdist.run import dask_executor, dask_tasks
 from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
-from pbdist.run.executor import Done, Failure, SerialExecutor, attempt
+from pbdist.run.executor import Failure, SerialExecutor, attempt
+from tests.run.processes import PATIENCE
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as found:
-        yield found
-
-
-def test_results_exceptions_and_killed_workers(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_results_exceptions_and_killed_workers(workers: LocalCluster, tmp_path: Path) -> None:
     def task(item: int) -> int:
         if item == 3:
             raise ValueError("no 3\nplease")
@@ -36,7 +30,7 @@ def test_results_exceptions_and_killed_workers(cluster: LocalCluster, tmp_path: 
         return item * item
 
     report = tmp_path / "report.html"
-    with DaskExecutor(scheduler=cluster.scheduler_address, report=report) as executor:
+    with DaskExecutor(scheduler=workers.scheduler_address, report=report) as executor:
         assert executor.workers.startswith("2 workers on scheduler tcp://")
         assert executor.parallelism == 2
         found = {done.item: done.result for done in executor.run(task, range(8))}
@@ -59,7 +53,7 @@ def test_results_exceptions_and_killed_workers(cluster: LocalCluster, tmp_path: 
     assert "<html" in report.read_text(encoding="utf-8")
 
 
-def test_items_are_taken_when_there_is_room(cluster: LocalCluster) -> None:
+def test_items_are_taken_when_there_is_room(workers: LocalCluster) -> None:
     taken = []
 
     def items() -> Iterator[int]:
@@ -67,7 +61,7 @@ def test_items_are_taken_when_there_is_room(cluster: LocalCluster) -> None:
             taken.append(item)
             yield item
 
-    with DaskExecutor(scheduler=cluster.scheduler_address) as executor:
+    with DaskExecutor(scheduler=workers.scheduler_address) as executor:
         for position, _ in enumerate(executor.run(abs, items())):
             # Three a worker are on their way.
             assert len(taken) <= position + 1 + 3 * 2
@@ -76,7 +70,7 @@ def test_items_are_taken_when_there_is_room(cluster: LocalCluster) -> None:
     assert len(taken) < 100
 
 
-def test_the_scheduler_keeps_little_of_the_items_that_it_has_handed_out(cluster: LocalCluster) -> None:
+def test_the_scheduler_keeps_little_of_the_items_that_it_has_handed_out(workers: LocalCluster) -> None:
     """It remembers its last thousand messages to every worker, and cells of batches are in them."""
     items = [tuple((f"Gaussian {item}", 1.0 + cell) for cell in range(2_000)) for item in range(100)]
 
@@ -84,14 +78,14 @@ def test_the_scheduler_keeps_little_of_the_items_that_it_has_handed_out(cluster:
         logs = [comm.recent_message_log for comm in dask_scheduler.stream_comms.values()]
         return sum(len(protocol.pickle.dumps(message)) for log in logs for message in log)
 
-    with DaskExecutor(scheduler=cluster.scheduler_address) as executor, Client(cluster) as client:
+    with DaskExecutor(scheduler=workers.scheduler_address) as executor, Client(workers) as client:
         before = client.run_on_scheduler(kept)
         assert [done.result for done in executor.run(len, items)] == [2_000] * 100
         grown = client.run_on_scheduler(kept) - before
     assert 0 < grown < 0.5 * sum(len(protocol.pickle.dumps(item)) for item in items)
 
 
-def test_no_task_asks_for_all_workers(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_task_asks_for_all_workers(workers: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a thousand of them the answer takes longer than most tasks."""
     asked: list[int] = []
     ask = Client.scheduler_info
@@ -100,16 +94,16 @@ def test_no_task_asks_for_all_workers(cluster: LocalCluster, monkeypatch: pytest
         asked.append(n_workers)
         return ask(self, n_workers=n_workers, **rest)
 
-    with DaskExecutor(scheduler=cluster.scheduler_address) as executor:
+    with DaskExecutor(scheduler=workers.scheduler_address) as executor:
         monkeypatch.setattr(Client, "scheduler_info", counted)
-        began = time.monotonic()
+        # Now and then, whatever is done meanwhile: here the clock stands still.
+        monkeypatch.setattr(dask_executor, "time", SimpleNamespace(monotonic=lambda: 1000.0))
+        monkeypatch.setattr(dask_tasks, "_LOOK_SECONDS", PATIENCE)
         assert len(list(executor.run(abs, range(300)))) == 300
-        assert set(asked) == {0}
-        # Now and then, whatever is done meanwhile.
-        assert len(asked) <= 2 + (time.monotonic() - began) / 2.0
+    assert asked == [0]
 
 
-def test_what_is_put_back_while_the_last_items_run_is_computed(cluster: LocalCluster) -> None:
+def test_what_is_put_back_while_the_last_items_run_is_computed(workers: LocalCluster) -> None:
     class Growing(Iterator[int]):
         left = [1, 2]  # noqa: RUF012
 
@@ -118,7 +112,7 @@ def test_what_is_put_back_while_the_last_items_run_is_computed(cluster: LocalClu
                 raise StopIteration
             return self.left.pop()
 
-    for executor in (SerialExecutor(), DaskExecutor(scheduler=cluster.scheduler_address)):
+    for executor in (SerialExecutor(), DaskExecutor(scheduler=workers.scheduler_address)):
         growing = Growing()
         growing.left = [1, 2]
         found = []
@@ -130,29 +124,31 @@ def test_what_is_put_back_while_the_last_items_run_is_computed(cluster: LocalClu
         assert sorted(found) == [1, 2, 7]
 
 
-def test_no_worker_any_more_ends_the_run(tmp_path: Path) -> None:
-    file = tmp_path / "scheduler.json"
-    dask, quiet = [sys.executable, "-m", "dask"], {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+def test_no_worker_any_more_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, gate = tmp_path / "scheduler.json", tmp_path / "never"
     with pytest.raises(InvalidInputError, match="--scheduler-file: expected the file of a running scheduler"):
         DaskExecutor(scheduler_file=file).__enter__()
-    arguments = ["--scheduler-file", str(file), "--no-dashboard"]
-    host = ["--host", "127.0.0.1", "--port", "0"]
-    with subprocess.Popen([*dask, "scheduler", *arguments, *host], **quiet) as hub:
-        while not file.exists():
+    monkeypatch.setattr(dask_tasks, "_LOOK_SECONDS", 0.1)
+
+    def task(item: int) -> int:
+        while item and not gate.exists():
             time.sleep(0.1)
-        try:
-            with (
-                subprocess.Popen([*dask, "worker", *arguments, "--nthreads", "1"], **quiet) as worker,
-                DaskExecutor(scheduler_file=file, lost_seconds=3.0) as executor,
-            ):
-                results = executor.run(time.sleep, [0.0, 600.0])
-                assert next(results) == Done(0.0, None)
-                for child in [*psutil.Process(worker.pid).children(recursive=True), psutil.Process(worker.pid)]:
-                    child.kill()
-                with pytest.raises(WorkersLostError, match=r"expected a worker on scheduler .*, got none for 3 s"):
-                    next(results)
-        finally:
-            hub.terminate()
+        return os.getpid()
+
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        Client(cluster) as client,
+    ):
+        client.write_scheduler_file(file)
+        with DaskExecutor(scheduler_file=file, lost_seconds=0.5) as executor:
+            results = executor.run(task, [0, 1])
+            pid = next(results).result
+            assert isinstance(pid, int)
+            for nanny in cluster.workers.values():
+                nanny.close_gracefully()  # It does not start another one.
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(WorkersLostError, match=r"expected a worker on scheduler .*, got none for 0.5 s"):
+                next(results)
 
 
 def test_a_report_that_cannot_be_saved_is_refused_before_anything_starts(tmp_path: Path) -> None:

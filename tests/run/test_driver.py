@@ -57,6 +57,7 @@ def test_a_new_store_is_planned_once_and_a_finished_one_not_at_all(
     assert planned() == [tiny.digest]
 
 
+@pytest.mark.slow
 def test_an_extension_plans_each_missing_part_once(
     tiny: StudySpec, tmp_path: Path, planned: Callable[[], list[str]]
 ) -> None:

@@ -34,6 +34,7 @@ def run(file: Path, store: Path) -> int:
     return sum(isinstance(event, BatchFinished) for event in events)
 
 
+@pytest.mark.slow
 def test_only_what_is_new_is_computed_and_only_once(tmp_path: Path, store_copy: Callable[[str], Path]) -> None:
     store, new = store_copy(TINY), write_study(tmp_path, NEW, "new.yaml")
     before = files_of(store)

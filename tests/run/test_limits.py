@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -19,11 +18,12 @@ from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, CellFailed, Event
 from pbdist.run.executor import Done
 from pbdist.study import load_study
-from tests.run.held import held
-from tests.run.test_lost_scheduler import STUDY, commits, dask, names, wait_until
-from tests.studies import results_of, write_study
+from tests.needs import missing
+from tests.run.processes import LIGHT, PATIENCE, commits, names, run, started, until
+from tests.run.test_lost_scheduler import dask
+from tests.studies import Finished, results_of, write_study
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(900)
 
 
 @contextmanager
@@ -31,12 +31,12 @@ def small_disk(folder: Path) -> Iterator[Path]:
     """A file system of 8 MiB."""
     folder.mkdir()
     if os.geteuid() != 0:
-        pytest.skip("needs root, to mount a file system")
+        missing("needs root, to mount a file system")
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
     )
     if mounted.returncode != 0:
-        pytest.skip(f"needs the right to mount a file system: {mounted.stderr.strip()}")
+        missing(f"needs the right to mount a file system: {mounted.stderr.strip()}")
     try:
         yield folder
     finally:
@@ -50,46 +50,23 @@ def fill(path: Path) -> None:
             file.write(b"\0" * 4096)
 
 
-@contextmanager
-def started(folder: Path, disk: Path, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """A run on two workers that is held after three commits, and killed in the end."""
-    arguments = (
-        write_study(folder, STUDY),
-        "--store",
-        disk / "s.zarr",
-        "--log",
-        folder / "log.jsonl",
-        "--workers",
-        "2",
-    )
-    command, environment = held(folder / "go on", 3, *arguments, *options)
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as driver:
-        try:
-            yield driver
-        finally:
-            driver.kill()
-
-
-def serial(folder: Path) -> dict[str, str]:
-    stored = run_study(load_study(write_study(folder, STUDY)), folder / "serial.zarr", SerialExecutor(), lambda _: None)
-    return results_of(stored.path)
-
-
-def test_the_run_waits_for_room_on_a_full_disk_and_goes_on(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "disk") as disk, started(tmp_path, disk, "--patience", "90") as driver:
-        wait_until(lambda: commits(disk / "s.zarr") >= 3, driver)
+@pytest.mark.ci
+def test_the_run_waits_for_room_on_a_full_disk_and_goes_on(finished_store: Finished, tmp_path: Path) -> None:
+    path, log, gate = write_study(tmp_path, LIGHT), tmp_path / "log.jsonl", tmp_path / "go on"
+    options = ["--workers", "2", "--log", log, "--patience", "90"]
+    with (
+        small_disk(tmp_path / "disk") as disk,
+        started(path, disk / "s.zarr", *options, hold=(gate, 3)) as driver,
+    ):
         fill(disk / "filler")
-        (tmp_path / "go on").touch()
-        wait_until(lambda: "store_unreachable" in names(tmp_path / "log.jsonl"), driver)
-        before = commits(disk / "s.zarr")
-        assert before < 16
-        time.sleep(3)
+        gate.touch()
+        until(lambda: "store_unreachable" in names(log), driver)
+        assert 3 <= commits(disk / "s.zarr") < 16
         assert driver.poll() is None
-        assert commits(disk / "s.zarr") == before
         (disk / "filler").unlink()
-        _, errors = driver.communicate(timeout=200)
+        _, errors = driver.communicate(timeout=PATIENCE)
         assert driver.returncode == 0, errors
-        assert results_of(disk / "s.zarr") == serial(tmp_path)
+        assert results_of(disk / "s.zarr") == results_of(finished_store(LIGHT))
     told = [line for line in errors.splitlines() if line.startswith("the store ")]
     assert len(told) == 2, errors
     assert told[0].startswith("the store has no room since ")
@@ -98,17 +75,18 @@ def test_the_run_waits_for_room_on_a_full_disk_and_goes_on(tmp_path: Path) -> No
     assert told[1].startswith("the store has room again after ")
     assert "16 of 16 cells are in the store" in errors
     assert "failed" not in errors
-    waits = [one for one in map(json.loads, (tmp_path / "log.jsonl").read_text().splitlines()) if "full" in one]
+    waits = [one for one in map(json.loads, log.read_text().splitlines()) if "full" in one]
     assert [(one["event"], one["full"]) for one in waits] == [("store_unreachable", True), ("store_reached", True)]
 
 
-def test_a_disk_that_stays_full_ends_the_run_with_one_line(tmp_path: Path) -> None:
+@pytest.mark.nightly
+def test_a_disk_that_stays_full_ends_the_run_with_one_line(finished_store: Finished, tmp_path: Path) -> None:
+    path, gate = write_study(tmp_path, LIGHT), tmp_path / "go on"
     with small_disk(tmp_path / "disk") as disk:
-        with started(tmp_path, disk, "--patience", "3") as driver:
-            wait_until(lambda: commits(disk / "s.zarr") >= 3, driver)
+        with started(path, disk / "s.zarr", "--workers", "2", "--patience", "3", hold=(gate, 3)) as driver:
             fill(disk / "filler")
-            (tmp_path / "go on").touch()
-            _, errors = driver.communicate(timeout=100)
+            gate.touch()
+            _, errors = driver.communicate(timeout=PATIENCE)
         assert driver.returncode == 1, errors
         last = errors.splitlines()[-1]
         assert last.startswith("pbdist: error: the store had no room for ")
@@ -116,11 +94,10 @@ def test_a_disk_that_stays_full_ends_the_run_with_one_line(tmp_path: Path) -> No
         assert last.endswith("of 16 cells are in the store: the same command goes on where this one stopped")
         assert "Traceback" not in errors
         (disk / "filler").unlink()
-        with started(tmp_path, disk) as driver:
-            _, errors = driver.communicate(timeout=200)
-        assert driver.returncode == 0, errors
-        assert "in the store already" in errors
-        assert results_of(disk / "s.zarr") == serial(tmp_path)
+        again = run(path, disk / "s.zarr", "--workers", "2")
+        assert again.returncode == 0, again.stderr
+        assert "in the store already" in again.stderr
+        assert results_of(disk / "s.zarr") == results_of(finished_store(LIGHT))
 
 
 class ControlGroup:
@@ -152,13 +129,11 @@ def control_group(limit: int) -> Iterator[ControlGroup]:
     except OSError as error:
         with suppress(OSError):
             folder.rmdir()
-        pytest.skip(f"needs the right to make a control group: {error}")
+        missing(f"needs the right to make a control group: {error}")
     try:
         yield ControlGroup(folder, version)
     finally:
-        deadline = time.monotonic() + 20
-        while (folder / "cgroup.procs").read_text().strip() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        until(lambda: not (folder / "cgroup.procs").read_text().strip())
         folder.rmdir()
 
 
@@ -177,9 +152,12 @@ class Greedy(DaskExecutor):
         return super().run(taking, items)
 
 
-def test_a_worker_that_its_control_group_ends_for_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.nightly
+def test_a_worker_that_its_control_group_ends_for_memory(
+    finished_store: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The cell that takes too much is isolated, and the others are computed."""
-    study, file = load_study(write_study(tmp_path, STUDY)), tmp_path / "scheduler.json"
+    study, file = load_study(write_study(tmp_path, LIGHT)), tmp_path / "scheduler.json"
     monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES", "0")
     page = ["--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
     events: list[Event] = []
@@ -189,10 +167,7 @@ def test_a_worker_that_its_control_group_ends_for_memory(tmp_path: Path, monkeyp
         stack.enter_context(dask("scheduler", *where, *page))
         options = ["--scheduler-file", str(file), "--nthreads", "1", "--memory-limit", "0", *page]
         stack.enter_context(dask("worker", *options, enter=group.enter))
-        deadline = time.monotonic() + 60
-        while not file.exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(file.exists)
         with pytest.raises(
             BatchError, match=r"^1 of 16 cells could not be computed: .*the workers that computed it died"
         ):
@@ -202,4 +177,4 @@ def test_a_worker_that_its_control_group_ends_for_memory(tmp_path: Path, monkeyp
     assert sum(event.cells - event.failed_cells for event in events if isinstance(event, BatchFinished)) == 15
     # Where there is more memory, the same study is completed.
     run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert results_of(tmp_path / "s.zarr") == serial(tmp_path)
+    assert results_of(tmp_path / "s.zarr") == results_of(finished_store(LIGHT))

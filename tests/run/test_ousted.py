@@ -15,9 +15,9 @@ import pytest
 from pbdist.errors import StoreTakenError
 from pbdist.run import SerialExecutor, run_study
 from pbdist.run.batch import cell_bounds
-from pbdist.store import BatchWriter, LocalPlace, Place, check_store, create_or_open, hold, open_store, place_at
+from pbdist.store import BatchWriter, LocalPlace, Place, create_or_open, hold, open_store, place_at
 from pbdist.study import Plan, StudySpec, load_study, plan_study
-from tests.store.s3_server import s3_server
+from tests.s3_server import Bucket, fresh_bucket
 from tests.store.test_lock import elsewhere
 from tests.studies import write_study
 
@@ -148,24 +148,7 @@ def told_by(process: "subprocess.Popen[str]") -> str:
     return process.stdout.read()
 
 
-@pytest.mark.parametrize("number", [5, CHECKS])
-def test_a_worker_that_outlives_its_run_does_not_undo_what_the_next_run_has_done(
-    number: int, tmp_path: Path, study: StudySpec, plan: Plan, expected: dict[str, bytes]
-) -> None:
-    where, gate = str(tmp_path / "s.zarr"), tmp_path / "go on"
-    almost_done(where, plan)
-    with waiting(KILLED, where, WAITING + WORKER, gate, number) as driver:
-        driver.send_signal(signal.SIGKILL)
-        driver.wait()
-        run_study(study, where, SerialExecutor(), lambda _: None)
-        gate.touch()
-        # It has the same standard output.
-        told = told_by(driver)
-    assert told.startswith("StoreTakenError"), told
-    assert files_of(place_at(where)) == expected
-    assert check_store(where).healthy
-
-
+@pytest.mark.nightly
 def test_a_worker_leaves_alone_what_a_run_at_work_has_written(
     tmp_path: Path, plan: Plan, expected: dict[str, bytes]
 ) -> None:
@@ -191,7 +174,10 @@ def test_a_worker_leaves_alone_what_a_run_at_work_has_written(
 
 
 # Before a file of the shard, and before the removal: it has written a batch before.
-@pytest.mark.parametrize(("kind", "number"), [("folder", 5), ("objects", CHECKS + 1)])
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [pytest.param("folder", 5, marks=pytest.mark.ci), pytest.param("objects", CHECKS + 1, marks=pytest.mark.nightly)],
+)
 def test_a_run_that_was_stopped_for_long_ends_when_it_goes_on(
     kind: str,
     number: int,
@@ -204,8 +190,7 @@ def test_a_run_that_was_stopped_for_long_ends_when_it_goes_on(
 ) -> None:
     where = str(tmp_path / "s.zarr")
     if kind == "objects":
-        request.getfixturevalue("server")
-        where = f"s3://ousted/{tmp_path.name}/s.zarr"
+        where = f"{request.getfixturevalue('bucket').url}/inner/s.zarr"
     almost_done(where, plan)
     path, locks = write_study(tmp_path, STUDY), "no" if kind == "folder" else "yes"
     with waiting(STOPPED, path, where, number, locks) as driver:
@@ -253,7 +238,7 @@ def no_locks(*_: object) -> None:
     raise OSError(95, "Operation not supported")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with s3_server("ousted") as address:
-        yield address
+@pytest.fixture
+def bucket() -> Iterator[Bucket]:
+    with fresh_bucket() as found:
+        yield found

@@ -4,20 +4,19 @@ import ctypes
 import errno
 import os
 import shutil
+import signal
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from urllib.request import Request, urlopen
 
-import psutil
 import pytest
+from distributed import LocalCluster
 
+from pbdist.cli import main
 from pbdist.errors import BatchError
 from pbdist.run import SerialExecutor, run_study
-from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import (
     BatchFailed,
@@ -28,49 +27,36 @@ from pbdist.run.events import (
     StoreReached,
     StoreUnreachable,
 )
-from pbdist.run.executor import Executor
 from pbdist.store import Place, place_at
-from pbdist.store.layout import LOOSE, batch_file
+from pbdist.store.layout import batch_file
 from pbdist.store.outages import Trouble, trouble_of
 from pbdist.study import load_study
-from tests import batches
 from tests.batches import remove_batch
-from tests.store.s3_server import s3_server
+from tests.run.processes import LIGHT, PATIENCE, commits, names, run, started, until
+from tests.s3_server import Bucket, fresh_bucket
 from tests.store.tcp_proxy import TcpProxy
-from tests.studies import results_of, without_provenance, write_study
+from tests.studies import Finished, results_of, without_provenance, write_study
 
-#: Sixty-four batches of a third of a second.
-LONG = """\
-format: 1
-name: long
-mechanisms:
-  - {kind: Laplace, scale: {linspace: [2, 65, 64]}}
-method: buckets
-buckets: 20000
-compositions: [1, 3, 64]
-epsilon: {linspace: [0, 1, 5]}
-"""
-#: Sixteen cells in sixteen batches, quickly computed.
-LIGHT = """\
-format: 1
-name: light
-mechanisms:
-  - {kind: Laplace, scale: {linspace: [2, 17, 16]}}
-method: buckets
-buckets: 400
-compositions: [1, 2, 4]
-epsilon: [0.1, 0.5]
-"""
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def proxy() -> Iterator[TcpProxy]:
-    with s3_server("studies") as address, TcpProxy("127.0.0.1", int(address.rpartition(":")[2])) as found:
+def bucket() -> Iterator[Bucket]:
+    with fresh_bucket() as found:
         yield found
 
 
-def contents(place: Place) -> dict[str, bytes]:
+@pytest.fixture
+def proxy(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:
+    """The only way to the bucket."""
+    with TcpProxy("127.0.0.1", bucket.server.port) as found:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", found.address)
+        yield found
+
+
+def contents(where: Path | str) -> dict[str, bytes]:
     """Every file of a store, the provenance apart."""
+    place: Place = place_at(where)
     found = {name: place.read(name) for name, _ in place.names()}
     for name, data in found.items():
         if b'"provenance"' in data:
@@ -78,167 +64,129 @@ def contents(place: Place) -> dict[str, bytes]:
     return found
 
 
-def run_command(path: Path, store: str, proxy: TcpProxy, *options: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "pbdist", "run", str(path), "--store", store, "--workers", "2", *options]
-    environment = {**os.environ, "AWS_ENDPOINT_URL": proxy.address}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
-
-
-def committed(url: str) -> int:
-    return batches.committed(place_at(url))
-
-
-def until_committed(driver: "subprocess.Popen[str]", url: str, count: int) -> None:
-    deadline = time.monotonic() + 200
-    while committed(url) < count:
-        assert driver.poll() is None, driver.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+@contextmanager
+def held(folder: Path, url: str, *options: str) -> Iterator["subprocess.Popen[str]"]:
+    """A run whose two workers wait, until there is a file ``go on``."""
+    path, gate = write_study(folder, LIGHT), folder / "go on"
+    options = ("--workers", "2", "--log", str(folder / "log.jsonl"), *options)
+    with started(path, url, *options, hold=(gate, 3)) as driver:
+        until(lambda: len(list(folder.glob("go on.*"))) == 2, driver)
+        yield driver
 
 
 @pytest.mark.ci
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("seconds", [5, 20, 90])
-def test_a_run_outlives_an_outage(seconds: int, proxy: TcpProxy, tmp_path: Path) -> None:
-    path, url = write_study(tmp_path, LONG), f"s3://studies/cut-{seconds}/s.zarr"
-    with run_command(path, url, proxy) as driver:
-        until_committed(driver, url, 3)
+def test_a_run_outlives_an_outage(proxy: TcpProxy, bucket: Bucket, finished_store: Finished, tmp_path: Path) -> None:
+    url = f"{bucket.url}/cut/s.zarr"
+    gate, log = tmp_path / "go on", tmp_path / "log.jsonl"
+    with held(tmp_path, url) as driver:
         proxy.cut()
-        time.sleep(seconds)
-        assert committed(url) < 64
-        assert driver.poll() is None
+        gate.touch()
+        until(lambda: "store_unreachable" in names(log), driver)
+        # Both workers wait to write a batch. After it they are held again, until it is told that the outage is over.
+        gate.unlink()
         before = proxy.passed
         proxy.mend()
-        _, errors = driver.communicate(timeout=600)
+        until(lambda: "store_reached" in names(log), driver)
+        gate.touch()
+        _, errors = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 0, errors
     assert proxy.passed > before
-    assert "64 of 64 cells are in the store" in errors
+    assert "16 of 16 cells are in the store" in errors
     assert "failed" not in errors
     told = [line.split(" since ")[0] for line in errors.splitlines() if "cannot be reached" in line]
-    assert told == ["the store cannot be reached"] * len(told)
-    # Shorter than a heartbeat it may pass unnoticed.
-    assert len(told) == 1 or (seconds < 20 and not told)
-    assert errors.count("the store is reached again") == len(told)
-    serial = run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert contents(place_at(url)) == contents(serial.place)
-    names = [name for name, _ in place_at(f"s3://studies/cut-{seconds}").names()]
-    assert all(name.startswith("s.zarr/") for name in names), "a lease is left"
+    assert told == ["the store cannot be reached"]
+    assert errors.count("the store is reached again") == 1
+    assert contents(url) == contents(finished_store(LIGHT))
+    left = [name for name, _ in place_at(f"{bucket.url}/cut").names()]
+    assert all(name.startswith("s.zarr/") for name in left), "a lease is left"
 
 
-@pytest.mark.ci
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize("hanging", [False, True])
-def test_a_server_that_is_gone_for_two_thirds_of_the_patience(hanging: bool, proxy: TcpProxy, tmp_path: Path) -> None:
-    """As for ten minutes with the default patience. It refuses connections, or takes them and answers nothing."""
-    path, url = write_study(tmp_path, LONG), f"s3://studies/thirds-{hanging}/s.zarr"
-    (server,) = [one for one in psutil.Process().children() if "moto.server" in str(one.cmdline())]
-    with run_command(path, url, proxy, "--patience", "30") as driver:
-        until_committed(driver, url, 3)
-        if hanging:
-            server.suspend()
-        else:
-            proxy.cut()
-        time.sleep(20)
-        assert driver.poll() is None
-        if hanging:
-            server.resume()
-        else:
-            proxy.mend()
-        _, errors = driver.communicate(timeout=500)
+@pytest.mark.nightly
+def test_a_server_that_answers_nothing_for_two_thirds_of_the_patience(
+    bucket: Bucket, finished_store: Finished, tmp_path: Path
+) -> None:
+    """As for ten minutes with the default patience."""
+    url = f"{bucket.url}/s.zarr"
+    with held(tmp_path, url, "--patience", "30") as driver:
+        bucket.server.process.send_signal(signal.SIGSTOP)
+        try:
+            (tmp_path / "go on").touch()
+            time.sleep(20)
+            assert driver.poll() is None
+        finally:
+            bucket.server.process.send_signal(signal.SIGCONT)
+        _, errors = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 0, errors
-    assert "64 of 64 cells are in the store" in errors
+    assert "16 of 16 cells are in the store" in errors
     assert "failed" not in errors
-    # Requests that hang may pass unnoticed.
-    assert hanging or "the store is reached again after" in errors
-    serial = run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert contents(place_at(url)) == contents(serial.place)
+    assert contents(url) == contents(finished_store(LIGHT))
 
 
-@pytest.mark.ci
-@pytest.mark.timeout(1200)
-def test_an_outage_without_an_end_ends_the_run_with_one_line(proxy: TcpProxy, tmp_path: Path) -> None:
-    path, url = write_study(tmp_path, LONG), "s3://studies/endless/s.zarr"
-    with run_command(path, url, proxy, "--patience", "4") as driver:
-        until_committed(driver, url, 3)
+@pytest.mark.nightly
+def test_an_outage_without_an_end_ends_the_run_with_one_line(
+    proxy: TcpProxy, bucket: Bucket, finished_store: Finished, tmp_path: Path
+) -> None:
+    url = f"{bucket.url}/s.zarr"
+    with held(tmp_path, url, "--patience", "4") as driver:
         proxy.cut()
-        _, errors = driver.communicate(timeout=500)
+        (tmp_path / "go on").touch()
+        _, errors = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 1, errors
     last = errors.splitlines()[-1]
     assert last.startswith("pbdist: error: the store could not be reached for ")
-    assert last.endswith("of 64 cells are in the store: the same command goes on where this one stopped")
+    assert last.endswith("of 16 cells are in the store: the same command goes on where this one stopped")
     assert "Traceback" not in errors
-    assert sum("64 cells are in the store, " in line for line in errors.splitlines()) == 1
+    assert sum("16 cells are in the store, " in line for line in errors.splitlines()) == 1
     proxy.mend()
-    with run_command(path, url, proxy) as driver:
-        _, errors = driver.communicate(timeout=500)
-    assert driver.returncode == 0, errors
-    serial = run_study(load_study(path), tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert contents(place_at(url)) == contents(serial.place)
+    again = run(tmp_path / "study.yaml", url, "--workers", "2")
+    assert again.returncode == 0, again.stderr
+    assert contents(url) == contents(finished_store(LIGHT))
 
 
-class Cutting:
-    """Collects the events of a run, and does something when some batches are finished."""
+class Seen:
+    """Collects the events of a run, and does something at the first of some kinds."""
 
-    def __init__(self, batches: int, act: Callable[[], object]) -> None:
+    def __init__(self, acts: dict[type[Event], Callable[[], object]]) -> None:
         self.events: list[Event] = []
-        self._batches, self._act = batches, act
+        self._acts = acts
 
     def __call__(self, event: Event) -> None:
         self.events.append(event)
-        if isinstance(event, BatchFinished):
-            self._batches -= 1
-            if self._batches == 0:
-                self._act()
+        self._acts.pop(type(event), lambda: None)()
 
     def of(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]
 
 
 def test_what_could_not_be_written_is_put_back_and_written_later(
-    proxy: TcpProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    proxy: TcpProxy, bucket: Bucket, finished_store: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task ends before the outage does."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
     monkeypatch.setattr("pbdist.run.driver.REQUEST_SECONDS", 1.0)
-    study, url = load_study(write_study(tmp_path, LIGHT)), "s3://studies/back/s.zarr"
-    mending = threading.Timer(6.0, proxy.mend)
-
-    def cut() -> None:
-        proxy.cut()
-        mending.start()
-
-    seen = Cutting(1, cut)
+    study, url = load_study(write_study(tmp_path, LIGHT)), f"{bucket.url}/s.zarr"
+    seen = Seen({BatchFinished: proxy.cut, StoreUnreachable: proxy.mend})
     stored = run_study(study, url, SerialExecutor(), seen, patience=120.0)
-    assert not mending.is_alive()
     assert len(seen.of(BatchFinished)) == stored.batches
     assert len(seen.of(StoreUnreachable)) == len(seen.of(StoreReached)) == 1
     assert not seen.of(BatchFailed)
-    serial = run_study(study, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert contents(stored.place) == contents(serial.place)
+    assert contents(url) == contents(finished_store(LIGHT))
 
 
-def test_a_bucket_that_is_gone_ends_the_run_at_once(
-    proxy: TcpProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.address)
-    study = load_study(write_study(tmp_path, LIGHT))
-
-    def empty() -> None:
-        with urlopen(Request(f"{proxy.address}/moto-api/reset", method="POST"), timeout=240):  # noqa: S310 -- the server
-            pass
-
-    seen = Cutting(1, empty)
+def test_a_bucket_that_is_gone_ends_the_run_at_once(bucket: Bucket, tmp_path: Path) -> None:
+    study, seen = load_study(write_study(tmp_path, LIGHT)), Seen({BatchFinished: bucket.remove})
     with pytest.raises(BatchError, match=r"^the store cannot be written: .*: \d+ of 16 cells are in the store: "):
-        run_study(study, "s3://studies/gone/s.zarr", SerialExecutor(), seen)
+        run_study(study, f"{bucket.url}/s.zarr", SerialExecutor(), seen)
     assert not seen.of(StoreUnreachable)
     assert isinstance(seen.events[-1], RunFinished)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("executor", [SerialExecutor(), DaskExecutor(LocalProfile(workers=2, dashboard_port=0))])
-def test_a_folder_that_is_gone_ends_the_run_and_is_not_made_anew(executor: Executor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["serial", "dask"])
+def test_a_folder_that_is_gone_ends_the_run_and_is_not_made_anew(
+    kind: str, workers: LocalCluster, finished_store: Finished, tmp_path: Path
+) -> None:
+    executor = SerialExecutor() if kind == "serial" else DaskExecutor(scheduler=workers.scheduler_address)
     study, folder = load_study(write_study(tmp_path, LIGHT)), tmp_path / "mount"
-    seen = Cutting(1, lambda: folder.rename(tmp_path / "unmounted"))
+    seen = Seen({BatchFinished: lambda: folder.rename(tmp_path / "unmounted")})
     with pytest.raises(BatchError, match=r"the store cannot be written: .*nothing there.*: the same command goes on"):
         run_study(study, folder / "s.zarr", executor, seen)
     assert not folder.exists()
@@ -246,82 +194,81 @@ def test_a_folder_that_is_gone_ends_the_run_and_is_not_made_anew(executor: Execu
     # Back where it was, the run goes on.
     (tmp_path / "unmounted").rename(folder)
     run_study(study, folder / "s.zarr", SerialExecutor(), lambda _: None)
-    run_study(study, tmp_path / "whole.zarr", SerialExecutor(), lambda _: None)
-    assert results_of(folder / "s.zarr") == results_of(tmp_path / "whole.zarr")
+    assert results_of(folder / "s.zarr") == results_of(finished_store(LIGHT))
 
 
-def without_privilege() -> None:
-    """Have permissions apply to root too, from the next program on."""
-    if os.geteuid() == 0:
-        libc = ctypes.CDLL(None)
-        for capability in (1, 2):
-            libc.prctl(24, capability, 0, 0, 0)
+@contextmanager
+def without_privilege() -> Iterator[None]:
+    """Have permissions apply to root too, in this thread and in those that it starts (Linux)."""
+    libc, header = ctypes.CDLL(None, use_errno=True), (ctypes.c_uint32 * 2)(0x20080522, 0)
+    before, less = (ctypes.c_uint32 * 6)(), (ctypes.c_uint32 * 6)()
+    for found in (before, less):
+        assert libc.capget(header, found) == 0
+    # To read and write whatever there is, out of those in effect.
+    less[0] &= ~0b110
+    assert libc.capset(header, less) == 0
+    try:
+        yield
+    finally:
+        assert libc.capset(header, before) == 0
 
 
-def run_without_privilege(path: Path, store: Path) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "pbdist", "run", str(path), "--store", str(store), "--serial"]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=without_privilege,  # noqa: PLW1509
-    )
+def test_a_store_that_may_not_be_written_ends_the_run_at_once(finished_store: Finished, tmp_path: Path) -> None:
+    study, store = load_study(write_study(tmp_path, LIGHT)), tmp_path / "s.zarr"
+
+    def allow(mode: int) -> None:
+        for folder in (store, *(found for found in store.rglob("*") if found.is_dir())):
+            folder.chmod(mode)
+
+    seen = Seen({BatchFinished: lambda: allow(0o500)})
+    with without_privilege():
+        with pytest.raises(BatchError, match=r"^the store cannot be written: PermissionError: "):
+            run_study(study, store, SerialExecutor(), seen)
+        allow(0o700)
+        assert not seen.of(StoreUnreachable)
+        assert 1 <= commits(store) < 16
+        run_study(study, store, SerialExecutor(), lambda _: None)
+    assert results_of(store) == results_of(finished_store(LIGHT))
 
 
-def test_a_store_that_may_not_be_written_ends_the_run_at_once(tmp_path: Path) -> None:
-    path, store = write_study(tmp_path, LIGHT.replace("buckets: 400", "buckets: 20000")), tmp_path / "s.zarr"
-    with run_without_privilege(path, store) as driver:
-        while len(list((store / LOOSE).glob("*/batch-*"))) < 2:
-            assert driver.poll() is None, driver.communicate()
-            time.sleep(0.02)
-        folders = [store, *(found for found in store.rglob("*") if found.is_dir())]
-        for folder in folders:
-            folder.chmod(0o500)
-        _, errors = driver.communicate(timeout=120)
-    for folder in folders:
-        folder.chmod(0o700)
-    assert driver.returncode == 1, errors
-    assert errors.splitlines()[-1].startswith("pbdist: error: the store cannot be written: PermissionError: ")
-    assert "cannot be reached" not in errors
-    with run_without_privilege(path, store) as driver:
-        _, errors = driver.communicate(timeout=120)
-    assert driver.returncode == 0, errors
+def run_without_privilege(store: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    """The command on a store beside which its study lies: its exit code and the lines of its errors."""
+    with without_privilege():
+        code = main(["run", str(write_study(store.parent, LIGHT)), "--store", str(store), "--serial"])
+    return code, capsys.readouterr().err.splitlines()
 
 
-def test_a_clean_up_that_fails_hides_no_summary_and_changes_no_exit_code(tmp_path: Path) -> None:
-    path, store = write_study(tmp_path, LIGHT), tmp_path / "s.zarr"
-    run_study(load_study(path), store, SerialExecutor(), lambda _: None)
+def test_a_clean_up_that_fails_hides_no_summary_and_changes_no_exit_code(
+    store_copy: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = store_copy(LIGHT)
     remove_batch(store, 3)
     (store / "closed").mkdir(mode=0o000)
-    with run_without_privilege(path, store) as driver:
-        _, errors = driver.communicate(timeout=120)
+    code, errors = run_without_privilege(store, capsys)
     (store / "closed").chmod(0o700)
-    assert driver.returncode == 0, errors
-    assert "16 of 16 cells are in the store" in errors
-    assert [line for line in errors.splitlines() if "closed" in line] == [
+    assert code == 0, errors
+    assert any("16 of 16 cells are in the store" in line for line in errors)
+    assert [line for line in errors if "closed" in line] == [
         f"left behind: what could not be removed: PermissionError: [Errno 13] Permission denied: '{store / 'closed'}'"
     ]
 
 
-@pytest.mark.parametrize("name", ["delta_lower/c", "commits", "states"])
-def test_a_closed_folder_of_the_store_itself_is_an_error_and_nothing_is_changed(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["delta_lower/c", "commits"])
+def test_a_closed_folder_of_the_store_itself_is_an_error_and_nothing_is_changed(
+    name: str, store_copy: Finished, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Else a run would take what lies there for missing, and compute it again."""
-    path, store = write_study(tmp_path, f"{LIGHT}keep_states: true\n"), tmp_path / "s.zarr"
-    run_study(load_study(path), store, SerialExecutor(), lambda _: None)
+    store = store_copy(LIGHT)
     before = {found: found.read_bytes() for found in store.rglob("*") if found.is_file()}
     (store / name).chmod(0o000)
-    with run_without_privilege(path, store) as driver:
-        _, errors = driver.communicate(timeout=120)
+    code, errors = run_without_privilege(store, capsys)
     (store / name).chmod(0o700)
-    assert driver.returncode in {1, 2}
-    (line,) = errors.splitlines()
+    assert code in {1, 2}
+    (line,) = errors
     assert line.startswith("pbdist: error: ")
     assert f"Permission denied: '{store / name}" in line
     assert {found: found.read_bytes() for found in store.rglob("*") if found.is_file()} == before
-    with run_without_privilege(path, store) as driver:
-        driver.communicate(timeout=120)
-    assert driver.returncode == 0
+    assert run_without_privilege(store, capsys)[0] == 0
 
 
 class Stubborn(SerialExecutor):
@@ -345,46 +292,40 @@ def test_workers_that_do_not_stop_hide_neither_the_summary_nor_the_failure(tmp_p
         run_study(study, tmp_path / "t.zarr", Stubborn(), fail)
 
 
-def test_receipts_of_batches_that_were_committed_survive_a_later_failure_in_their_task(tmp_path: Path) -> None:
-    study, events = load_study(write_study(tmp_path, LIGHT)), list[Event]()
-    stored = run_study(study, tmp_path / "s.zarr", SerialExecutor(), events.append)
-    assert stored.batches == 16
-    shutil.rmtree(stored.path / "commits")
-    events.clear()
+def test_receipts_of_batches_that_were_committed_survive_a_later_failure_in_their_task(
+    store_copy: Finished, tmp_path: Path
+) -> None:
+    study, events, store = load_study(write_study(tmp_path, LIGHT)), list[Event](), store_copy(LIGHT)
+    shutil.rmtree(store / "commits")
     # Somebody's files where one batch belongs.
-    (stored.path / batch_file(9)).mkdir(parents=True)
-    (stored.path / batch_file(9) / "thesis.tex").write_text("years of work")
+    (store / batch_file(9)).mkdir(parents=True)
+    (store / batch_file(9) / "thesis.tex").write_text("years of work")
     with pytest.raises(BatchError, match=r"^1 of 16 cells could not be computed: .*IsADirectoryError"):
-        run_study(study, stored.path, SerialExecutor(), events.append)
+        run_study(study, store, SerialExecutor(), events.append)
     assert [event.batch for event in events if isinstance(event, BatchFailed)] == [9]
     assert len([event for event in events if isinstance(event, BatchFinished)]) == 15
 
 
-@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.ETIMEDOUT])
-def test_a_file_system_that_is_away_for_a_moment(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_that_is_away_for_a_moment(
+    finished_store: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The system's answer stands for a server of a network file system that restarts."""
-    study, synchronize, failures = load_study(write_study(tmp_path, LIGHT)), os.fsync, [0]
+    study, synchronize, failures = load_study(write_study(tmp_path, LIGHT)), os.fsync, list[OSError]()
 
     def fsync(descriptor: int) -> None:
-        if failures[0]:
-            failures[0] -= 1
-            raise OSError(number, os.strerror(number))
+        if failures:
+            raise failures.pop()
         synchronize(descriptor)
 
     monkeypatch.setattr(os, "fsync", fsync)
-
-    def leave() -> None:
-        failures[0] = 3
-
-    seen = Cutting(1, leave)
-    run_study(study, tmp_path / "s.zarr", SerialExecutor(), seen)
     # A batch, and two probes.
-    assert failures == [0]
+    seen = Seen({BatchFinished: lambda: failures.extend(3 * [OSError(errno.ESTALE, os.strerror(errno.ESTALE))])})
+    run_study(study, tmp_path / "s.zarr", SerialExecutor(), seen)
+    assert not failures
     assert len(seen.of(StoreUnreachable)) == len(seen.of(StoreReached)) == 1
     assert not seen.of(BatchFailed)
     assert len(seen.of(BatchFinished)) == 16
-    run_study(study, tmp_path / "whole.zarr", SerialExecutor(), lambda _: None)
-    assert results_of(tmp_path / "s.zarr") == results_of(tmp_path / "whole.zarr")
+    assert results_of(tmp_path / "s.zarr") == results_of(finished_store(LIGHT))
 
 
 @pytest.mark.parametrize(

@@ -7,94 +7,40 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 from rich.console import Console
 
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.run import SerialExecutor, run_study
 from pbdist.run.cluster_profile import LocalProfile
 from pbdist.run.dask_executor import DaskExecutor
+from pbdist.run.dask_tasks import TOPIC
 from pbdist.run.events import BatchFailed, BatchFinished, Event, RunFinished, RunStarted
 from pbdist.run.listeners import ProgressDisplay
-from pbdist.store import create_or_open, hold, place_at
+from pbdist.store import create_or_open, hold
 from pbdist.store.layout import batch_file
 from pbdist.study import StudySpec, load_study, plan_study
-from tests import batches
 from tests.batches import exchange_chunk
-from tests.run.held import held
-from tests.studies import TINY, results_of, write_study
+from tests.run.processes import PATIENCE, STATES, commits, run, started
+from tests.studies import TINY, Finished, results_of, write_study
 
-LONGER = """\
-format: 1
-name: longer
-mechanisms:
-  - {kind: Laplace, scale: {linspace: [2, 21, 12]}}
-  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 21, 12]}}, mean: 60, shift: 2}
-method: buckets
-buckets: 28000
-keep_states: true
-compositions: [1, 2, 3, 100]
-epsilon: {linspace: [0, 1, 5]}
-"""
-BATCHES = 24
+pytestmark = pytest.mark.slow
+
+#: Those of `STATES`.
+BATCHES = 12
+
+
+KEPT = TINY.replace("buckets: 400", "buckets: 400\nkeep_states: true")
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> StudySpec:
-    return load_study(write_study(tmp_path, TINY.replace("buckets: 400", "buckets: 400\nkeep_states: true")))
-
-
-@pytest.fixture(scope="module")
-def longer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A study of some seconds, and the files of its store after an uninterrupted serial run."""
-    folder = tmp_path_factory.mktemp("longer")
-    path = write_study(folder, LONGER)
-    run_study(load_study(path), folder / "serial.zarr", SerialExecutor(), lambda _: None)
-    return path, results_of(folder / "serial.zarr")
-
-
-def command(path: Path, store: Path, *options: str) -> list[str]:
-    return [sys.executable, "-m", "pbdist", "run", str(path), "--store", str(store), *options]
-
-
-@contextmanager
-def started(path: Path, store: Path, commits: int, *options: str) -> Iterator["subprocess.Popen[str]"]:
-    """A run in a session of its own, when it has made some commits; it goes on when the file ``go on`` is there."""
-    arguments, environment = held(store.with_name("go on"), commits, path, "--store", store, *options)
-    with subprocess.Popen(
-        arguments,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        start_new_session=True,
-    ) as driver:
-        wait_for_commits(driver, store, commits)
-        yield driver
-
-
-def run_again(path: Path, store: Path, workers: int) -> subprocess.CompletedProcess[str]:
-    arguments = command(path, store, "--workers", str(workers))
-    return subprocess.run(arguments, capture_output=True, text=True, timeout=240, check=False)
-
-
-def committed(store: Path) -> int:
-    return batches.committed(place_at(store))
-
-
-def wait_for_commits(driver: subprocess.Popen[str], store: Path, count: int) -> None:
-    deadline = time.monotonic() + 240
-    while committed(store) < count:
-        assert driver.poll() is None, driver.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    return load_study(write_study(tmp_path, KEPT))
 
 
 def finished_with(events: list[Event]) -> tuple[int, int]:
@@ -120,17 +66,17 @@ def test_a_serial_run_tells_what_happens_and_a_second_one_does_nothing(tiny: Stu
     assert {path: path.stat().st_mtime_ns for path in stored.path.rglob("*") if path.is_file()} == before
 
 
-def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, tmp_path: Path) -> None:
-    stored = run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    complete = results_of(stored.path)
-    exchange_chunk(stored.path, "delta_lower", 1)
-    exchange_chunk(stored.path, "log_delta_upper", 3)
-    (stored.path / "states/cell-000004/A_TO_B/r-2/zarr.json").unlink()
-    (stored.path / "delta_upper/c/0.0.partial").write_bytes(b"torn")
+def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, store_copy: Finished) -> None:
+    store = store_copy(KEPT)
+    complete = results_of(store)
+    exchange_chunk(store, "delta_lower", 1)
+    exchange_chunk(store, "log_delta_upper", 3)
+    (store / "states/cell-000004/A_TO_B/r-2/zarr.json").unlink()
+    (store / "delta_upper/c/0.0.partial").write_bytes(b"torn")
     events: list[Event] = []
-    run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), events.append)
+    run_study(tiny, store, SerialExecutor(), events.append)
     assert sorted(event.batch for event in events if isinstance(event, BatchFinished)) == [1, 3, 4]
-    assert results_of(stored.path) == complete
+    assert results_of(store) == complete
 
 
 @pytest.mark.parametrize(
@@ -146,13 +92,13 @@ def test_what_was_lost_or_changed_is_computed_again(tiny: StudySpec, tmp_path: P
         lambda store: shutil.copy(store / "mean/c/0", store / "scale/c/0"),
     ],
 )
-def test_what_is_no_result_is_put_back(tiny: StudySpec, tmp_path: Path, damage: Callable[[Path], object]) -> None:
-    stored = run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    complete = results_of(stored.path)
-    damage(stored.path)
-    assert results_of(stored.path) != complete
-    run_study(tiny, tmp_path / "s.zarr", SerialExecutor(), lambda _: None)
-    assert results_of(stored.path) == complete
+def test_what_is_no_result_is_put_back(tiny: StudySpec, store_copy: Finished, damage: Callable[[Path], object]) -> None:
+    store = store_copy(KEPT)
+    complete = results_of(store)
+    damage(store)
+    assert results_of(store) != complete
+    run_study(tiny, store, SerialExecutor(), lambda _: None)
+    assert results_of(store) == complete
 
 
 def test_a_study_too_large_for_this_machine_is_refused_before_a_store_is_made(tmp_path: Path) -> None:
@@ -176,121 +122,118 @@ def test_a_batch_that_fails_does_not_stop_the_others(tiny: StudySpec, tmp_path: 
     assert "\n" not in str(caught.value)
     assert [event.batch for event in events if isinstance(event, BatchFailed)] == [2]
     assert finished_with(events) == (6, 1)
-    assert committed(stored.path) == 5
+    assert commits(stored.path) == 5
     shutil.rmtree(blocked)
     run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
-    assert committed(stored.path) == 6
+    assert commits(stored.path) == 6
 
 
 def test_one_driver_at_a_time(tiny: StudySpec, tmp_path: Path) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
-    with hold(stored.path), pytest.raises(InvalidInputError, match=rf"a run writes to: process {os.getpid()} on "):
+    with (
+        hold(stored.path),
+        pytest.raises(InvalidInputError, match=rf"a run writes to: process {os.getpid()} on .* since 20"),
+    ):
         run_study(tiny, stored.path, SerialExecutor(), lambda _: None)
-    assert committed(stored.path) == 0
+    assert commits(stored.path) == 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.ci), 2])
-def test_dask_gives_the_bytes_of_the_serial_run(
-    longer: tuple[Path, dict[str, str]], tmp_path: Path, workers: int
-) -> None:
-    path, expected = longer
-    events: list[Event] = []
-    executor = DaskExecutor(LocalProfile(workers=workers, dashboard_port=0))
+def test_dask_gives_the_bytes_of_the_serial_run(finished_store: Finished, tmp_path: Path) -> None:
+    path, events = write_study(tmp_path, STATES), list[Event]()
+    executor = DaskExecutor(LocalProfile(workers=2, dashboard_port=0))
     run_study(load_study(path), tmp_path / "s.zarr", executor, events.append)
-    (started,) = (event for event in events if isinstance(event, RunStarted))
-    assert started.workers.startswith(f"{workers} worker")
-    assert str(started.dashboard).startswith("http://")
-    assert results_of(tmp_path / "s.zarr") == expected
+    (begun,) = (event for event in events if isinstance(event, RunStarted))
+    assert begun.workers.startswith("2 workers")
+    assert str(begun.dashboard).startswith("http://")
+    assert results_of(tmp_path / "s.zarr") == results_of(finished_store(STATES))
 
 
-@pytest.mark.slow
-def test_a_failing_batch_and_a_running_scheduler(tiny: StudySpec, tmp_path: Path) -> None:
+def test_a_failing_batch_and_a_running_scheduler(
+    tiny: StudySpec, workers: LocalCluster, finished_store: Finished, tmp_path: Path
+) -> None:
     stored = create_or_open(tmp_path / "s.zarr", plan_study(tiny))
     blocked = stored.path / batch_file(2)
     # An empty folder would be replaced.
     (blocked / "kept").mkdir(parents=True)
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
+    with Client(workers) as client:
+        before = client.get_events(TOPIC)
         with pytest.raises(BatchError, match="1 of 6 cells could not be computed"):
-            run_study(tiny, stored.path, DaskExecutor(scheduler=cluster.scheduler_address), lambda _: None)
+            run_study(tiny, stored.path, DaskExecutor(scheduler=workers.scheduler_address), lambda _: None)
         shutil.rmtree(blocked)
-        run_study(tiny, stored.path, DaskExecutor(scheduler=cluster.scheduler_address), lambda _: None)
-    assert committed(stored.path) == 6
-    run_study(tiny, tmp_path / "serial.zarr", SerialExecutor(), lambda _: None)
-    assert results_of(stored.path) == results_of(tmp_path / "serial.zarr")
+        run_study(tiny, stored.path, DaskExecutor(scheduler=workers.scheduler_address), lambda _: None)
+        # Of cells that take no long nothing is sent.
+        assert client.get_events(TOPIC) == before
+    assert commits(stored.path) == 6
+    assert results_of(stored.path) == results_of(finished_store(KEPT))
 
 
 @pytest.mark.ci
-@pytest.mark.parametrize("first", [1, 12])
-def test_a_killed_driver_and_a_second_run(longer: tuple[Path, dict[str, str]], tmp_path: Path, first: int) -> None:
-    path, expected = longer
-    store = tmp_path / "s.zarr"
-    with started(path, store, first, "--workers", "2") as driver:
+def test_a_killed_driver_and_a_second_run(finished_store: Finished, tmp_path: Path) -> None:
+    path, store = write_study(tmp_path, STATES), tmp_path / "s.zarr"
+    with started(path, store, "--workers", "2", hold=(tmp_path / "never", 5)) as driver:
         driver.send_signal(signal.SIGKILL)
         driver.wait()
-    assert first <= committed(store) < BATCHES
+    assert 5 <= commits(store) < BATCHES
     # At once, while workers of the first run may still be there.
-    second = subprocess.run(
-        command(path, store, "--workers", "2"), capture_output=True, text=True, timeout=240, check=False
-    )
+    second = run(path, store, "--workers", "2")
     assert second.returncode == 0, second.stderr
     assert "cells are in the store already" in second.stderr
-    assert results_of(store) == expected
+    assert results_of(store) == results_of(finished_store(STATES))
 
 
 @pytest.mark.ci
-def test_control_c_stops_and_the_same_command_goes_on(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    path, expected = longer
-    store = tmp_path / "s.zarr"
-    with started(path, store, 3, "--workers", "2") as driver:
+def test_control_c_stops_and_the_same_command_goes_on(finished_store: Finished, tmp_path: Path) -> None:
+    path, store = write_study(tmp_path, STATES), tmp_path / "s.zarr"
+    with started(path, store, "--workers", "2", hold=(tmp_path / "never", 3), start_new_session=True) as driver:
         children = psutil.Process(driver.pid).children(recursive=True)
         # A terminal sends it to the whole group, workers included.
         os.killpg(driver.pid, signal.SIGINT)
-        _, errors = driver.communicate(timeout=240)
+        _, errors = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 130, errors
     assert "the same command goes on" in errors
     assert "Traceback" not in errors
-    _, alive = psutil.wait_procs(children, timeout=240)
+    _, alive = psutil.wait_procs(children, timeout=PATIENCE)
     assert not alive
-    assert 3 <= committed(store) < BATCHES
-    second = subprocess.run(
-        command(path, store, "--workers", "1"), capture_output=True, text=True, timeout=240, check=False
-    )
+    assert 3 <= commits(store) < BATCHES
+    second = run(path, store, "--workers", "1")
     assert second.returncode == 0, second.stderr
-    assert results_of(store) == expected
+    assert results_of(store) == results_of(finished_store(STATES))
 
 
 @pytest.mark.ci
-def test_a_killed_worker_loses_nothing(longer: tuple[Path, dict[str, str]], tmp_path: Path) -> None:
-    path, expected = longer
-    store = tmp_path / "s.zarr"
-    with started(path, store, 3, "--workers", "2") as driver:
-        workers = [
-            child
-            for child in psutil.Process(driver.pid).children(recursive=True)
-            if "spawn_main" in " ".join(child.cmdline())
-        ]
-        workers[0].kill()
-        store.with_name("go on").touch()
-        _, errors = driver.communicate(timeout=240)
+def test_a_killed_worker_loses_nothing(finished_store: Finished, tmp_path: Path) -> None:
+    path, store = write_study(tmp_path, STATES), tmp_path / "s.zarr"
+    with started(path, store, "--workers", "2", hold=(tmp_path / "go on", 3)) as driver:
+        children = psutil.Process(driver.pid).children(recursive=True)
+        next(child for child in children if "spawn_main" in " ".join(child.cmdline())).kill()
+        (tmp_path / "go on").touch()
+        _, errors = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 0, errors
-    assert results_of(store) == expected
+    assert results_of(store) == results_of(finished_store(STATES))
 
 
-TWO_CELLS = LONGER.replace("linspace: [2, 21, 12]", "linspace: [2, 3, 2]").replace("100]", "65536]")
+#: With one Laplace cell and one of a noisy count.
+TWO_CELLS = """\
+format: 1
+name: two
+mechanisms:
+  - {kind: Laplace, scale: 2}
+  - {kind: NoisyCount, noise: {kind: Laplace, scale: 3}, mean: 60, shift: 2}
+method: buckets
+buckets: 28000
+keep_states: true
+compositions: [1, 2, 3, 65536]
+epsilon: {linspace: [0, 1, 5]}
+"""
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("precision", "keep"),
     [
-        ("method: buckets\nbuckets: 100000", "false"),
-        pytest.param("method: buckets\nbuckets: 200000", "false", marks=pytest.mark.ci),
-        pytest.param("method: buckets\nbuckets: 100000", "true", marks=pytest.mark.ci),
-        ("tolerance: 1e-3", "true"),
-        pytest.param("tolerance: 1e-4", "false", marks=pytest.mark.ci),
-        ("buckets: 4000", "false"),
-        pytest.param("factors: 1.01", "false", marks=pytest.mark.ci),
+        ("tolerance: 1e-4", "false"),
+        pytest.param("method: buckets\nbuckets: 200000", "true", marks=pytest.mark.nightly),
+        pytest.param("tolerance: 1e-3", "true", marks=pytest.mark.nightly),
+        pytest.param("buckets: 4000", "false", marks=pytest.mark.nightly),
     ],
 )
 def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, precision: str, keep: str) -> None:
@@ -305,7 +248,7 @@ def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, precision
     )
     arguments = ["run", str(path), "--store", str(tmp_path / "s.zarr"), "--serial"]
     done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=200, check=True
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     plan = plan_study(load_study(path))
     assert int(done.stdout.split()[-1]) <= plan.worker_bytes
@@ -313,18 +256,18 @@ def test_measured_peak_memory_is_at_most_the_projected(tmp_path: Path, precision
     assert size <= plan.store_bytes
 
 
-def test_progress_is_told_where_nobody_watches(tiny: StudySpec, tmp_path: Path) -> None:
+def test_progress_is_told_where_nobody_watches(tmp_path: Path) -> None:
+    study = load_study(write_study(tmp_path))
     for terminal in (False, True):
         file = io.StringIO()
         with ProgressDisplay(Console(file=file, force_terminal=terminal, width=100)) as display:
-            run_study(tiny, tmp_path / f"{terminal}.zarr", SerialExecutor(), display)
+            run_study(study, tmp_path / f"{terminal}.zarr", SerialExecutor(), display)
         assert "computing on this process" in file.getvalue()
         assert "6 of 6 cells are in the store" in file.getvalue()
     assert "cells" in file.getvalue()
     assert "/s" in file.getvalue()
 
 
-@pytest.mark.slow
 def test_a_profile_that_cannot_start(tiny: StudySpec, tmp_path: Path) -> None:
     executor = DaskExecutor(LocalProfile(workers=1, memory_limit="a lot", dashboard_port=0))
     with pytest.raises(InvalidInputError, match="cluster: expected a profile that starts"):

@@ -1,6 +1,6 @@
-"""Ctrl-C and SIGTERM at random moments of a real run, from the first import to the last table.
+"""Ctrl-C and SIGTERM at drawn moments of a real run, from the first import to the last table.
 
-A moment is random, the phase that it lies in is not: the process is stopped first, then it is looked at what it has
+A moment is drawn, the phase that it lies in is not: the process is stopped first, then it is looked at what it has
 done, and if that is what the phase is made of, it gets the signal and goes on. Nothing is asserted on time.
 """
 
@@ -23,8 +23,9 @@ import pytest
 
 from pbdist.run import SerialExecutor, run_study
 from pbdist.study import load_study
-from tests.effort import times
-from tests.studies import results_of, write_study
+from tests.effort import SEED, times
+from tests.run.processes import PATIENCE
+from tests.studies import Finished, results_of, write_study
 
 pytestmark = pytest.mark.timeout(1200)
 
@@ -45,13 +46,12 @@ targets:
 LARGE = STUDY.replace("linspace: [2, 21, 8]", "linspace: [2, 21, 50000]")
 
 INTERRUPTED = "pbdist: interrupted: the same command goes on where this one stopped"
-#: How long the phases take on an idle machine, in seconds: only what random moments are drawn from.
+#: How long the phases take on an idle machine, in seconds: only what moments are drawn from.
 TYPICAL = {"import": 0.6, "plan": 2.5, "cluster start": 2.5, "computing": 1.5, "last tables": 0.8}
 #: What a run tells of itself, whether it is interrupted or not.
 TOLD = re.compile(r"waiting for workers |computing on |to compute: |[\d,]+ of [\d,]+ cells|\s*$")
 #: Attempts at a moment that lies in the phase.
 ATTEMPTS = 30
-WAIT_SECONDS = 240
 
 
 @dataclass
@@ -134,7 +134,7 @@ def others_of(session: int) -> list[psutil.Process]:
 
 def until(condition: Callable[[], bool], what: str) -> None:
     """Wait for a condition; the time is only there for a machine on which it never comes true."""
-    end = time.monotonic() + WAIT_SECONDS
+    end = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < end, f"waited for {what}"
         time.sleep(0.01)
@@ -175,32 +175,8 @@ def started(folder: Path, text: str) -> Iterator[Run]:
         process.kill()
         process.communicate()
         # They end by themselves, Python's tracker last: it removes what the others leave behind.
-        for left in psutil.wait_procs(others, timeout=WAIT_SECONDS)[1]:
+        for left in psutil.wait_procs(others, timeout=PATIENCE)[1]:
             left.kill()
-
-
-@pytest.fixture(scope="module")
-def durations(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
-    """How long each phase takes here and now, in seconds."""
-    found = {}
-    for text in (STUDY, LARGE):
-        with started(tmp_path_factory.mktemp("durations"), text) as run:
-            for name, phase in PHASES.items():
-                if phase.text != text:
-                    continue
-                until(lambda phase=phase: phase.begun(run), f"the beginning of: {name}")
-                began = time.monotonic()
-                until(lambda phase=phase: phase.over(run) or run.over(), f"the end of: {name}")
-                found[name] = time.monotonic() - began
-    return found
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of the store of a run that nobody has interrupted."""
-    folder = tmp_path_factory.mktemp("expected")
-    run_study(load_study(write_study(folder, STUDY)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    return results_of(folder / "s.zarr")
 
 
 def hold_in(run: Run, phase: Phase, seconds: float, number: signal.Signals) -> bool:
@@ -215,12 +191,12 @@ def hold_in(run: Run, phase: Phase, seconds: float, number: signal.Signals) -> b
 def check_end(run: Run, why: str) -> None:
     """Check that an interrupted run ends with its line and nothing else, and leaves no process behind."""
     left = others_of(run.process.pid)
-    _, told = run.process.communicate(timeout=WAIT_SECONDS)
+    _, told = run.process.communicate(timeout=PATIENCE)
     assert run.process.returncode == 130, f"{why}: {run.process.returncode}: {told}"
     lines = told.split("\n")
     assert lines[-2:] == [INTERRUPTED, ""], f"{why}: {told}"
     assert all(TOLD.match(line) for line in lines[:-2]), f"{why}: {told}"
-    _, alive = psutil.wait_procs([*left, *others_of(run.process.pid)], timeout=WAIT_SECONDS)
+    _, alive = psutil.wait_procs([*left, *others_of(run.process.pid)], timeout=PATIENCE)
     assert not alive, why
 
 
@@ -258,7 +234,7 @@ def to_all(run: Run) -> None:
 
 
 IMPATIENT = "Ctrl-C again and again"
-#: Of each phase and sender: 20 take more than an hour in all.
+#: Of each phase and sender.
 MOMENTS = times(3)
 
 SENDERS = {
@@ -269,47 +245,32 @@ SENDERS = {
 }
 
 
-def check_goes_on(folder: Path, expected: dict[str, str], why: str) -> None:
-    """Check that the same study goes on in the store to the same bytes."""
-    run_study(load_study(write_study(folder, STUDY)), folder / "s.zarr", SerialExecutor(), lambda _: None)
-    assert results_of(folder / "s.zarr") == expected, why
+#: One sender of each phase beside the default tests, every night all of them.
+QUICK = {
+    ("import", "SIGTERM"),
+    ("plan", "Ctrl-C"),
+    ("cluster start", IMPATIENT),
+    ("computing", "SIGTERM to all"),
+    ("last tables", "Ctrl-C"),
+}
+CASES = [
+    pytest.param(name, sender, marks=pytest.mark.ci if (name, sender) in QUICK else pytest.mark.nightly)
+    for name in PHASES
+    for sender in SENDERS
+]
 
 
-def interrupt_often(
-    folder: Path, name: str, sender: str, moments: int, seconds: float, expected: dict[str, str]
-) -> None:
-    seed = random.SystemRandom().getrandbits(32)
-    draw = random.Random(seed)  # noqa: S311 -- no secret
-    for position in range(moments):
-        why = f"seed {seed}, moment {position}"
-        try:
-            interrupt_somewhere(folder / str(position), name, sender, draw, seconds)
-        except AssertionError as error:
-            raise AssertionError(f"{why}: {error}") from error
-        last = max((folder / str(position)).iterdir(), key=lambda path: int(path.name))
+@pytest.mark.parametrize(("name", "sender"), CASES)
+def test_a_signal_at_any_moment_of_a_phase(tmp_path: Path, finished_store: Finished, name: str, sender: str) -> None:
+    expected = results_of(finished_store(STUDY))
+    draw = random.Random(f"{SEED} {name} {sender}")  # noqa: S311 -- no secret
+    for position in range(MOMENTS):
+        folder = tmp_path / str(position)
+        interrupt_somewhere(folder, name, sender, draw, TYPICAL[name])
+        last = max(folder.iterdir(), key=lambda path: int(path.name))
         if name in ("import", "plan"):
-            assert not (last / "s.zarr").exists(), why
+            assert not (last / "s.zarr").exists(), position
         elif (last / "s.zarr").exists():
-            check_goes_on(last, expected, why)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "sender"), [("import", "SIGTERM"), ("plan", "Ctrl-C"), ("computing", "SIGTERM")])
-def test_a_signal_at_any_moment_of_a_phase(tmp_path: Path, expected: dict[str, str], name: str, sender: str) -> None:
-    interrupt_often(tmp_path, name, sender, 1, TYPICAL[name], expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["cluster start"])
-def test_who_presses_it_again_and_again_gets_the_same_end(tmp_path: Path, expected: dict[str, str], name: str) -> None:
-    interrupt_often(tmp_path, name, IMPATIENT, 1, TYPICAL[name], expected)
-
-
-@pytest.mark.ci
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("sender", SENDERS)
-@pytest.mark.parametrize("name", PHASES)
-def test_a_signal_at_many_moments_of_each_phase(
-    tmp_path: Path, durations: dict[str, float], expected: dict[str, str], name: str, sender: str
-) -> None:
-    interrupt_often(tmp_path, name, sender, MOMENTS, durations[name], expected)
+            # The same study goes on in the store to the same bytes.
+            run_study(load_study(write_study(last, STUDY)), last / "s.zarr", SerialExecutor(), lambda _: None)
+            assert results_of(last / "s.zarr") == expected, position

@@ -3,7 +3,6 @@
 import random
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -12,62 +11,33 @@ import psutil
 import pytest
 
 from tests.effort import times
-from tests.studies import results_of, write_study
+from tests.run.processes import PATIENCE, STATES, command, run
+from tests.studies import Finished, results_of, write_study
 
-#: A dozen batches of half a second, of two kinds of states.
-STUDY = """\
-format: 1
-name: soak
-mechanisms:
-  - {kind: Laplace, scale: {linspace: [2, 25, 12]}}
-  - {kind: NoisyCount, noise: {kind: Laplace, scale: {linspace: [2, 25, 12]}}, mean: 60, shift: 2}
-method: buckets
-buckets: 15000
-keep_states: true
-compositions: [1, 3, 64]
-epsilon: {linspace: [0, 1, 5]}
-"""
-#: Runs of the whole test, of which sixty take half an hour, and of one of its parts.
-_RUNS, _RUNS_PER_TEST = times(10), 10
+#: Batches of a third of a second.
+STUDY = STATES.replace("buckets: 400", "buckets: 15000").replace("compositions: [1, 2, 4]", "compositions: [1, 3, 64]")
+#: The first two beside the default tests; sixty take half an hour.
+_RUNS = times(10)
 
 
-def _command(store: Path, *options: str) -> list[str]:
-    study = write_study(store.parent, STUDY)
-    return [sys.executable, "-m", "pbdist", "run", str(study), "--store", str(store), *options]
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    store = tmp_path_factory.mktemp("undisturbed") / "s.zarr"
-    subprocess.run(_command(store, "--serial"), capture_output=True, timeout=600, check=True)
-    return results_of(store)
-
-
-@pytest.mark.ci
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("first", range(0, _RUNS, _RUNS_PER_TEST))
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.ci if seed < 2 else pytest.mark.nightly) for seed in range(_RUNS)]
+)
 def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
-    first: int, tmp_path: Path, undisturbed: dict[str, str]
+    seed: int, tmp_path: Path, finished_store: Finished
 ) -> None:
-    killed = {"workers": 0, "drivers": 0}
-    seeds = range(first, min(first + _RUNS_PER_TEST, _RUNS))
-    for seed in seeds:
-        store = tmp_path / f"{seed}.zarr"
-        _disturb(store, random.Random(seed), killed)  # noqa: S311 -- reproducible moments, no secret
-        last = subprocess.run(_command(store), capture_output=True, text=True, timeout=300, check=False)
-        assert last.returncode == 0, (seed, last.stderr)
-        assert results_of(store) == undisturbed, seed
-        left = sorted(path.name for path in tmp_path.iterdir() if ".partial" in path.name)
-        assert not left, seed
-    # Kills that never happen would show nothing.
-    if len(seeds) == _RUNS_PER_TEST:
-        assert killed["workers"] > 0
-        assert killed["drivers"] > 0
+    path, store = write_study(tmp_path, STUDY), tmp_path / "s.zarr"
+    _disturb(command(path, store, "--workers", "2"), random.Random(seed))  # noqa: S311 -- reproducible moments, no secret
+    last = run(path, store)
+    assert last.returncode == 0, last.stderr
+    assert results_of(store) == results_of(finished_store(STUDY))
+    assert not [path.name for path in tmp_path.iterdir() if ".partial" in path.name]
 
 
-def _disturb(store: Path, chance: random.Random, killed: dict[str, int]) -> None:
+def _disturb(line: list[str], chance: random.Random) -> None:
     """Run the study, kill up to three of its workers while it goes on, and mostly the driver in the end."""
-    with subprocess.Popen(_command(store, "--workers", "2"), stdout=-3, stderr=-3) as driver:
+    with subprocess.Popen(line, stdout=-3, stderr=-3) as driver:
         # Now and then while it starts; otherwise from the moment on at which it has workers, however busy the machine.
         if chance.random() < 0.8:
             _sleep_until_it_has_workers(driver)
@@ -76,12 +46,11 @@ def _disturb(store: Path, chance: random.Random, killed: dict[str, int]) -> None
         moments = sorted(chance.uniform(0.0, 4.5) for _ in range(chance.randrange(4)))
         for moment in moments:
             if _sleep_until(min(began + moment, deadline), driver) and time.monotonic() < deadline:
-                killed["workers"] += _kill_a_worker(driver.pid, chance)
+                _kill_a_worker(driver.pid, chance)
         if chance.random() < 0.8:
             _sleep_until(deadline, driver)
-            killed["drivers"] += driver.poll() is None
             driver.send_signal(signal.SIGKILL)
-        driver.wait(timeout=300)
+        driver.wait(timeout=PATIENCE)
 
 
 def _sleep_until(moment: float, driver: "subprocess.Popen[bytes]") -> bool:
@@ -103,10 +72,8 @@ def _workers(driver: int) -> list[psutil.Process]:
     return []
 
 
-def _kill_a_worker(driver: int, chance: random.Random) -> int:
+def _kill_a_worker(driver: int, chance: random.Random) -> None:
     workers = _workers(driver)
     with suppress(psutil.NoSuchProcess):
         if workers:
             chance.choice(workers).kill()
-            return 1
-    return 0

@@ -5,48 +5,41 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from distributed import Client
+from distributed import Client, LocalCluster
 
 from pbdist.errors import InvalidInputError
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.executor import Done
 from pbdist.run.versions import difference, inquiry, own_versions
-
-QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+from tests.run.processes import PATIENCE, until
 
 
 @contextmanager
-def started(folder: Path, *arguments: str, path: str = "") -> Iterator["subprocess.Popen[bytes]"]:
+def worker(cluster: LocalCluster, folder: Path, path: str) -> Iterator[None]:
+    """One more worker, which finds packages at `path` first."""
     search = os.pathsep.join(filter(None, [path, os.environ.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "dask", *arguments]
+    options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder)]
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address, *options]
     # Not in the folder of this checkout, from which Python would take pbdist first.
-    with subprocess.Popen(command, cwd=folder, env={**os.environ, "PYTHONPATH": search}, **QUIET) as process:
+    with subprocess.Popen(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": search}, stdout=-3, stderr=-3
+    ) as process:
         try:
-            yield process
+            yield
         finally:
             process.kill()
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
-    found = tmp_path / "scheduler.json"
-    host = ["--host", "127.0.0.1", "--port", "0"]
-    with started(tmp_path, "scheduler", "--scheduler-file", str(found), "--no-dashboard", *host):
-        while not found.exists():
-            time.sleep(0.1)
+def alone() -> Iterator[LocalCluster]:
+    """A scheduler without workers."""
+    with LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as found:
         yield found
-
-
-def worker(file: Path, name: str, path: str = "") -> "ExitStack[None]":
-    arguments = ["worker", "--scheduler-file", str(file), "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    stack = ExitStack()
-    stack.enter_context(started(file.parent, *arguments, "--name", name, "--local-directory", name, path=path))
-    return stack
 
 
 def other_scipy(folder: Path) -> str:
@@ -73,20 +66,20 @@ def no_pbdist(folder: Path) -> str:
     ],
 )
 def test_a_worker_that_is_there_at_the_start_is_an_error(
-    look: Callable[[Path], str], words: str, file: Path, tmp_path: Path
+    look: Callable[[Path], str], words: str, alone: LocalCluster, tmp_path: Path
 ) -> None:
     with (
-        worker(file, "unfit", look(tmp_path)),
+        worker(alone, tmp_path, look(tmp_path)),
         pytest.raises(InvalidInputError, match=words),
-        DaskExecutor(scheduler_file=file),
+        DaskExecutor(scheduler=alone.scheduler_address),
     ):
         pass
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("look", [other_scipy, no_pbdist])
 def test_a_worker_that_joins_later_is_refused_and_computes_nothing(
-    look: Callable[[Path], str], file: Path, tmp_path: Path
+    look: Callable[[Path], str], alone: LocalCluster, tmp_path: Path
 ) -> None:
     refused: list[str] = []
 
@@ -98,31 +91,28 @@ def test_a_worker_that_joins_later_is_refused_and_computes_nothing(
         return [*dask_scheduler.plugins, *dask_scheduler.worker_plugins]
 
     def items() -> Iterator[float]:
-        deadline = time.monotonic() + 200
+        deadline = time.monotonic() + PATIENCE
         while not refused and time.monotonic() < deadline:
             yield 0.1
         yield from [0.1] * 10
 
-    with worker(file, "fit"):
-        with DaskExecutor(scheduler_file=file) as executor:
-            results = executor.run(process_of, items())
-            first = next(results)
-            assert not executor.refused()
-            with worker(file, "unfit", look(tmp_path)):
-                found = [first]
-                for done in results:
-                    found.append(done)
-                    refused += executor.refused()
-                assert len(refused) == 1
-                assert refused[0].startswith("worker tcp://")
-                assert ": expected " in refused[0]
-                assert executor.workers.startswith("1 worker ")
-        with Client(scheduler_file=str(file)) as client:
-            deadline = time.monotonic() + 60
-            # The next run, and whoever else uses the scheduler, has its own rules.
-            while any(name.startswith("pbdist") for name in client.run_on_scheduler(plugins_of)):
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+    alone.scale(1)
+    with DaskExecutor(scheduler=alone.scheduler_address) as executor:
+        results = executor.run(process_of, items())
+        first = next(results)
+        assert not executor.refused()
+        with worker(alone, tmp_path, look(tmp_path)):
+            found = [first]
+            for done in results:
+                found.append(done)
+                refused += executor.refused()
+            assert len(refused) == 1
+            assert refused[0].startswith("worker tcp://")
+            assert ": expected " in refused[0]
+            assert executor.workers.startswith("1 worker ")
+    with Client(alone) as client:
+        # The next run, and whoever else uses the scheduler, has its own rules.
+        until(lambda: not any(name.startswith("pbdist") for name in client.run_on_scheduler(plugins_of)))
     # Every item was computed, and every one of them by the worker that was there before.
     assert found == [Done(0.1, first.result)] * len(found)
     assert isinstance(first.result, int)

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from tests.needs import missing
 
 CONFIGURATION = """\
 ClusterName=loopback
@@ -74,9 +74,9 @@ class Slurm:
 @contextmanager
 def started_slurm(cpus: int = 4) -> Iterator[Slurm]:
     """Start munged, slurmctld and slurmd, and end them."""
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing or os.geteuid() != 0:
-        pytest.skip(f"needs root, and Debian's slurm-wlm and munge (not found: {', '.join(missing) or 'nothing'})")
+    lacking = [name for name in NEEDED if shutil.which(name) is None]
+    if lacking or os.geteuid() != 0:
+        missing(f"needs root, and Debian's slurm-wlm and munge (not found: {', '.join(lacking) or 'nothing'})")
     with ExitStack() as stack:
         # Not below pytest's folder, which only its owner may enter: munged runs as another user.
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pbdist-slurm-")))

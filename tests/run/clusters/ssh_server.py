@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from tests.needs import missing
 from tests.run.clusters.slurm import daemon, free_ports, wait_for
 
 CONFIGURATION = """\
@@ -37,7 +36,7 @@ def started_sshd(folder: Path) -> Iterator[SshServer]:
     """Start sshd, and end it."""
     sshd = shutil.which("sshd", path="/usr/sbin:/usr/bin:/sbin:/bin")
     if sshd is None or shutil.which("ssh-keygen") is None:
-        pytest.skip("needs Debian's openssh-server")
+        missing("needs Debian's openssh-server")
     for name in ("host", "user"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
     (port,) = free_ports(1)

@@ -5,7 +5,6 @@ import os
 import socket
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -22,15 +21,14 @@ from distributed.utils import get_ip
 
 from pbdist.run.cluster_profile import load_profile
 from pbdist.run.clusters.start import ClusterHandle, start_cluster
-from tests.run import held
 from tests.run.certificates import Authority
 from tests.run.clusters.slurm import Slurm, started_slurm
 from tests.run.clusters.ssh_server import SshServer, started_sshd
-from tests.run.clusters.test_slurm import commits, wait_until
-from tests.run.test_lost_scheduler import STUDY
+from tests.run.clusters.test_slurm import held_environment
+from tests.run.processes import LIGHT, commits, until
 from tests.studies import write_study
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 CLUSTER = Path(__file__).parents[3] / "cluster"
 LOOPBACK = "127.0.0.1"
@@ -119,7 +117,7 @@ def test_on_this_machine(tmp_path: Path, before: set[tuple[str, int]]) -> None:
         assert http_status(handle.dashboard) == 200
 
 
-@pytest.mark.parametrize("files", [False, True])
+@pytest.mark.parametrize("files", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_on_this_machine_with_certificates_and_no_dashboard(
     files: bool, tmp_path: Path, before: set[tuple[str, int]]
 ) -> None:
@@ -136,6 +134,7 @@ def test_on_this_machine_with_certificates_and_no_dashboard(
         assert client.submit(abs, -3).result(timeout=60) == 3
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("security", [None, {"temporary": True}])
 def test_hosts_by_ssh(security: object, server: SshServer, tmp_path: Path, before: set[tuple[str, int]]) -> None:
     options = {"hosts": [LOOPBACK], "workers_per_host": 1, **server.options, "security": security}
@@ -152,6 +151,7 @@ def test_hosts_by_ssh(security: object, server: SshServer, tmp_path: Path, befor
                 assert_only_with_certificate(address)
 
 
+@pytest.mark.nightly
 def test_hosts_by_ssh_on_one_interface_with_files_that_they_do_not_have(
     server: SshServer, tmp_path: Path, before: set[tuple[str, int]]
 ) -> None:
@@ -167,6 +167,7 @@ def test_hosts_by_ssh_on_one_interface_with_files_that_they_do_not_have(
         assert not [word for word in words if "tls-" in word or str(tmp_path) in word]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("security", [None, {"temporary": True}])
 def test_jobs_of_slurm(
     security: object,
@@ -196,6 +197,7 @@ def test_jobs_of_slurm(
     slurm.wait_until_empty()
 
 
+@pytest.mark.nightly
 def test_jobs_of_slurm_with_files_an_interface_and_a_dashboard_elsewhere(
     slurm: Slurm, tmp_path: Path, before: set[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,25 +217,18 @@ def test_jobs_of_slurm_with_files_an_interface_and_a_dashboard_elsewhere(
     slurm.wait_until_empty()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("environment", [{}, {"PBDIST_TLS": "1"}, {"PBDIST_INTERFACE": "lo"}])
 def test_one_allocation_of_slurm(environment: dict[str, str], slurm: Slurm, tmp_path: Path) -> None:
     store, gate = tmp_path / "s.zarr", tmp_path / "go on"
-    python = tmp_path / "python"
-    # The driver alone is held, until its cluster was looked at.
-    held_file = Path(held.__file__)
-    python.write_text(f"""#!/bin/sh
-[ "$1 $2" = "-m pbdist" ] && {{ shift 2; exec {sys.executable} {held_file} "$@"; }}
-exec {sys.executable} "$@"
-""")
-    python.chmod(0o755)
-    _, gates = held.held(gate, 1)
     command = ["sbatch", "--parsable", "--ntasks=2", "--export=ALL", str(CLUSTER / "sbatch.sh")]
-    command += [str(write_study(tmp_path, STUDY)), "--store", str(store)]
-    everything = gates | slurm.environment | environment | {"PBDIST_PYTHON": str(python)}
+    command += [str(write_study(tmp_path, LIGHT)), "--store", str(store)]
+    # The driver alone is held, until its cluster was looked at.
+    everything = held_environment(tmp_path, gate, 1) | slurm.environment | environment
     done = subprocess.run(command, cwd=tmp_path, env=everything, capture_output=True, text=True, check=True)
     output = tmp_path / f"slurm-{done.stdout.strip()}.out"
     try:
-        wait_until(lambda: commits(store) >= 1)
+        until(lambda: commits(store) >= 1)
         (found,) = tmp_path.glob(".pbdist-*/scheduler.json")
         address = json.loads(found.read_text())["address"]
         family = [one for one in psutil.process_iter() if str(found) in cmdline(one)]

@@ -1,6 +1,5 @@
 """A study on hosts reached by SSH: a real sshd on the loopback interface."""
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,11 +8,10 @@ import pytest
 import yaml
 
 from tests.run.clusters.ssh_server import SshServer, started_sshd
-from tests.run.clusters.test_slurm import STUDY, commits, pbdist_run, wait_until
-from tests.run.held import held
-from tests.studies import results_of, write_study
+from tests.run.processes import LIGHT, PATIENCE, run, started, until
+from tests.studies import Finished, results_of, write_study
 
-pytestmark = [pytest.mark.ci, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(900)
 
 SHIPPED = Path(__file__).parents[3] / "cluster" / "ssh.yaml"
 
@@ -31,21 +29,18 @@ def profile(folder: Path, server: SshServer, **changes: object) -> Path:
     return write_study(folder, yaml.safe_dump(content), "cluster.yaml")
 
 
-def test_a_host_that_is_lost_in_mid_run_comes_back(server: SshServer, tmp_path: Path) -> None:
-    path = write_study(tmp_path, STUDY)
-    store = tmp_path / "s.zarr"
-    command, environment = held(tmp_path / "go on", 1, path, "--store", store, "--cluster", profile(tmp_path, server))
-    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, env=environment) as driver:
-        wait_until(lambda: commits(store) > 0, driver)
+@pytest.mark.ci
+def test_a_host_that_is_lost_in_mid_run_comes_back(server: SshServer, finished_store: Finished, tmp_path: Path) -> None:
+    path, store, gate = write_study(tmp_path, LIGHT), tmp_path / "s.zarr", tmp_path / "go on"
+    with started(path, store, "--cluster", profile(tmp_path, server), hold=(gate, 1)) as driver:
         nanny = next(process for process in psutil.process_iter() if is_nanny(process, "127.0.0.1-0"))
         for process in (*nanny.children(recursive=True), nanny):
             process.kill()
-        (tmp_path / "go on").touch()
-        _, errors = driver.communicate(timeout=500)
+        gate.touch()
+        _, errors = driver.communicate(timeout=PATIENCE)
     assert driver.returncode == 0, errors
-    subprocess.run([*pbdist_run(path, tmp_path / "serial.zarr"), "--serial"], capture_output=True, check=True)
-    assert results_of(store) == results_of(tmp_path / "serial.zarr")
-    wait_until(lambda: not any(is_nanny(process, "localhost-1") for process in psutil.process_iter()), seconds=20)
+    assert results_of(store) == results_of(finished_store(LIGHT))
+    until(lambda: not any(is_nanny(process, "localhost-1") for process in psutil.process_iter()))
 
 
 def is_nanny(process: psutil.Process, name: str) -> bool:
@@ -56,6 +51,7 @@ def is_nanny(process: psutil.Process, name: str) -> bool:
     return "distributed.cli.dask_worker" in words and words[-2:] == ["--name", name]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -67,8 +63,7 @@ def is_nanny(process: psutil.Process, name: str) -> bool:
 )
 def test_hosts_that_give_no_worker(server: SshServer, tmp_path: Path, changes: dict[str, object], words: str) -> None:
     path = profile(tmp_path, server, hosts=["localhost"], **changes)
-    command = [*pbdist_run(write_study(tmp_path, STUDY), tmp_path / "s.zarr"), "--cluster", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = run(write_study(tmp_path, LIGHT), tmp_path / "s.zarr", "--cluster", path)
     assert done.returncode == 2, done.stderr
     assert "pbdist: error: cluster: expected a worker from 1 host by SSH, got none: " in done.stderr
     assert words in done.stderr

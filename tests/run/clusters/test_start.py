@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import dask
 import jsonschema
 import pytest
 import yaml
@@ -34,6 +35,8 @@ from pbdist.run.clusters.kubernetes import cluster_specification
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, start_cluster
 from tests.studies import write_study
 
+pytestmark = pytest.mark.slow
+
 CLUSTER = Path(__file__).parents[3] / "cluster"
 
 
@@ -47,9 +50,10 @@ def shipped(folder: Path, kind: str, **changes: object) -> Any:
     return load_profile(write_study(folder, yaml.safe_dump(content), f"{kind}.yaml"))
 
 
-@pytest.mark.slow
 def test_threads_are_pinned_and_resources_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    # As users start them.
+    monkeypatch.setitem(dask.config.config["distributed"]["worker"], "multiprocessing-method", "spawn")
     profile = LocalProfile(workers=1, dashboard_port=0, worker_resources={"gpu": 1}, resources={"gpu": 1})
     with start_cluster(profile) as handle, Client(handle.cluster) as client:
         handle.wait(client)
@@ -80,6 +84,7 @@ def _busy_for_ever() -> None:
 
 def test_the_end_of_workers_is_neither_waited_for_nor_told(caplog: pytest.LogCaptureFixture) -> None:
     """As on a machine so busy that they do not end in the seconds that Dask gives them."""
+    before = multiprocessing.active_children()
     for error in (None, KeyboardInterrupt()):
         handle = start_cluster(LocalProfile(workers=2, dashboard_port=0))
         with Client(handle.cluster) as client:
@@ -90,7 +95,7 @@ def test_the_end_of_workers_is_neither_waited_for_nor_told(caplog: pytest.LogCap
             assert not any(future.done() for future in futures)
         handle.__exit__(None if error is None else type(error), error, None)
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING or one.exc_info]
-    assert not [child for child in multiprocessing.active_children() if child.is_alive()]
+    assert not [child for child in multiprocessing.active_children() if child not in before and child.is_alive()]
 
 
 HANDLER = """
