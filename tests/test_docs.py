@@ -168,6 +168,7 @@ def test_names_of_other_libraries_exist(path: Path) -> None:
         assert hasattr(importlib.import_module(home or "builtins"), last) or name == "None"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", EXAMPLES)
 def test_the_examples_of_docstrings_come_out_as_they_say(module: str) -> None:
     result = doctest.testmod(importlib.import_module(module))
@@ -212,6 +213,7 @@ def run_blocks(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert same(printed, told), printed
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_prints_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -266,6 +268,7 @@ def test_sizes_are_printed_as_the_page_says(
     assert same(printed, blocks(page, "text")[number]), printed
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_study_in_the_readme_hold() -> None:
     (table,) = [block for block in blocks(README, "text") if "Which noise settings" in block]
     rounds = int(re.findall(r"after (\d+) compositions", table)[0])

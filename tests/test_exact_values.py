@@ -15,6 +15,8 @@ import xarray as xr
 import pbdist
 from pbdist.mechanisms import Gaussian, Histogram, Pair, RandomizedResponse, SubsampledGaussian
 
+pytestmark = pytest.mark.slow
+
 CASES: dict[str, dict[str, Any]] = {
     case["name"]: case
     for case in json.loads((Path(__file__).parent / "exact_values.json").read_text(encoding="utf-8"))["cases"]

@@ -26,6 +26,7 @@ from pbdist.mechanisms import Pair
 TOO_FINE = {"mechanism": Laplace(1e12), "compositions": [1, 2], "epsilon": [1e-13, 0.5]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["both", "each"])
 def test_every_point_that_is_within_says_so(direction: str) -> None:
     with warnings.catch_warnings():
@@ -63,6 +64,7 @@ def test_strict_makes_it_an_error() -> None:
         privacy_bounds(**TOO_FINE, strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_delta_of_zero_at_the_largest_loss_is_no_miss(strict: bool) -> None:
     rounds = list(range(1, 25))

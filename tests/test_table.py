@@ -50,6 +50,7 @@ def check(table: BoundsTable) -> None:
     assert np.all(lower[:, order[:-1]] <= upper[:, order[1:]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", MECHANISMS, ids=str)
 def test_settings_agree(components: list[tuple[Pair, int]]) -> None:
     tables = [
@@ -132,6 +133,7 @@ def test_half_widths() -> None:
     assert [half_width_of(buckets) for buckets in (2, 4, 6, 8, 1002, 2**30)] == [2, 2, 4, 4, 502, 2**29]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", MECHANISMS, ids=str)
 def test_both_tables_are_of_one_function(components: list[tuple[Pair, int]]) -> None:
     """ε of δ, put into the table of δ, gives δ back."""

@@ -33,6 +33,8 @@ from tests import strategies
 from tests.mechanisms.replaced import Replaced
 from tests.test_exact_values import CASES, deltas
 
+pytestmark = pytest.mark.slow
+
 STEP = {"noise_multiplier": 1.1, "sample_rate": 256 / 60_000}
 #: Pairs that are quick to compose, of several kinds.
 QUICK: tuple[Pair, ...] = (

@@ -74,6 +74,7 @@ def test_bounds_of_what_was_composed() -> None:
     assert accountant.ledger == dp_event.SelfComposedDpEvent(GAUSSIAN, 5)
 
 
+@pytest.mark.slow
 def test_the_tolerance_is_that_of_the_bounds() -> None:
     rough, fine = (
         EventAccountant(tolerance=tolerance).compose(STEP, 1000).get_epsilon_bounds(1e-5) for tolerance in (None, 1e-6)

@@ -78,6 +78,7 @@ def test_what_is_assumed_is_told() -> None:
     assert "none was given" not in own
 
 
+@pytest.mark.slow
 def test_noise_is_certified() -> None:
     found = dpsgd_noise(**MNIST, epsilon=[1.0, 2.0], epochs=[15, 60], delta=1e-5)
     assert list(found.columns) == ["epochs", "steps", "epsilon", "delta"]

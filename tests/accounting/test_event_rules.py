@@ -307,6 +307,7 @@ def test_an_enclosed_event_is_no_list_of_pairs() -> None:
     assert 0.0 < told.lower <= told.upper < 0.2
 
 
+@pytest.mark.slow
 def test_batches_and_cut_samples_are_enclosed_by_two_pairs() -> None:
     batch = from_dp_event(dp_event.SampledWithoutReplacementDpEvent(1000, 10, GAUSSIAN), adjacency=REPLACE)
     mechanism = FixedBatchGaussian(2.0, 10, 1000)

@@ -52,6 +52,7 @@ def test_compositions_are_flattened_and_equal_pairs_counted_together() -> None:
     assert told.adjacency == ADD
 
 
+@pytest.mark.slow
 def test_bounds_of_delta_are_those_of_the_pairs() -> None:
     found = from_dp_event(dp_event.SelfComposedDpEvent(GAUSSIAN, 4), adjacency=REPLACE)
     told = found.delta([0.5, 1.0])

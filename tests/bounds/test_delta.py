@@ -20,6 +20,8 @@ from pbdist import (
     privacy_bounds,
 )
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper"]
 
 

@@ -40,6 +40,8 @@ from pbdist.types import Direction
 from tests.fourier.convolution_truth import SHAPES, shape
 from tests.oracles.bucket_trees import leaf_of
 
+pytestmark = pytest.mark.slow
+
 PAIRS = [
     Gaussian(3.0),
     Laplace(2.0),
@@ -254,7 +256,6 @@ class _Measuring:
             self.peaks[function.__name__] = max(self.peaks.get(function.__name__, 0), peak)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pair", [SubsampledGaussian(2.0, 0.1), Laplace(2.0)])
 def test_a_task_takes_no_more_memory_than_projected(pair, tmp_path):
     from pbdist.run.giant import FolderScratch

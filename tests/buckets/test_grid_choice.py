@@ -32,6 +32,7 @@ COMPONENTS: list[list[tuple[Pair, int]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("components", COMPONENTS, ids=repr)
 @pytest.mark.parametrize(
     ("rounds", "half_width"),

@@ -27,6 +27,8 @@ from tests.batches import chunk_of, exchange_chunk, remove_batch
 from tests.run.held import held
 from tests.studies import TIGHT, TINY, files_of, results_of, write_study
 
+pytestmark = pytest.mark.slow
+
 Called: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -12,6 +12,8 @@ import pytest
 from pbdist.accounting import dpsgd, dpsgd_noise
 from pbdist.cli import main
 
+pytestmark = pytest.mark.slow
+
 MNIST = ("--examples", "60000", "--batch", "256")
 RUN = (*MNIST, "--epochs", "15", "60", "--delta", "1e-5")
 GIVEN: dict[str, Any] = {"examples": 60_000, "batch": 256, "epochs": [15, 60], "delta": 1e-5}

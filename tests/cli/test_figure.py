@@ -18,6 +18,7 @@ def options(tmp_path):
     return ["--folder", str(tmp_path / "out"), "--stores", str(tmp_path / "stores")]
 
 
+@pytest.mark.slow
 def test_one_figure(figure, tmp_path, capsys):
     assert main(["figure", str(figure), *options(tmp_path)]) == 0
     printed = capsys.readouterr()

@@ -12,6 +12,8 @@ from pbdist.run import SerialExecutor, run_study
 from pbdist.study import load_study
 from tests.studies import TINY, write_study
 
+pytestmark = pytest.mark.slow
+
 #: The colour of a terminal in both of its forms, its bell, a turned direction, an invisible sign, markup of rich.
 HOSTILE = "\x1b[31mred\x9b2J\x07\u202e\u2066\u200b[bold]x[/bold][/]"
 

@@ -20,6 +20,8 @@ from tests.run.test_signals import INTERRUPTED, Run, until
 from tests.s3_server import fresh_bucket
 from tests.studies import TINY, write_study
 
+pytestmark = pytest.mark.slow
+
 PRELUDE = """
 import os, signal, sys, time
 from pbdist.cli import interrupts

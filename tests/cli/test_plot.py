@@ -9,6 +9,8 @@ from pbdist.cli import main
 from pbdist.cli.plot import KINDS
 from tests.report.plots.pictures import BRACKETED, GAUSSIAN, KEPT
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def store(finished_store):

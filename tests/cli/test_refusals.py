@@ -187,6 +187,7 @@ def folder(tiny_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "words"), REFUSED)
 def test_what_is_wrong_is_one_line_and_exit_code_2(
     folder: Path, command: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,11 @@
 """``pbdist report`` as users call it."""
 
+import pytest
+
 from pbdist.cli import main
 from tests.report.pages.reading import read_page
+
+pytestmark = pytest.mark.slow
 
 
 def report(*arguments):

@@ -13,6 +13,8 @@ import pbdist
 from pbdist.cli import main
 from pbdist.query.rounding import rounded_down, rounded_up
 
+pytestmark = pytest.mark.slow
+
 _GOAL = ("--compositions", "64", "--exp-epsilon", "2", "--delta", "1e-5")
 
 

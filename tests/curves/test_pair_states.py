@@ -37,6 +37,8 @@ from tests.oracles.curve_truth import (
 from tests.oracles.truth import histogram
 from tests.strategies import CountedPair, counted_pairs, examples
 
+pytestmark = pytest.mark.slow
+
 ERRORS = np.array([0.0, 1e-12, 1e-4, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.999, 1.0 - 1e-12, 1.0])
 ORDERS = np.array([1.0, 1.000001, 1.1, 2.0, 8.0, 64.0, 1000.0])
 

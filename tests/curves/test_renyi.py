@@ -84,6 +84,7 @@ def test_subsampled_noise_against_the_binomial_sum(pair: SubsampledGaussian) -> 
         assert lower <= divergence(pair, order) <= upper <= lower * 1.001, order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("order", [1.0, 1.5, 4.25])
 def test_subsampled_noise_against_an_integral(order: float, direction: Direction) -> None:

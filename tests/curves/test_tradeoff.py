@@ -69,6 +69,7 @@ def test_randomized_response_against_fractions(p: float, r: int, tolerance: floa
             assert Fraction(table.lower[axis, 0, place]) <= exact <= Fraction(table.upper[axis, 0, place])
 
 
+@pytest.mark.slow
 def test_gaussian_against_the_closed_form() -> None:
     random = np.random.default_rng(5)
     compared = 0
@@ -98,6 +99,7 @@ def test_tables_of_histograms_against_fractions(pair: CountedPair, r: int, alpha
             assert Fraction(table.lower[axis, 0, place]) <= exact <= Fraction(table.upper[axis, 0, place])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(
     ("p", "q"),
@@ -136,6 +138,7 @@ def test_what_reveals_the_input_is_missed_by_no_test() -> None:
     assert known[Direction.A_TO_B].alone_lower == pytest.approx(0.5 * math.exp(-2.0), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_a_tolerance_out_of_reach_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pbdist.curves.tradeoff_table._FINER", ())
     monkeypatch.setattr("pbdist.curves.tradeoff_table._CUTS", 1)

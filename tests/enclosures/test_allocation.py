@@ -18,6 +18,8 @@ from pbdist.types import FloatArray
 from tests.effort import SEED, times
 from tests.oracles.allocation_truth import enumerated_delta, gaussian_delta
 
+pytestmark = pytest.mark.slow
+
 
 def up(value: Fraction) -> float:
     """The smallest float that is at least a fraction, or the next one."""

@@ -14,6 +14,8 @@ from pbdist.store.layout import COLUMNS
 from tests.export.stores import FIRST, FORMS, RELEASES, ROWS
 from tests.studies import TINY, Finished
 
+pytestmark = pytest.mark.slow
+
 
 def exported(store: Path, folder: Path, form: str) -> Path:
     out = folder / f"out{form}"

@@ -21,6 +21,8 @@ from tests.export.stores import FIRST, FORMS, ROWS
 from tests.processes import run_code
 from tests.studies import files_of, write_study
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("form", FORMS)
 def test_nothing_is_overwritten(store: Path, tmp_path: Path, form: str) -> None:

@@ -19,6 +19,8 @@ from pbdist.fourier.vectors import tower_candidates, towers_among
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from tests.fourier.convolution_truth import SHAPES, assert_within_bound, exact_convolution, projected_bytes, shape
 
+pytestmark = pytest.mark.slow
+
 ROUGH_AND_SMOOTH = [name for name in SHAPES if name not in {"two atoms", "sparse"}]
 
 

@@ -18,6 +18,7 @@ from tests.fourier.convolution_truth import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "size", [1, 2, 17, 255, 1024, *(pytest.param(size, marks=pytest.mark.nightly) for size in (3, 64, 3001))]
 )
@@ -33,6 +34,7 @@ def test_the_error_never_exceeds_the_stated_bound(name, size):
             assert below << UNIT_BITS <= exact <= above << UNIT_BITS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [8192, pytest.param(1 << 16, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     "name", ["gaussian", "widest gaussian", "two-sided exponential", "atoms and a flat middle", "constant"]
@@ -78,6 +80,7 @@ def test_short_and_sparse_vectors_keep_their_relative_accuracy():
     assert np.all(bound <= 1e-14 * values)
 
 
+@pytest.mark.slow
 def test_atoms_do_not_hide_what_lies_beside_them():
     x = np.full(20_000, 1e-12)
     x[[0, 7000, 7001, 19_999]] = 0.3, 0.2, 0.1, 0.4

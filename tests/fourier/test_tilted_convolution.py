@@ -104,6 +104,7 @@ def test_ordinary_rows_are_served_and_known_well() -> None:
     assert_within(found, x, x, [0, 5, 700, 1600, 1605, 2500, 3997, 3998])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("faint", [1e-6, 1e-12, 1e-30, 1e-60])
 def test_a_bell_with_faint_heaps_far_off_is_served_and_known_well(faint: float) -> None:
     """No tilt serves both the bell and the plain before it; parts do, and valleys need not be known."""
@@ -189,6 +190,7 @@ VALLEY_Y = [
 ]
 
 
+@pytest.mark.slow
 def test_rows_with_valleys_of_hundreds_of_bits_are_within_their_bounds() -> None:
     """Where a factor that tilts back is no full float, digits are lost of what is large."""
     x, y = (

@@ -34,6 +34,7 @@ from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, Us
 from tests.granularity.worlds import OF_THREE, SPACES, TABLES, graphs, ordered, sizes_differ, told, users
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("space", SPACES, ids=told)
 def test_a_canonical_metric_is_an_extended_metric(space: Any) -> None:
     granularity, domain = space[0], space[1]()

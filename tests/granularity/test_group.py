@@ -73,6 +73,7 @@ def test_a_product_of_floats_rounds_up() -> None:
             assert Fraction(group(BoundedRange(1e-12 * value), 7).eta) >= Fraction(1e-12 * value) * 7  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [Laplace(1.0, 0.7, (-2.0, 3.0)), Gaussian(1.0, 0.7, (-2.0, 3.0)), Poisson(2.5)])
 def test_fewer_of_a_group_change_less(noise: Laplace | Gaussian | Poisson) -> None:
     """Every smaller shift is below that of the whole group, in both directions: what a group of three does at most."""
@@ -127,6 +128,7 @@ def _delta(first: list[Fraction], second: list[Fraction], epsilon: float) -> mpm
     return sum((max(a - y * b, mpmath.mpf(0)) for a, b in zip(*sides, strict=True)), mpmath.mpf(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_person_who_answers_for_a_group(size: int) -> None:
     """k-ary answers along a chain of truths, and a staircase shifted step by step: both below the pair of the group."""

@@ -75,6 +75,7 @@ READ: list[tuple[Granularity, DatabaseMap]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", READ, ids=told)
 @pytest.mark.parametrize("part", range(times(4)))
 def test_minimum_privacy_is_exact_and_bounds_every_loss(case: Any, part: int) -> None:
@@ -144,6 +145,7 @@ def test_the_printed_approximate_minimum_is_false() -> None:
     assert (found.distance(0, 1), found.delta(0, 1)) == (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(times(30)))
 def test_the_corrected_approximate_minimum_holds(part: int) -> None:
     """Random mechanisms with their exact δ of every pair: never above δ^f, which the printed form is below at times."""

@@ -85,6 +85,7 @@ def test_relations_are_symmetric_and_not_reflexive(space: Any) -> None:
     assert not any(granularity.relation(one, one) for one in listed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("granularity", "universe", "listed"),
     [

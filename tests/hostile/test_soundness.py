@@ -35,6 +35,7 @@ PARTS = (0, 1, 2, 3, 5, 6, 7, 8)
 FURTHER = [pytest.param(part, marks=pytest.mark.nightly) for part in (4, *range(10, 24))]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("part", [*PARTS, pytest.param(9, marks=pytest.mark.ci), *FURTHER])
 def test_hostile_settings_are_bracketed(part: int, record_property: Callable[[str, object], None]) -> None:
@@ -49,6 +50,7 @@ def test_hostile_settings_are_bracketed(part: int, record_property: Callable[[st
     assert_good(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("question", "cases"), [(check_epsilon, times(20)), (check_tradeoff, times(66))])
 @pytest.mark.parametrize("part", [1000, pytest.param(1001, marks=pytest.mark.nightly)])
 def test_hostile_questions_for_epsilon_and_for_curves(

@@ -121,6 +121,7 @@ def two_rounds(eta: float, epsilon: float) -> mpmath.mpf:
     return mpmath.quad(integrand, [mpmath.mpf(x) for x in kinks])
 
 
+@pytest.mark.slow
 def test_bounds_of_the_pair_enclose_its_curve() -> None:
     """Lower bounds as well, those of the pair itself: of a pair whose lower bounds are told."""
 

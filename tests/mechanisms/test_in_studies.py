@@ -54,6 +54,7 @@ CELLS: list[tuple[Pair, str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_cells_are_the_mechanisms(finished_store: Finished) -> None:
     study = open_study(finished_store(STUDY))
     assert [cell.pair for cell in study.spec.cells] == [pair for pair, _ in CELLS]

@@ -57,6 +57,7 @@ def discrete_masses(pair, reach):
     return [weight / total for weight in weights]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.05, 0.21, 1.0, 3.3, 9.0])
 @pytest.mark.parametrize("sensitivity", [1, 2, 7])
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
@@ -169,6 +170,7 @@ def lattice_deltas(pair, r, epsilons):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
 @pytest.mark.parametrize("kind", [DiscreteLaplace, DiscreteGaussian])
 def test_compositions_on_a_lattice_are_bracketed(kind, record_property):

@@ -18,6 +18,8 @@ from pbdist.types import Direction
 from tests.effort import SEED, times
 from tests.oracles.laplace_sum_truth import LaplaceSumTruth
 
+pytestmark = pytest.mark.slow
+
 #: Scales apart, equal, next to each other as floats and nearly so, and far apart; sensitivities small and large.
 PAIRS = [
     LaplaceSum((7300.0, 3650.0), 3.0),

@@ -88,6 +88,7 @@ def _sums(bounds):
     return math.fsum(bounds.lower), math.fsum(bounds.upper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pair", "reach"), PAIRS, ids=lambda value: repr(value)[:60])
 @pytest.mark.parametrize("direction", Direction)
 def test_every_event_is_counted(pair, reach, direction):
@@ -172,6 +173,7 @@ BINS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "edges", "direction"),
     BINS + FAINT,
@@ -229,6 +231,7 @@ def _count_probabilities(pair, largest):
     return noise, [mpmath.mpf(0)] * pair.shift + noise[: largest + 1 - pair.shift]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reading", READINGS)
 @pytest.mark.parametrize(
     ("noise", "mean", "shift"),

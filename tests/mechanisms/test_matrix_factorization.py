@@ -15,6 +15,8 @@ from tests import effort
 from tests.effort import times
 from tests.oracles.outcome_pairs import delta_of
 
+pytestmark = pytest.mark.slow
+
 
 def patterns(steps: int, most: int, apart: int) -> list[tuple[int, ...]]:
     """All sets of at most so many steps that are that far apart."""

@@ -40,6 +40,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: repr(pair)[:40])
 def test_the_directions_are_exchanged(pair) -> None:
     options = {"compositions": [1, 5], "epsilon": [0.0, 0.4, 1.5], "direction": "each", "tolerance": 1e-3}

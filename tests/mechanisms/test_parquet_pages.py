@@ -54,6 +54,7 @@ def test_the_sizes_of_all_pages_are_added_up(kind: str, tmp_path: Path) -> None:
     assert load_histograms(path).p == (1,) * 100
 
 
+@pytest.mark.slow
 def test_a_text_that_occurs_a_million_times_takes_no_more_memory_than_once(tmp_path: Path) -> None:
     """A megabyte a million times would take a terabyte."""
     bins = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 1_000_000, pyarrow.int32()), ["x" * (1 << 20)])

@@ -117,6 +117,7 @@ DRAWS: list[Any] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", DRAWS)
 def test_dp_accounting_never_lies_below(draw: Callable[[np.random.Generator], tuple[Pair, Peer]]) -> None:
     """One of each kind with effort 1; 207 in all with effort 23."""

@@ -32,7 +32,7 @@ from tests.effort import SEED, times
 from tests.mechanisms.sampled import hockey_stick
 from tests.strategies import examples
 
-pytestmark = pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning"), pytest.mark.slow]
 
 
 def drawn_rate(rng: np.random.Generator) -> float:

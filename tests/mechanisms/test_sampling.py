@@ -28,7 +28,7 @@ from tests.mechanisms.read_off import read_off
 from tests.mechanisms.sampled import densities, hockey_stick, sums_of_batches, truths
 from tests.oracles.sampling_truth import ShiftTruth, cut_exactly
 
-pytestmark = pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning"), pytest.mark.slow]
 
 Draw = Callable[[np.random.Generator], Pair]
 

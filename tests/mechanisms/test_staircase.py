@@ -140,6 +140,7 @@ def exact_composition(stair: Staircase, r: int, epsilon: float) -> mpmath.mpf:
     return delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["tight", "buckets"])
 @pytest.mark.parametrize("stair", TAME, ids=repr)
 def test_compositions_against_multinomials(stair: Staircase, method: str) -> None:
@@ -166,6 +167,7 @@ def test_epsilon_and_renyi_divergence() -> None:
     assert divergence.renyi_lower.item() <= mpmath.log(moment) / 2 <= divergence.renyi_upper.item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stair", TAME, ids=repr)
 def test_moments_are_those_of_the_density(stair: Staircase) -> None:
     density = Density(stair)

@@ -173,6 +173,7 @@ def _check_moment(pair, tilt, loss, direction):
     return bound - float(exact)
 
 
+@pytest.mark.slow
 @examples(200)
 @given(data=st.data())
 def test_moments_are_never_below_the_exact_ones(data):
@@ -220,6 +221,7 @@ def test_far_out_the_moment_is_close(pair, direction):
             assert 0.0 <= found < 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize(
     "pair", [SubsampledGaussian(1.0, 0.3), SubsampledGaussian(0.6, 1e-4), SubsampledGaussian(1.3, 1.0)], ids=str

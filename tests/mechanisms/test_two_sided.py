@@ -39,7 +39,7 @@ from tests.effort import SEED, times
 from tests.mechanisms.sampled import densities, sums_of_batches, truths
 from tests.studies import Finished
 
-pytestmark = pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning"), pytest.mark.slow]
 
 CUT = TruncatedPoissonGaussian(2.0, 0.1, 3, 20)
 BATCH = FixedBatchGaussian(2.0, 3, 20)

@@ -22,6 +22,8 @@ from tests.effort import times
 from tests.mechanisms.noise_masses import gaussian_mass, laplace_mass
 from tests.oracles.outcome_pairs import Outcomes, epsilons_about, violations
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def digits() -> Iterator[None]:

@@ -79,6 +79,7 @@ def test_delta_is_the_largest_of_the_parts(direction: str) -> None:
     assert bool(found.within_tolerance.all())
 
 
+@pytest.mark.slow
 def test_epsilon_is_the_largest_of_the_parts() -> None:
     found = epsilon_bounds(WorstOf(*PARTS), compositions=[1, 7], delta=[1e-2, 1e-5])
     alone = [epsilon_bounds(pair, compositions=[1, 7], delta=[1e-2, 1e-5]) for pair in PARTS]

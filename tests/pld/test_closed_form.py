@@ -20,6 +20,8 @@ from pbdist.types import FloatArray
 from tests.effort import times
 from tests.strategies import examples
 
+pytestmark = pytest.mark.slow
+
 Rational = Fraction | int
 
 

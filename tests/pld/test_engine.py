@@ -31,6 +31,8 @@ from pbdist.pld.loss_profile import LossProfile, loss_profile
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 
+pytestmark = pytest.mark.slow
+
 Number = Fraction | float
 DIGITS = 600
 

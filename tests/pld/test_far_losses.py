@@ -20,6 +20,8 @@ from pbdist.types import Direction
 from tests.effort import times
 from tests.oracles.truth import ProductTruth
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = (1, 2, 9)
 #: Of the masses of noise.
 DIGITS = 60

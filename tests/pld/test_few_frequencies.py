@@ -34,6 +34,8 @@ from pbdist.types import FloatArray
 from tests.effort import times
 from tests.strategies import examples
 
+pytestmark = pytest.mark.slow
+
 #: Bits after the point of exact weights, and of exact products, which are cut off there.
 GRAIN, BITS = 50, 200
 #: More than cutting off and float64 can be worth where a test compares sums.

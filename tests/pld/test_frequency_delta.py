@@ -25,6 +25,8 @@ from tests.effort import times
 from tests.pld.test_few_frequencies import BITS, ROWS, ball, dyadic, leaf_of, product_of, shaped
 from tests.strategies import examples
 
+pytestmark = pytest.mark.slow
+
 DOMINATING, EXACT_A, EXACT_B = range(ROWS)
 
 

@@ -28,6 +28,7 @@ def random_limits(draw: random.Random, spacing: float) -> Limits:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_any_place_to_cut_is_sound(part: int) -> None:
     draw = random.Random(f"ladder {part}")  # noqa: S311

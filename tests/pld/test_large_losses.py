@@ -22,6 +22,8 @@ from pbdist.pld.transform_rows import TransformRows
 from pbdist.types import Direction
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 
 def rounds_for(noise: float, rate: float) -> Rounds:
     found = rounds_of({SubsampledGaussian(noise, rate): 1}, Direction.A_TO_B)

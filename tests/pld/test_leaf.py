@@ -15,6 +15,8 @@ from pbdist.verify.exact import exact_bounds
 from tests.effort import times
 from tests.oracles.truth import ProductTruth
 
+pytestmark = pytest.mark.slow
+
 #: No spacing is wider, and no lattice reaches farther, nats.
 WIDEST, FARTHEST = 50.0, 640.0
 

@@ -11,6 +11,8 @@ from pbdist.pld.loss_transform import LossTransform, SoftCut
 from pbdist.pld.transform_line import TransformLine
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 
 def exact_part(z: mpmath.mpc, cut: SoftCut) -> mpmath.mpc:
     away = (z - mpmath.mpf(cut.outcome)) / mpmath.mpf(cut.blur)

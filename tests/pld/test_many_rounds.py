@@ -122,6 +122,7 @@ def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few
     return found, told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tolerance", [1e-2, pytest.param(3e-4, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", TABLES)
 def test_both_ways_are_consistent(name: str, tolerance: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,8 @@ from pbdist.pld.transform_epsilon import guessed_epsilon
 from pbdist.pld.transform_rows import TransformRows, has_transforms
 from pbdist.types import Direction
 
+pytestmark = pytest.mark.slow
+
 
 def tail(x: mpmath.mpf) -> mpmath.mpf:
     return mpmath.erfc(x / mpmath.sqrt(2)) / 2

@@ -32,6 +32,7 @@ def state_of(pair: ElementaryPair, lattice: Lattice) -> PairState:
     return leaf_state(pair.scaled_loss_masses(lattice.edges), lattice, tuple(Direction))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [0.0, pytest.param(0.37, marks=pytest.mark.nightly), 12.0, 300.0])
 @pytest.mark.parametrize("lattice", LATTICES, ids=str)
 @pytest.mark.parametrize("pair", PAIRS, ids=str)

@@ -25,6 +25,7 @@ def exact(ratio: float, rate: float, w: mpmath.mpc) -> mpmath.mpc:
     return total * step / mpmath.sqrt(2 * mpmath.pi)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.nightly) for part in (2, 3))])
 def test_it_is_off_by_no_more_than_it_says(part: int) -> None:
     draw = random.Random(f"transform {part}")  # noqa: S311

@@ -79,6 +79,7 @@ def test_what_is_not_there_is_skipped(tmp_path: Path) -> None:
         open_study(tmp_path / "s.zarr").delta(LAPLACE, scale=3.0, compositions=4, epsilon=0.0)
 
 
+@pytest.mark.slow
 def test_extended_studies_are_asked_as_one(tiny_store: Path, store_copy: Finished, tmp_path: Path) -> None:
     store = store_copy(TINY)
     larger = TINY.replace("[1, 2, 4, 7]", "[1, 2, 4, 7, 9]").replace("[2, 3, 5]", "[2, 3, 4, 5]")

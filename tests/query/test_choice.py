@@ -73,6 +73,7 @@ def test_many_labels_are_counted(finished_store: Finished) -> None:
         only_mechanism(open_study(finished_store(text)), {}, refine=False)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tiny_store: Path, finished_store: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     def asked(store: Path, *options: str) -> tuple[int, str, str]:
         code = main(["query", str(store), *options, *POINT])

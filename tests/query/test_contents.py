@@ -20,6 +20,8 @@ from pbdist.study import load_study
 from tests.batches import fail_cells
 from tests.studies import TINY, Finished, write_study
 
+pytestmark = pytest.mark.slow
+
 #: Computed in no time.
 COARSE = "method: buckets\nbuckets: 10\ncompositions: [4]\nepsilon: [0, 0.5]\n"
 

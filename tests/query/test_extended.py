@@ -14,6 +14,8 @@ from pbdist.verify.store import verify_store
 from tests.store.test_store import write_batch
 from tests.studies import write_study
 
+pytestmark = pytest.mark.slow
+
 BEFORE = """\
 format: 1
 name: small

@@ -230,6 +230,7 @@ def flat(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_format_has_the_same_rows(
     store: Path, question: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

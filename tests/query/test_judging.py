@@ -13,6 +13,8 @@ from pbdist.cli import main
 from pbdist.query import Study, open_study
 from tests.studies import Finished
 
+pytestmark = pytest.mark.slow
+
 BETWEEN, MISSED = "between stored points", "the study missed its tolerance there"
 ALONE = "the study judges the larger of the two directions alone"
 TEXT = """\

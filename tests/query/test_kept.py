@@ -34,7 +34,7 @@ epsilon: [0.5, 1, 2]
 keep_states: true
 """
 #: Of the smaller direction, beyond the largest ε and without states, answers are wide and say so (test_wide).
-pytestmark = pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning"), pytest.mark.slow]
 CASES = [
     ("SubsampledGaussian", SubsampledGaussian(1.0, 0.02)),
     pytest.param("Laplace", Laplace(5.0), marks=pytest.mark.nightly),

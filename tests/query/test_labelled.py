@@ -15,6 +15,8 @@ from tests.export.stores import RELEASES
 from tests.query.test_extended import AFTER, BEFORE
 from tests.studies import TIGHT, Finished, write_study
 
+pytestmark = pytest.mark.slow
+
 mpl.use("Agg")
 
 GRID = """\

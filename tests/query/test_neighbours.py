@@ -63,6 +63,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_every_answer_says_it(store: Path, question: str, capsys: pytest.CaptureFixture[str]) -> None:
     for label, relation in (("Laplace", SWAPPED), ("SubsampledGaussian", ADDED), ("Gaussian", OPEN)):

@@ -39,6 +39,8 @@ from tests.processes import Running, start_code
 from tests.s3_server import fresh_bucket
 from tests.studies import TIGHT, TINY, Finished, files_of, write_study
 
+pytestmark = pytest.mark.slow
+
 #: Adds points one by one until it is killed, or as many as it is told.
 ADDS = """
 import sys

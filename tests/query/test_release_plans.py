@@ -22,6 +22,8 @@ from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict
 from tests.studies import Finished, commit_again, write_study
 
+pytestmark = pytest.mark.slow
+
 STUDY = """\
 format: 1
 name: releases

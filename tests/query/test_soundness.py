@@ -12,6 +12,8 @@ from pbdist.query import Study, open_study
 from tests.effort import SEED, times
 from tests.studies import Finished
 
+pytestmark = pytest.mark.slow
+
 STUDY = """\
 format: 1
 name: truth

@@ -20,6 +20,8 @@ from pbdist.study import Target, load_study
 from tests.batches import chunk_of, exchange_chunk
 from tests.studies import TIGHT, TINY, Finished, write_study
 
+pytestmark = pytest.mark.slow
+
 TWO_FACTORS = TINY.replace("buckets: 400", "buckets: 400\nfactors: [auto, 1.05]")
 
 

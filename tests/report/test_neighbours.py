@@ -20,6 +20,8 @@ from tests.query.test_neighbours import STUDY
 from tests.report.pages.reading import read_page
 from tests.studies import TINY
 
+pytestmark = pytest.mark.slow
+
 DIFFER = "differ, so that bounds do not compare: Laplace: one record replaced; SubsampledGaussian: one record added"
 ALONE = STUDY.replace("  - {kind: SubsampledGaussian, scale: [2, 3], rate: 0.1}\n", "")
 

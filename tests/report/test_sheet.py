@@ -11,6 +11,8 @@ from pbdist.errors import InvalidInputError, MissingDependencyError
 from pbdist.report.plots import epsilon_delta, svg_of
 from pbdist.report.sheet import FORMATS, saved
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def bounds():

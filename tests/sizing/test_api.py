@@ -27,6 +27,8 @@ from pbdist.mechanisms import (
 from pbdist.sizing.api import ScannedPoint, SizedNoise, size
 from tests.strategies import examples
 
+pytestmark = pytest.mark.slow
+
 
 def gaussian_delta(scale: float, compositions: int, epsilon: float) -> mpmath.mpf:
     """The closed form, at sensitivity 1."""

@@ -12,6 +12,8 @@ from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Pair, Product, Reve
 from pbdist.sizing.api import CountFamily, SizedNoise, size
 from pbdist.sizing.counts import Surrogate
 
+pytestmark = pytest.mark.slow
+
 
 def exact_delta(pair: Pair, epsilon: float) -> mpmath.mpf:
     """δ of one round of a clamped count, outcome by outcome; what lies beyond is below 1e-20."""

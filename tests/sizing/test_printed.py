@@ -25,6 +25,8 @@ from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.sizing import printed as printed_module
 from pbdist.sizing.printed import PrintedSize, printed_size
 
+pytestmark = pytest.mark.slow
+
 GOAL: dict[str, Any] = {"compositions": 16, "epsilon": 1.0, "delta": 1e-5}
 
 

@@ -18,6 +18,8 @@ from tests.store.test_convert import OLD
 from tests.strategies import examples
 from tests.studies import Finished, files_of
 
+pytestmark = pytest.mark.slow
+
 STUDY = """\
 format: 1
 name: sizes

@@ -81,6 +81,7 @@ def test_verdicts_are_proved(systems) -> None:
     assert found.lower <= found.upper <= target.delta
 
 
+@pytest.mark.slow
 def test_sizes_of_a_system(systems) -> None:
     counts, answers = systems
     sized = size_system(counts, counts.targets[0], noise=Gaussian, tolerance=0.1)

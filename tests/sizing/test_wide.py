@@ -20,6 +20,8 @@ from pbdist import (
 )
 from pbdist.cli import main
 
+pytestmark = pytest.mark.slow
+
 #: At such an ε float64 does not tell δ of so much noise to a part in fifty.
 GOAL = {"compositions": 1, "epsilon": 1e-13, "delta": 4.5e-13}
 #: δ = 1 - exp((ε - 1 / scale) / 2) is the goal's there.

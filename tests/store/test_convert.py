@@ -34,6 +34,8 @@ from pbdist.study import load_study
 from tests.store.commands import state_of
 from tests.studies import files_of
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 OLD = {3: HERE / "format-3/old.zarr", 4: HERE / "format-4/old.zarr"}
 FAILED = (("", 1, "ValueError: on purpose"), ("extensions/001", 1, "ValueError: on purpose"))

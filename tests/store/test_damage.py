@@ -27,6 +27,8 @@ from tests.store.memory_place import MemoryPlace
 from tests.store.test_store import write_batch
 from tests.studies import write_study
 
+pytestmark = pytest.mark.slow
+
 SMALL = """\
 format: 1
 name: small

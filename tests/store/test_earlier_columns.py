@@ -16,6 +16,8 @@ from pbdist.store.check import check_store
 from pbdist.store.layout import OPTIONAL_COLUMNS
 from tests.studies import files_of
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent / "earlier-columns"
 POINT = {"compositions": 4, "epsilon": 0.5}
 #: Of each label that has several settings the parameters of one of them, and its number.

@@ -14,6 +14,8 @@ from pbdist.store.records import record_document
 from tests.store.commands import LARGER, ask, in_a_process, run, state_of
 from tests.studies import write_study
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     "name",

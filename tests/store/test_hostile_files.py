@@ -127,6 +127,7 @@ def told(made: Path) -> dict[str, tuple[float, float]]:
     return bounds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(_PARTS))
 def test_what_was_changed_is_never_another_number(
     store: Path, outside: Path, told: dict[str, tuple[float, float]], part: int

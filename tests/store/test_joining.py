@@ -136,6 +136,7 @@ def test_a_kill_at_any_step_loses_no_batch(when: str, stored: StoredStudy, state
         assert place.files == whole.files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["first", "again"])
 def test_who_reads_meanwhile_finds_every_batch(
     when: str, stored: StoredStudy, states: dict[str, dict[str, bytes]]

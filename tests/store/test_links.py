@@ -15,6 +15,8 @@ from pbdist.store.files import IrregularError
 from tests.store.commands import LARGER, QUERY, REFINED, STUDY, ask, assert_refused, in_a_process, run, state_of
 from tests.studies import TINY, files_of, write_study
 
+pytestmark = pytest.mark.slow
+
 
 def test_an_extension_that_is_a_link_is_neither_emptied_nor_written_to(tmp_path: Path, outside: Path) -> None:
     write_study(tmp_path, STUDY)

@@ -25,6 +25,8 @@ from pbdist.study.load import load_asked
 from pbdist.study.plan import plan_study
 from tests.studies import files_of, write_study
 
+pytestmark = pytest.mark.slow
+
 OLD = Path(__file__).parent / "format-5"
 BARE = (OLD / "study.yaml").read_text()
 STATED = BARE.replace("name: old\n", "name: old\nadjacency: add-or-remove\n")

@@ -17,6 +17,8 @@ from tests.store.tcp_proxy import TcpProxy
 from tests.store.test_damage import SMALL
 from tests.studies import write_study
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def proxy(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> Iterator[TcpProxy]:

@@ -38,6 +38,8 @@ from tests.store.test_damage import LARGER, SMALL
 from tests.store.test_store import write_batch
 from tests.studies import files_of, write_study
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def small(tmp_path: Path) -> StudySpec:

@@ -30,6 +30,8 @@ from tests.store.test_damage import SMALL
 from tests.store.test_store import write_batch
 from tests.studies import write_study
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["folder", "objects", "memory"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:

@@ -15,6 +15,8 @@ from pbdist.study.extension import missing_parts
 from tests.store.commands import ask
 from tests.studies import files_of, write_study
 
+pytestmark = pytest.mark.slow
+
 BASE = """\
 format: 1
 name: base

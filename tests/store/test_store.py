@@ -34,6 +34,8 @@ from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.studies import TIGHT, TINY, files_of, write_study
 
+pytestmark = pytest.mark.slow
+
 
 def plan_of(tmp_path: Path, text: str = TINY, cells_per_batch: int | None = None) -> Plan:
     plan = plan_study(load_study(write_study(tmp_path, text)))

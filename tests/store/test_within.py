@@ -15,6 +15,8 @@ from pbdist.study import StudySpec, load_study
 from pbdist.table import bounds_table
 from tests.studies import Finished, results_of, write_study
 
+pytestmark = pytest.mark.slow
+
 #: At an ε of 1e-13 float64 does not resolve δ of so much noise; at 0.5 losses of 1/2 end, and δ is 0 after one round.
 TEXT = """\
 format: 1

@@ -41,6 +41,7 @@ def test_new_cells_r_and_epsilon_become_three_parts() -> None:
     assert missing_parts([stored, *parts], stored) == ()
 
 
+@pytest.mark.slow
 def test_whatever_is_stored_the_parts_are_exactly_what_is_missing() -> None:
     generator = random.Random(1)  # noqa: S311 -- no secret
 

@@ -97,6 +97,7 @@ def test_what_a_study_lacks_is_the_same_whoever_made_its_cells(study: StudySpec)
     assert sum(len(part.cells) for part in parts) == len(CELLS)
 
 
+@pytest.mark.slow
 def test_many_cells_take_no_memory(tmp_path: Path) -> None:
     scale = "{linspace: [20, 90, 2000]}"
     text = (

@@ -387,6 +387,7 @@ _values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @examples(900)
 @given(
     field=st.sampled_from(
@@ -430,6 +431,7 @@ def test_whatever_stands_in_a_field_it_loads_or_is_refused(
         assert StudySpec.from_head(spec.head(), spec.cells, name=spec.name).digest == spec.digest
 
 
+@pytest.mark.slow
 def test_geometric_grids_are_rounded_from_many_digits() -> None:
     """NumPy's powers differ by processor, and a study's digest depends on each value."""
     values = numbers({"geomspace": [1e-3, 1e6, 91]})

@@ -14,6 +14,7 @@ from tests.strategies import examples
 from tests.studies import TIGHT, write_study
 
 
+@pytest.mark.slow
 @examples(300)
 @given(
     cells=st.integers(1, 300),

@@ -350,6 +350,7 @@ def check_problems(error: StudyFileError, path: Path, text: str) -> None:
         assert re.fullmatch(r".*/study\.yaml:\d+: [^:]+.*: .+", str(problem)), problem
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["".join(f"k{i}: 1\n" for i in range(30_000)), ""])
 def test_of_very_many_problems_the_first_are_told(tmp_path: Path, wrong: str) -> None:
     mechanisms = "mechanisms:\n" + "  - {kind: Gausian, scale: 1}\n" * 5_000

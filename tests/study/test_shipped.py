@@ -66,6 +66,7 @@ def test_each_is_what_it_always_was_and_so_are_its_copies(path: Path, tmp_path: 
     assert (copied.name, copied.digest, copied.targets) == ("mine", study.digest, study.targets)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.nightly) if name in LARGE else name for name in shipped_names()]
 )

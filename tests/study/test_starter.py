@@ -16,6 +16,7 @@ def test_there_is_one_for_each_kind() -> None:
     assert set(STARTER_KINDS) == {*KINDS, RELEASE_PLAN}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", STARTER_KINDS)
 def test_each_is_planned(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "my-study.yaml"

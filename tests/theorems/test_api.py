@@ -94,6 +94,7 @@ def test_the_optimal_theorem_is_exact_for_the_pairs_it_is_about(pair: Pair) -> N
     assert theirs.delta_upper.values == pytest.approx(ours.delta_upper.values, rel=2e-9)
 
 
+@pytest.mark.slow
 def test_truncated_laplace_noise_is_all_but_the_worst_case() -> None:
     """At the points of Kairouz, Oh & Viswanath's Theorem 3.3 it is at most 0.5 % above our bound."""
     pair, rounds = Laplace(200.0, truncate=(-2500.0, 2500.0)), 512
@@ -140,6 +141,7 @@ def test_wrong_arguments_are_named() -> None:
         earlier_bounds(RandomizedResponse(0.6), compositions=1, epsilon=-0.1, theorem="kov")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "order"), [(1e-16, 1.0), (1e-20, 1.5), (1e-20, 2.0), (1e-30, 4096.0)])
 def test_divergences_of_losses_beyond_all_floats_are_not_known(scale: float, order: float) -> None:
     """Once infinite times 0 was no number, and passed for a divergence of 0."""

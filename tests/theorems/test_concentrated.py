@@ -32,6 +32,7 @@ def line(xi: float, rho: float) -> Concentrated:
     return Concentrated(np.array([xi]), np.array([rho]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "rounds", "least"),
     [
@@ -122,6 +123,7 @@ def test_the_conversion_of_2016_is_above_its_integral(xi: float, rho: float, wan
         assert mpmath.log(whole) <= found <= -(gap**2) / (4 * r) * (1 - mpmath.mpf("1e-13")) + mpmath.mpf("1e-13")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("xi", [-0.9, 0.0, 2.0])
 @pytest.mark.parametrize("wanted", [1e-9, 0.01, 0.5, 3.0, 20.0])
 @pytest.mark.parametrize("rho", [1e-8, 0.01, 1.0])

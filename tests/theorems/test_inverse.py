@@ -8,6 +8,8 @@ import pytest
 from pbdist import Gaussian, InvalidInputError, Laplace, SubsampledGaussian, earlier_bounds
 from pbdist.theorems.inverse import earlier_epsilon
 
+pytestmark = pytest.mark.slow
+
 THEOREMS = ("naive", "adaptive", "advanced", "advanced-kov", "kov", "moments", "concentrated", "clt")
 
 

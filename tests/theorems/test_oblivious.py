@@ -49,6 +49,7 @@ def test_the_optimal_theorem_at_its_own_points_is_known_to_nine_digits(
     assert_nine_digits(found, exact_kov(epsilon, delta, 512, wanted))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [32_000, *(pytest.param(n, marks=pytest.mark.nightly) for n in (32_600, 32_768))])
 def test_so_it_is_for_many_rounds(steps: int) -> None:
     rounds, epsilon, delta = 2**16, 0.005, 1e-12

@@ -39,6 +39,8 @@ from tests import strategies
 from tests.oracles import exact_truth
 from tests.oracles.truth import enclosed_truth, histogram
 
+pytestmark = pytest.mark.slow
+
 VALUES: dict[str, dict[str, Any]] = {
     case["name"]: case
     for case in json.loads((Path(__file__).parents[1] / "exact_values.json").read_text(encoding="utf-8"))["cases"]

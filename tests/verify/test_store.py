@@ -21,6 +21,8 @@ from pbdist.verify.verification import Verdict
 from tests.batches import scatter
 from tests.studies import Finished, commit_again, write_study
 
+pytestmark = pytest.mark.slow
+
 SMALL = """\
 format: 1
 name: small

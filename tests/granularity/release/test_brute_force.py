@@ -26,6 +26,7 @@ def check(kind: str, seed: int) -> None:
         assert math.isnan(low) or low == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_plans_hold(kind: str) -> None:
     for seed in range(times(MANY)):

@@ -25,6 +25,8 @@ from pbdist.granularity.release.changes import Profile, Touch
 from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, WorstOf
 
+pytestmark = pytest.mark.slow
+
 LOADED = Histogram((1, 3, 6), (3, 3, 4))
 ANY = GivenRelation("any", lambda first, second: bool(first != second))
 

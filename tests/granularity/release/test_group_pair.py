@@ -27,6 +27,8 @@ from pbdist.granularity.release.group_pair import group_pair, reversed_pair
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.table import bounds_table
 
+pytestmark = pytest.mark.slow
+
 LOADED = Histogram((2, 3, 6, 1), (3, 3, 5, 1))
 WITH_ZEROS = Histogram((0, 5, 5, 10), (1, 5, 4, 10))
 #: Masses of A and B, exactly or, with noise, of a finite pair that is no worse.

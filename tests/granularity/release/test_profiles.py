@@ -32,6 +32,8 @@ from pbdist.mechanisms import Pair, Product
 from pbdist.table import bounds_table, epsilon_table_of
 from tests.effort import times
 
+pytestmark = pytest.mark.slow
+
 LOADED = Histogram((1, 3, 6), (3, 3, 4))
 NAMES = tuple(f"b{k}" for k in range(8))
 PAIRS: list[Pair] = [Gaussian(3.0), Laplace(4.0), RandomizedResponse(0.6), LOADED, ApproximateDP(0.2, 1e-4)]

@@ -25,6 +25,8 @@ from pbdist.granularity.release.spectra import Spectra
 from pbdist.mechanisms import Pair
 from pbdist.table import bounds_table
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("a", "b", "c", "d")
 PAIRS = (Gaussian(5.0), RandomizedResponse(0.75), ApproximateDP(1.0, 0.0), Histogram((5, 1, 1), (1, 1, 5)))
 

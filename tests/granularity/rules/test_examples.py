@@ -176,6 +176,7 @@ def test_corollary_iv_13_with_one_part() -> None:
     assert pure_parameter([Fraction(1, 2)], AtMostTouched(2)) == Fraction(1, 2)
 
 
+@pytest.mark.slow
 def test_example_iv_15() -> None:
     """{a, b} and {c, d}: |f(D) △ f(D')| = 4 in the paper, and max(|A - B|, |B - A|) = 2 is what the rule finds."""
     domain = multisets("abcdz", 3)

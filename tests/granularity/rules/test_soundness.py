@@ -73,6 +73,8 @@ from tests.granularity.rules.rule_worlds import (
     worlds,
 )
 
+pytestmark = pytest.mark.slow
+
 WORLDS = worlds()
 SEEDS = range(times(3))  # For each of 13 worlds, with 1 to 3 mechanisms each.
 

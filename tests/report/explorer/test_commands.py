@@ -52,6 +52,7 @@ _TRUNCATED = """\
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mechanisms", "told"), [(_HISTOGRAMS, [True, True]), (_TRUNCATED, [False, True])])
 def test_settings_that_no_option_tells_apart_have_none(tmp_path, mechanisms, told):
     text = f"format: 1\nname: alike\nmechanisms:\n{mechanisms}compositions: [1]\nepsilon: [1]\n"

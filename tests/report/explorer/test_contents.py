@@ -102,6 +102,7 @@ def test_a_failed_cell_and_its_cause_are_told(tight):
     assert snapshot.parts[0].failed == failed
 
 
+@pytest.mark.slow
 def test_an_extended_store_is_shown_whole(tight, tmp_path):
     more = TIGHT.replace("scale: [2, 3, 5]", "scale: [2, 3, 4, 5]").replace("[1, 2, 4, 7]", "[1, 2, 4, 5, 7]")
     before = take_snapshot(str(tight))

@@ -20,6 +20,7 @@ def data_in(page: str):
     return json.loads(re.search(r'<script id="embedded" type="application/json">(.*?)</script>', page, re.DOTALL)[1])
 
 
+@pytest.mark.slow
 def test_a_page_has_all_bounds_of_its_store(store):
     page = exported(take_snapshot(str(store)))
     assert page == exported(take_snapshot(str(store)))

@@ -52,6 +52,7 @@ SOUND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.nightly)])
 def test_hostile_requests_get_nothing(finished_store, tmp_path, monkeypatch, count):
     store = finished_store(STUDY)

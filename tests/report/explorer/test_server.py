@@ -22,6 +22,7 @@ def port(store):
         yield port
 
 
+@pytest.mark.slow
 def test_bounds_are_those_of_the_store(store, port):
     contents = asked(port, "/contents.json")
     token = contents["token"]

@@ -10,6 +10,7 @@ from tests.report.explorer.reading import unpacked
 from tests.report.explorer.studies import STUDY, asked, serving
 
 
+@pytest.mark.slow
 def test_verdicts_are_those_of_noise_choices(finished_store):
     study = open_study(finished_store(STUDY))
     with serving(study.where) as port:

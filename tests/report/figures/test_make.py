@@ -20,6 +20,8 @@ from pbdist.report.figures.figure_csv import figure_csv
 from pbdist.run import SerialExecutor, run_study
 from tests.report.figures.test_figure_file import PLAIN, written
 
+pytestmark = pytest.mark.slow
+
 GAUSS = """\
 format: 1
 name: gauss

@@ -7,6 +7,8 @@ import pytest
 
 from pbdist.report.figures.many import at_once
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_process_is_told_of_with_what_it_printed():
     ended, seen = [], []

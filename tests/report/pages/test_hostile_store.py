@@ -30,6 +30,7 @@ def hostile(tmp_path_factory):
     return cache(lambda drawn: store_report(folder / "s.zarr", goals=(GOAL,), drawn=drawn)), labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["html", "md", "pdf", "latex"])
 def test_every_format_takes_any_label(hostile, tmp_path, kind):
     report, labels = hostile

@@ -62,6 +62,7 @@ def test_every_command_and_environment_is_one_that_is_declared(text):
     assert "\n\n\n" not in written
 
 
+@pytest.mark.slow
 def test_every_letter_that_pbdist_writes_itself_is_printed_as_it_is():
     root = Path(pbdist.__file__).parent
     # Without the tables of letters, which are no texts.
@@ -128,6 +129,7 @@ def test_a_notice_may_go_on_on_the_next_page():
     assert written.count("\\item ") == 200
 
 
+@pytest.mark.slow
 def test_a_picture_ends_as_a_pdf_file_ends_and_is_known_as_ours(tmp_path):
     sheet = new_sheet(2, 2)
     sheet.add_subplot().plot([1, 2])

@@ -23,6 +23,8 @@ from tests.report.explorer.studies import MISSED
 from tests.report.pages.reading import OWN, read_page
 from tests.studies import TIGHT, TINY
 
+pytestmark = pytest.mark.slow
+
 GOAL = Goal(4, math.log(2.0), 0.2)
 
 

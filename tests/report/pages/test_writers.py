@@ -116,6 +116,7 @@ def test_typst_has_the_text_in_string_literals_alone(text):
     assert all(letter.isprintable() or letter in "\n\u200b" for letter in written)
 
 
+@pytest.mark.slow
 def test_typst_compiles_all_of_it_at_once_and_again_to_the_same_bytes():
     clean = SVG.replace(b'<use href="http://evil.example#a"/>', b"")
     blocks = [block for text in HOSTILE for block in document_of(text, clean).blocks]
@@ -126,6 +127,7 @@ def test_typst_compiles_all_of_it_at_once_and_again_to_the_same_bytes():
     assert written_pdf(document) == made
 
 
+@pytest.mark.slow
 def test_the_same_bytes_in_another_process():
     code = (
         "import hashlib; from tests.report.pages.test_writers import *;"

@@ -17,6 +17,8 @@ from tests.query.test_extended import AFTER, BEFORE, write_all
 from tests.report.plots.pictures import GAUSSIAN, LN10, PLAN, at, curves, notes
 from tests.studies import write_study
 
+pytestmark = pytest.mark.slow
+
 
 def test_lines_are_the_stored_bounds_at_stored_points(study):
     axes = epsilon_delta(study.bounds.sel(mechanism="Gaussian", scale=4.0, compositions=16))

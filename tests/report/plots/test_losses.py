@@ -18,6 +18,7 @@ BUCKETS = KEPT.replace("keep_states: true", "keep_states: true\nmethod: buckets\
 CUT = (math.exp(-4.5) - math.exp(-5.0)) / (2.0 * (1.0 - math.exp(-5.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [KEPT, BUCKETS])
 def test_both_corners_hold_what_one_input_alone_can_give(finished_store, text):
     study = pbdist.open_study(finished_store(text))
