@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pbdist.cli import (
     bounds,
     completion,
-    convert,
     dpsgd,
     explore,
     export,
@@ -107,7 +106,6 @@ def command_parser() -> argparse.ArgumentParser:
         report.add_report,
         store.add_verify,
         export.add_to,
-        convert.add_to,
     )
     for add in adders:
         add(commands)

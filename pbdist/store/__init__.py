@@ -5,7 +5,6 @@ from pbdist.store.batch_results import BatchWriter, read_cell, read_values, read
 from pbdist.store.check import StoreCheck, check_store
 from pbdist.store.columns import StoredCells
 from pbdist.store.concurrent import at_once
-from pbdist.store.convert import Conversion, convert_store
 from pbdist.store.create import changed_skeleton, check_outside, check_skeleton, create_or_open, extend
 from pbdist.store.fence import Fence
 from pbdist.store.holders import Holder
@@ -27,7 +26,6 @@ __all__ = [
     "PATIENCE_SECONDS",
     "STORE_FORMAT",
     "BatchWriter",
-    "Conversion",
     "Fence",
     "Held",
     "Holder",
@@ -50,7 +48,6 @@ __all__ = [
     "check_refinement_size",
     "check_skeleton",
     "check_store",
-    "convert_store",
     "create_or_open",
     "extend",
     "hold",

@@ -21,7 +21,6 @@ from pbdist.store.json_text import json_of
 from pbdist.store.layout import (
     COMMITS,
     COPY_FILE,
-    EARLIER_FORMATS,
     EXTENSIONS,
     LOOSE,
     OTHER_PARTS,
@@ -294,7 +293,7 @@ def _is_known(version: JsonValue) -> bool:
 
 
 def _is_older(version: JsonValue) -> bool:
-    return type(version) is int and version <= EARLIER_FORMATS[-1]
+    return type(version) is int and version < STORE_FORMAT
 
 
 def _is_whole(place: Place, part: str) -> bool:

@@ -15,7 +15,6 @@ __all__ = [
     "COMMITS",
     "COMPUTED",
     "COPY_FILE",
-    "EARLIER_FORMATS",
     "EXTENSIONS",
     "GRIDS",
     "LIST_COLUMNS",
@@ -44,8 +43,6 @@ __all__ = [
 
 #: The version of the layout.
 STORE_FORMAT = 5
-#: Earlier versions, which `convert_store` reads.
-EARLIER_FORMATS = (3, 4)
 
 CELL = "cell"
 COMMITS = "commits"

@@ -20,7 +20,7 @@ from pbdist.store.documents import (
 )
 from pbdist.store.fence import Fence
 from pbdist.store.files import MOST_DOCUMENT
-from pbdist.store.layout import EARLIER_FORMATS, OTHER_PARTS, ROOT_FILE, STORE_FORMAT
+from pbdist.store.layout import OTHER_PARTS, ROOT_FILE, STORE_FORMAT
 from pbdist.store.part import PartHead
 from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.store.results import PartResults
@@ -196,7 +196,4 @@ def _damaged(place: Place, error: Exception) -> StoreDamagedError:
 
 
 def _other_format(place: Place, version: JsonValue) -> StoreFormatError:
-    problem = f"{place.url}: expected a store of format {STORE_FORMAT}, got format {version!r}"
-    if type(version) is int and version in EARLIER_FORMATS:
-        problem += f": pbdist convert {place.url} NEW_STORE makes a new store of it"
-    return StoreFormatError(problem)
+    return StoreFormatError(f"{place.url}: expected a store of format {STORE_FORMAT}, got format {version!r}")

@@ -36,7 +36,6 @@ __all__ = [
     "Refinement",
     "add_refinement",
     "check_refinement_size",
-    "copy_refinements",
     "damaged_refinements",
     "read_refinements",
     "restore_refinements",
@@ -165,23 +164,6 @@ def restore_refinements(stored: StoredStudy) -> None:
     there = read_or_none(stored.place, _LIST_FILE) is not None
     if (last or there) and listed != last:
         _write_list(stored, last)
-
-
-def copy_refinements(stored: StoredStudy, target: StoredStudy) -> tuple[int, tuple[str, ...]]:
-    """Copy all refinements of a store into a new one of the same study, by the first part of each.
-
-    Returns how many there are, and the files of those that are damaged: an empty one takes the place of each.
-    """
-    last, damaged = 0, []
-    for number, data in _documents(stored):
-        last = number
-        sound = data is not None and _content(stored, number, data) is not None
-        if not sound:
-            damaged.append(_file(number))
-        target.place.write(_file(number), data if sound and data else _document(target, number, None))
-    if last or _listed(stored) is not None:
-        _write_list(target, last)
-    return last - len(damaged), tuple(damaged)
 
 
 def _documents(stored: StoredStudy, after: int = 0) -> Iterator[tuple[int, bytes | None]]:

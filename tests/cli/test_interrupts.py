@@ -1,23 +1,18 @@
 """The end of a command by a signal: in real processes, at moments that Python or a library would make nothing of."""
 
-import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from pbdist.cli import main
-from pbdist.errors import InvalidInputError, NotAStoreError, StoreDamagedError
-from pbdist.store import convert_store, open_store, place_at
 from tests.effort import SEED, times
-from tests.processes import run_code, start_code
+from tests.processes import run_code
 from tests.run.test_signals import INTERRUPTED, Run, until
-from tests.s3_server import fresh_bucket
 from tests.studies import TINY, write_study
 
 pytestmark = pytest.mark.slow
@@ -256,64 +251,3 @@ def test_every_command_ends_the_same_way(
         # What a query adds it adds as a whole, and the lock is given back.
         assert not Path("data/.tiny.zarr.lock").exists()
         assert main(["status", "data/tiny.zarr", "--check"]) == 0
-
-
-#: A conversion that waits while it copies its second batch, or with all written but the root, and is interrupted.
-CONVERTING = """
-import sys, time
-from pbdist.cli import interrupts, main
-from pbdist.store import convert
-interrupts.watch()
-copied, heads = convert._Converted._batch, convert._Converted.write_heads
-def wait():
-    print("waits", flush=True)
-    time.sleep(3600)
-def batch(part, index):
-    if sys.argv[3] == "early" and index == 1:
-        wait()
-    return copied(part, index)
-def write_heads(part, others):
-    if sys.argv[3] == "late" and not part.new.part:
-        wait()
-    heads(part, others)
-convert.at_once = map
-convert._Converted._batch, convert._Converted.write_heads = batch, write_heads
-sys.exit(main(["convert", *sys.argv[1:3]]))
-"""
-
-
-@pytest.mark.parametrize(
-    ("kind", "when", "number"),
-    [
-        ("folder", "early", signal.SIGINT),
-        ("folder", "late", signal.SIGKILL),
-        ("objects", "early", signal.SIGKILL),
-        ("objects", "late", signal.SIGINT),
-    ],
-)
-def test_an_interrupted_conversion_leaves_no_store_and_begins_anew(
-    kind: str, when: str, number: signal.Signals, tmp_path: Path
-) -> None:
-    old = str(Path(__file__).parents[1] / "store/format-4/old.zarr")
-    (tmp_path / "around").mkdir()
-    with fresh_bucket() if kind == "objects" else nullcontext() as bucket:
-        where = str(tmp_path / "around/new.zarr") if bucket is None else f"{bucket.url}/around/new.zarr"
-        with start_code(CONVERTING, old, where, when) as process:
-            until(lambda: process.printed() == "waits\n" or process.code is not None, "the conversion")
-            os.kill(process.pid, number)
-            done = process.wait()
-        around = place_at(where.removesuffix("/new.zarr"))
-        if number == signal.SIGINT:
-            assert done.returncode == 130
-            words = "pbdist: interrupted: the same command begins anew, unless the new store is there: then it is whole"
-            assert done.stderr == f"{words}\n"
-            assert list(around.names()) == []
-        with pytest.raises((NotAStoreError, StoreDamagedError)):
-            open_store(where)
-        if kind == "objects" and number == signal.SIGKILL:
-            with pytest.raises(InvalidInputError, match="but no store: remove it if a conversion that was killed"):
-                convert_store(old, where)
-            return
-        assert convert_store(old, where).batches == 5
-        # Nothing is left of the killed one either.
-        assert {name.split("/")[0] for name, _ in around.names()} == {"new.zarr"}

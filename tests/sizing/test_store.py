@@ -12,9 +12,8 @@ from pbdist.errors import InvalidInputError, NotAStoreError
 from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, SubsampledGaussian
 from pbdist.query import open_study
 from pbdist.sizing.api import size
-from pbdist.store import check_store, convert_store
+from pbdist.store import check_store
 from tests.sizing.test_api import check_certificate, gaussian_delta
-from tests.store.test_convert import OLD
 from tests.strategies import examples
 from tests.studies import Finished, files_of
 
@@ -100,20 +99,6 @@ def test_family_that_the_store_does_not_have(store: Path) -> None:
     assert sized.scale == pytest.approx(
         size(SubsampledGaussian, rate=0.1, compositions=16, epsilon=1.0, delta=1e-5).scale, rel=0.01
     )
-
-
-def test_converted_store_is_asked_and_its_results_are_left_as_they_are(tmp_path: Path) -> None:
-    store = tmp_path / "s.zarr"
-    convert_store(OLD[3], store)
-    before = results_of(store)
-    sized = size(Laplace, compositions=3, epsilon=0.3, delta=1e-2, store=store)
-    check_certificate(sized)
-    assert results_of(store) == before
-
-
-def results_of(store: Path) -> dict[str, str]:
-    """All but the points that were added."""
-    return {name: content for name, content in files_of(store).items() if not name.startswith("refinements/")}
 
 
 def test_no_store(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pbdist.store.layout import BOUNDS
 from pbdist.study import Plan, load_study, plan_study
 from pbdist.types import FloatArray
 from tests.store.memory_place import MemoryPlace
-from tests.store.test_convert import OLD
+from tests.studies import write_study
 
 BATCHES = range(3)
 Step = Callable[[dict[str, bytes]], object]
@@ -74,9 +74,22 @@ class BusyPlace(MemoryPlace):
             self.coming.pop(0)(self.files)
 
 
+STUDY = """\
+format: 1
+name: joined
+mechanisms:
+  - {kind: RandomizedResponse, p: [0.6, 0.7]}
+  - {kind: ApproximateDP, epsilon: 0.1, delta: 1e-6}
+tolerance: 0.01
+keep_states: true
+compositions: [1, 3]
+epsilon: [0, 0.5, 1]
+"""
+
+
 @pytest.fixture(scope="module")
-def stored() -> StoredStudy:
-    study = load_study(OLD[4].parent / "study.yaml")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> StoredStudy:
+    study = load_study(write_study(tmp_path_factory.mktemp("joined"), STUDY))
     place = MemoryPlace({})
     write_skeleton(place, *new_skeleton(study, 1))
     return open_store(place)

@@ -167,9 +167,8 @@ def test_another_format_another_study_and_a_broken_one_are_refused(tmp_path: Pat
     assert files_of(path) == before
 
 
-@pytest.mark.parametrize("number", [2, 4, 6, True, "5"])
+@pytest.mark.parametrize("number", [4, 6, True, "5"])
 def test_a_store_of_another_format_is_refused_and_left_as_it_is(tmp_path: Path, number: object) -> None:
-    """Formats 1 and 2 were never released; 3 and 4 are converted."""
     path = tmp_path / "other.zarr"
     path.mkdir()
     attributes = {"pbdist_format": number, "study_digest": "0" * 64}
