@@ -6,6 +6,7 @@ imported, of variables that Python reads when it starts, or of the process that 
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -136,6 +137,8 @@ def _processes() -> ForkServerContext:
 def _begin(
     do: Callable[[tuple[str, ...]], object], arguments: tuple[str, ...], folder: str, settings: dict[str, object]
 ) -> NoReturn:
+    # A cluster may have started the server, with these signals blocked.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number, name in ((1, "out"), (2, "err")):
         opened = os.open(Path(folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(opened, number)
