@@ -193,6 +193,7 @@ def test_size_refuses_more_noise_than_can_be_described_at_once() -> None:
         size(Poisson, compositions=1, epsilon=0.0, delta=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "compositions", "delta"),
     [

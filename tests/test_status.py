@@ -124,6 +124,7 @@ def test_cells_that_failed_alone_are_not_a_complete_store(stored: StoredStudy, a
     assert asked(stored)[0] == asked(stored, "--check")[0] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "file"),
     [
@@ -172,6 +173,7 @@ def test_long_lists_are_cut_with_a_count_and_json_has_all(tmp_path: Path, asked:
     assert len(as_json(asked, stored)[1]["missing"]) == 32
 
 
+@pytest.mark.slow
 def test_the_parts_of_an_extended_store(tmp_path: Path, complete: StoredStudy, asked: Asked) -> None:
     more = load_study(
         write_study(

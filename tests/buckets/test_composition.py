@@ -161,6 +161,7 @@ def test_the_chosen_grid_keeps_bounded_losses_whole(pair, infinite, buckets, lar
     assert state.infinity_a_upper == pytest.approx(infinite, abs=1e-17)
 
 
+@pytest.mark.slow
 def test_a_lone_far_event_does_not_cost_precision():
     # The ⌈max(0, X)⌉ atom has a loss of about ln 500, a thousand times the losses of the rest.
     pair = NoisyCount(Laplace(500.0), 8000.0, 2)

@@ -256,6 +256,7 @@ def _count_masses(pair) -> list[tuple[mpmath.mpf, mpmath.mpf]]:
     return [(noise[k], noise[k - s] if k >= s else mpmath.mpf(0)) for k in range(last)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pair",
     [

@@ -38,6 +38,7 @@ def test_beside_another_mechanism_and_reversed() -> None:
     assert np.allclose(turned.delta_upper[::-1], alone.delta_upper, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_epsilon_meets_its_tolerance_and_less_noise_is_worse() -> None:
     found = [epsilon_bounds(RandomAllocation(scale, 32), compositions=4, delta=1e-5) for scale in (1.0, 1.1)]
     for bounds in found:

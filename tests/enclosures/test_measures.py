@@ -57,6 +57,7 @@ def beyond(measure: Measure, point: int) -> Fraction:
     return sum((max(at - point, 0) * mass for at, mass in measure.items()), Fraction(0))
 
 
+@pytest.mark.slow
 @given(x=measures(), y=measures(), same=st.booleans())
 @examples(200)
 def test_a_product_from_above_keeps_mass_and_mean_and_is_larger_in_convex_order(

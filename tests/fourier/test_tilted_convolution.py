@@ -120,6 +120,7 @@ def test_a_bell_with_faint_heaps_far_off_is_served_and_known_well(faint: float) 
     assert_within(found, rows, rows, [0, 10, 800, 1600, 5000, 6300, 9000, 10_990, 11_000, 11_900])
 
 
+@pytest.mark.slow
 def test_a_comb_is_served_and_known_well() -> None:
     """Between its teeth nothing need be known by itself."""
     x = np.full((1, 4951), 1e-200)

@@ -75,6 +75,7 @@ def test_supports_that_only_touch_have_all_their_mass_alone(noise: AdditiveNoise
     assert not masses.bins_b.upper.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [{}, {"method": "buckets", "buckets": 1000}, {"buckets": 100}], ids=repr)
 @pytest.mark.parametrize("noise", OVERLAPPING + APART, ids=repr)
 def test_delta_of_slivers_lies_between(noise: AdditiveNoise, arguments: dict[str, object]) -> None:

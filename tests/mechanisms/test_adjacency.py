@@ -176,6 +176,7 @@ def test_several_pairs_of_a_round_are_for_the_same_neighbours() -> None:
         checked_neighbours([(PLAIN, 1), (SAMPLED, 1)], "zero-out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.01, 0.3])
 def test_a_removal_shows_more_than_an_addition_can(rate: float) -> None:
     """A is with the record. Without it P_B / P_A is at most 1 / (1 - rate), so that B||A has no δ beyond that ε."""

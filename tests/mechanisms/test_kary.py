@@ -55,6 +55,7 @@ def drawn(rng: np.random.Generator) -> KaryRandomizedResponse:
     return KaryRandomizedResponse(p, k)
 
 
+@pytest.mark.slow
 def test_drawn_pairs_against_enumeration() -> None:
     rng, wrong = np.random.default_rng([41, effort.SEED]), 0
     for _ in range(times(30)):
@@ -64,6 +65,7 @@ def test_drawn_pairs_against_enumeration() -> None:
     assert wrong == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "k"), EDGES)
 def test_extreme_parameters(p: float, k: int) -> None:
     pair = KaryRandomizedResponse(p, k)

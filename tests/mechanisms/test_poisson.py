@@ -60,6 +60,7 @@ def test_next_to_nothing_of_the_poisson_noise_is_left_out(mean):
                 assert poisson_mass(k, mean) / (1 - ratio) < SMALLEST_MASS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [1e-3, 0.01, 0.9, 3.0, 40.25, 1000.0])
 @pytest.mark.parametrize("sensitivity", [1, 2, 5, 17, 40])
 def test_poisson_atoms_agree_with_their_definition(mean, sensitivity):

@@ -193,6 +193,7 @@ def test_moments_are_never_below_the_exact_ones(data):
     _check_moment(pair, tilt, loss, direction)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize(
     "pair",

@@ -120,6 +120,7 @@ def test_the_bounds_are_those_of_the_states_or_better() -> None:
         assert np.all(found.upper[:, row] <= upper)
 
 
+@pytest.mark.slow
 def test_a_table_keeps_one_state_for_both_directions() -> None:
     for pair in (SubsampledGaussian(1.0, 0.05), Gaussian(20.0), Laplace(5.0), Histogram([1, 1], [1, 1])):
         plain, table = (

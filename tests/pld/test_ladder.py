@@ -48,6 +48,7 @@ def test_any_place_to_cut_is_sound(part: int) -> None:
     assert told > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(2))
 def test_products_of_different_pairs_are_sound(part: int) -> None:
     draw = random.Random(f"products {part}")  # noqa: S311

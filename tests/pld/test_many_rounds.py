@@ -37,6 +37,7 @@ def random_lattices(draw: random.Random, spacing: float, deviation: float, count
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_any_lattice_and_any_tilt_are_sound(part: int) -> None:
     """Rounds of Gaussian noise, the exact variance of which is a rational number."""

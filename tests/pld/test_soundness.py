@@ -34,6 +34,7 @@ def climb(pair: Pair, rounds: list[int], epsilon: list[float]) -> LadderBounds:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pair", "axes"),
     [

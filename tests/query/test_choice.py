@@ -66,6 +66,7 @@ def test_what_would_be_computed_is_a_choice_too(study: Study) -> None:
         only_mechanism(study, {"scale": [4.0]}, refine=True)
 
 
+@pytest.mark.slow
 def test_many_labels_are_counted(finished_store: Finished) -> None:
     labels = "".join(f"  - {{label: l{n}, kind: RandomizedResponse, p: 0.{n}}}\n" for n in range(51, 60))
     text = f"format: 1\nname: many\nmechanisms:\n{labels}{COARSE}"

@@ -31,6 +31,7 @@ def study(store_copy: Finished) -> Study:
     return open_study(store_copy(TEXT))
 
 
+@pytest.mark.slow
 def test_with_kept_states_nothing_is_promised_of_the_smaller_direction(finished_store: Finished) -> None:
     study = open_study(finished_store(KEPT))
     epsilon = np.linspace(0.3, 1.9, 9)
@@ -72,6 +73,7 @@ def test_the_sentence_is_rounded_outwards(study: Study) -> None:
     assert high <= 1.0001 * found.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "why"),
     [

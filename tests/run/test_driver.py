@@ -45,6 +45,7 @@ def run(study: StudySpec, store: Path) -> None:
     run_study(study, store, SerialExecutor(), lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_new_store_is_planned_once_and_a_finished_one_not_at_all(
     tiny: StudySpec, tmp_path: Path, planned: Callable[[], list[str]]
 ) -> None:

@@ -138,6 +138,7 @@ def test_who_calls_it_from_python_gets_the_interrupt_and_keeps_the_handlers(tmp_
     assert "KeyboardInterrupt" not in errors
 
 
+@pytest.mark.slow
 def test_workers_start_from_any_thread_as_in_a_server(finished_store: Finished, tmp_path: Path) -> None:
     study, executor = load_study(write_study(tmp_path)), DaskExecutor(LocalProfile(workers=1, dashboard_port=0))
     before = active_children()

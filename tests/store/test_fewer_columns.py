@@ -29,6 +29,7 @@ def test_it_lacks_columns(store: Path) -> None:
     assert check_store(store).healthy
 
 
+@pytest.mark.slow
 def test_it_is_read(store: Path) -> None:
     study = open_study(store)
     found = study.delta("Laplace", compositions=2, epsilon=0.5, scale=4.0)

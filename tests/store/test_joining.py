@@ -125,6 +125,7 @@ def values(head: PartHead, results: PartResults | None = None) -> Iterator[Float
         yield np.stack([reader.values(index, head.results)[name] for name in BOUNDS])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["first", "again"])
 def test_a_kill_at_any_step_loses_no_batch(when: str, stored: StoredStudy, states: dict[str, dict[str, bytes]]) -> None:
     whole = MortalPlace(dict(states[when]))

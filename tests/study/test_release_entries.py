@@ -100,6 +100,7 @@ def test_graphs(tmp_path: Path) -> None:
     assert {(factor.scale, factor.sensitivity) for factor in node.factors} == {(4.0, 5.0)}  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_every_key_of_an_analysis(tmp_path: Path) -> None:
     [found] = pairs(
         tmp_path,

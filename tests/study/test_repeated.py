@@ -22,6 +22,7 @@ def one_by_one(entries: Mapping[int, Sequence[CellGrid]]) -> list[tuple[int, Cel
     return repeated
 
 
+@pytest.mark.slow
 def test_repeated_cells_are_those_that_a_dict_finds() -> None:
     generator = random.Random(2)  # noqa: S311 -- no secret
 

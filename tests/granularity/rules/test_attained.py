@@ -207,6 +207,7 @@ def test_one_bounded_part_is_attained() -> None:
     assert attained(world.metric, world.maps, lambda part: part.count("a") > 0, 3) == (True, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(WORLDS))
 def test_touched_mechanisms_add_up_and_are_attained(name: str) -> None:
     """max over D ~ D' of Σ ε_i over the touched mechanisms (IV.11), by mechanisms on whether f_i(D) is what it was."""

@@ -86,6 +86,7 @@ def test_a_target_that_is_not_given_is_chosen_and_told(study):
     assert any(label.startswith("target: δ = ") for label in curves(axes))
 
 
+@pytest.mark.slow
 def test_no_lower_bound_and_nothing_that_does(finished_store):
     plans = PLAN.replace("epsilon: 0.5, delta: 0}", "epsilon: [0.25, 0.5], delta: 0}")
     study = pbdist.open_study(finished_store(plans))
