@@ -3,6 +3,8 @@
 import random
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from pbdist.mechanisms import Laplace
 from pbdist.study import Cell
 from pbdist.study.grid_cells import CellGrid
