@@ -19,7 +19,9 @@ if sys.dont_write_bytecode:
     # Compiled once, and not beside the sources.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(Path(tempfile.gettempdir()) / "pbdist-pycache")
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(
+        Path(tempfile.gettempdir()) / f"pbdist-pycache-{os.getuid()}"
+    )
 
 from tests.budget import CpuTimes
 

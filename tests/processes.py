@@ -20,6 +20,8 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import NoReturn, Self
 
+from tests.budget import ELSEWHERE, cpu_seconds
+
 __all__ = ["Running", "run_code", "run_command", "start_code", "start_command"]
 
 #: A guard against a process that hangs.
@@ -51,6 +53,8 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.join()
+        if used := self.printed("cpu"):
+            ELSEWHERE.append(float(used))
         self._folder.cleanup()
 
     @property
@@ -163,4 +167,5 @@ def _begin(
     except BaseException:  # noqa: BLE001 -- as the interpreter does
         traceback.print_exc()
         code = 1
+    Path(folder, "cpu").write_text(str(cpu_seconds()))
     sys.exit(code)  # type: ignore[arg-type]

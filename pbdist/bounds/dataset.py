@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,8 +72,9 @@ def bounds_dataset(
             {"long_name": f"direction of the {directions_of}"}
             | ({} if neighbours.directions is None else {"comment": neighbours.directions}),
         )
-    # xarray takes half a second to import, and no worker needs it.
-    dataset: xr.Dataset = import_module("xarray").Dataset(
+    import xarray as xr  # noqa: PLC0415 -- it takes half a second, and no worker needs it
+
+    return xr.Dataset(
         {
             name: (
                 dims,
@@ -86,4 +86,3 @@ def bounds_dataset(
         coords=coords,
         attrs={**attributes, "adjacency": neighbours.adjacency.value},
     )
-    return dataset

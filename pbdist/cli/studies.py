@@ -49,7 +49,7 @@ def _studies(options: argparse.Namespace) -> int:
     # First the one that strangers should try.
     for name in sorted(shipped_names(), key=lambda name: name != "quickstart"):
         study = load_study(shipped_study(name))
-        table.add_row(name, study.description or "", f"{len(study.cells):,}", PROJECTED.get(name, "?"))
+        table.add_row(name, study.description or "", f"{len(study.cells):,}", PROJECTED[name])
     console = page()
     console.print(table)
     console.print("pbdist run STUDY computes one; pbdist studies --show STUDY prints its file", highlight=False)

@@ -196,4 +196,7 @@ def _damaged(place: Place, error: Exception) -> StoreDamagedError:
 
 
 def _other_format(place: Place, version: JsonValue) -> StoreFormatError:
-    return StoreFormatError(f"{place.url}: expected a store of format {STORE_FORMAT}, got format {version!r}")
+    problem = f"{place.url}: expected a store of format {STORE_FORMAT}, got format {version!r}"
+    if type(version) is int and version < STORE_FORMAT:
+        problem += ", which was never released: run the study again, into a new store"
+    return StoreFormatError(problem)

@@ -146,6 +146,8 @@ ONCE_WRONG: tuple[tuple[Pair, int, float], ...] = (
     (Reversed(SubsampledLaplace(0.2, 0.001)), 5_000, 1e-6),
     (GaussianMixture(2.0, (0.0, 1.0, 3.0), (0.99, 0.009, 0.001)), 5_000, 1e-6),
     (RandomAllocation(1.0, 20), 200, 1e-3),
+    (Product(*(SubsampledGaussian(1.0 + 0.05 * step, 0.01) for step in range(13))), 100, 1e-6),
+    (Product(SubsampledGaussian(0.8, 0.001), Laplace(3000.0)), 5_000, 1e-6),
 )
 
 
@@ -189,7 +191,11 @@ def test_delta_crosses_what_was_asked_for(name: str) -> None:
     """One δ of one number of rounds of the grid below."""
     pair = SETTINGS[name]
     rounds, delta = DEFAULT.get(name, (4096, 1e-5))
-    assert wrong_by_delta(pair, rounds, [delta]) == []
+    found = found_both_ways(pair, rounds, [delta])
+    assert judged(pair, rounds, [delta], found) == []
+    # An empty answer is never wrong.
+    assert (np.isfinite(found[1]) | (found[0] >= inversion.LARGEST_EPSILON)).all()
+    assert (found[0] > 0.0).all() or not all(factor.attained_by_some for factor in pair.factors)
 
 
 @pytest.mark.nightly

@@ -8,8 +8,7 @@ import pytest
 
 from pbdist.cli import main
 from pbdist.study.shipped import shipped_names
-
-pytest.importorskip("shtab")
+from tests.needs import missing
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +52,7 @@ def script(folder: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> Path
 def test_bash(scripts: Path, words: list[str], expected: set[str], capsys: pytest.CaptureFixture[str]) -> None:
     bash = shutil.which("bash")
     if bash is None:
-        pytest.skip("needs bash")
+        missing("bash")
     program = (
         f'source "{script(scripts, "bash", capsys)}"\n'
         'COMP_WORDS=(pbdist "$@"); COMP_CWORD=$#; COMPREPLY=()\n'

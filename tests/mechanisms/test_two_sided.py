@@ -227,7 +227,6 @@ def test_studies_have_products_of_two_sides(tmp_path: Path) -> None:
 
 
 def test_studies_of_two_sides_are_run_queried_and_verified(finished_store: Finished) -> None:
-    pytest.importorskip("flint")
     store = finished_store(STUDY + "tolerance: 0.01\n")
     study = open_study(store)
     pairs = (

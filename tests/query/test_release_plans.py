@@ -210,7 +210,6 @@ SMALL = STUDY.replace("[4, 8]", "4").replace("[1, 2, 4]", "[1, 2]").replace("[0.
 
 
 def test_verify_recomputes_plans(finished_store: Finished) -> None:
-    pytest.importorskip("flint")
     found = verify_store(finished_store(SMALL), sample=24)
     assert found.passed
     assert len(found.of(Verdict.CONFIRMED)) >= 20
@@ -226,7 +225,6 @@ def test_verify_recomputes_plans(finished_store: Finished) -> None:
     ],
 )
 def test_verify_contradicts_wrong_bounds(store_copy: Finished, cell: int, name: str, value: float) -> None:
-    pytest.importorskip("flint")
     copy = store_copy(SMALL)
     array = zarr.open_array(copy / name, mode="r+", config={"write_empty_chunks": True})
     values = np.asarray(array[...])
