@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist.buckets.composition import _AT_INFINITY, _composed_scalars
 from pbdist.buckets.delta import _scaled_down, _scaled_up, _upper_from, _upper_sums, log_lower, log_upper
 from pbdist.buckets.leaf import _atom_buckets, corner_mass
 from pbdist.buckets.state import BucketState, Grid, StateHead
@@ -112,3 +113,9 @@ def test_atoms_miss_their_buckets_by_no_more_than_is_told() -> None:
         for place, loss in zip(index.tolist(), losses.tolist(), strict=True):
             assert Fraction(loss) + Fraction(error) <= place * Fraction(0.25) + Fraction(told)
             assert (place - 1) * Fraction(0.25) - Fraction(told) <= Fraction(loss) - Fraction(error)
+
+
+def test_errors_of_losses_add_up() -> None:
+    nothing = dict.fromkeys(_AT_INFINITY, (0.0, 0.0)), dict.fromkeys(_AT_INFINITY, 0.0)
+    found = _composed_scalars(head(loss_error=1e-3), head(loss_error=0.7e-3), *nothing)
+    assert Fraction(found["loss_error"]) >= Fraction(1e-3) + Fraction(0.7e-3)

@@ -7,6 +7,7 @@ import pytest
 
 from pbdist.mechanisms import MassBounds
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up
+from pbdist.mechanisms.sampled_group import _product
 
 
 @pytest.mark.parametrize("error", [0.0, 3.0 * UNIT_ROUNDOFF, 1e-13, 1e-6, 0.01, 0.24])
@@ -28,3 +29,9 @@ def test_what_underflows_may_be_anything_between_nothing_and_the_least_mass() ->
 def test_numbers_are_rounded_up_on_both_sides_of_0() -> None:
     for value in (1.0, -1.0, 0.1, -0.1, -1e300):
         assert Fraction(rounded_up(value)) >= Fraction(value) + 4 * Fraction(UNIT_ROUNDOFF) * abs(Fraction(value))
+
+
+def test_shifts_of_groups_are_rounded_to_their_side() -> None:
+    for count in range(2, 200):
+        low, high = (Fraction(_product(count, 0.1, up=up)) for up in (False, True))
+        assert low <= count * Fraction(0.1) <= high

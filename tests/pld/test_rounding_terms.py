@@ -8,7 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.mechanisms import Histogram, LossMasses, MassBounds, RandomizedResponse
+from pbdist.mechanisms import Histogram, LossMasses, MassBounds, RandomizedResponse, ScaledLossMasses
+from pbdist.pld import many_rounds
 from pbdist.pld.closed_form import _log_narrow, _log_revealed
 from pbdist.pld.engine import _Table, delta_above, delta_below, log_above, log_below
 from pbdist.pld.few_frequencies import _kept, _lowest, _Moments, _squares, _window, few_frequencies
@@ -16,9 +17,11 @@ from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_fin
 from pbdist.pld.inversion import _Search
 from pbdist.pld.largest_loss import _log_bound, _with_error
 from pbdist.pld.lattice import Dominating, Exact
+from pbdist.pld.leaf import Lattice, _beyond, leaf_state
 from pbdist.pld.loss_transform import LossTransform
-from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound
+from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound, point_reader
 from pbdist.pld.question import Question
+from pbdist.pld.splitting import Bins, split_bins
 from pbdist.pld.state import Masses, PairState, lower_deltas, product, upper_deltas
 from pbdist.pld.transform_line import TransformLine
 from pbdist.types import Direction, FloatArray
@@ -155,6 +158,25 @@ def test_a_product_is_infinite_where_a_factor_is() -> None:
         assert found.dominating.infinite[axis] >= whole - finite
 
 
+def test_atoms_of_a_leaf_have_moved_by_both_errors_or_reveal_their_input() -> None:
+    a, b = np.array([0.3, 0.1]), np.array([float(0.3 * mpmath.exp(-1 - mpmath.mpf(1.9e-9))), 1e-290])
+    bins, none, atoms = MassBounds.zeros(18), MassBounds.zeros(1), (MassBounds(a, a), MassBounds(b, b))
+    masses = LossMasses(bins, bins, np.array([1.0 + 0.95e-9, math.inf]), *atoms, none, none, 1e-9)
+    state = leaf_state(ScaledLossMasses.unscaled(masses), Lattice(0.25, 1, (-8, 8), -8, 8), ())
+    truth = mpmath.mpf(0.3) - mpmath.e * mpmath.mpf(float(b[0])) + mpmath.mpf(0.1)
+    assert upper_deltas(state, np.ones(1), A_TO_B)[0] >= truth
+
+
+def test_what_lies_beyond_a_lattice_or_is_hardly_known_is_split_from_above() -> None:
+    stays, infinite = _beyond((0.1, 0.2), (0.01, 0.02), 1.0)
+    assert stays >= mpmath.mpf(0.02) * mpmath.exp(0.5)
+    assert infinite >= mpmath.mpf(0.2) - mpmath.mpf(0.01) * mpmath.e
+    masses, grow = (np.array([0.2]), np.array([0.201])), mpmath.exp(mpmath.mpf(0.5) / 4)
+    low, high, _ = split_bins(Bins(np.zeros(1, np.int64), *masses, *masses), 0.5, 1e-9, 0.0)
+    least = (mpmath.mpf(0.201) * grow - mpmath.mpf(0.2) / grow) / (grow**2 - grow**-2)
+    assert min(low[0], high[0]) >= least
+
+
 # -- many rounds ---------------------------------------------------------------------------------------------------
 
 
@@ -204,6 +226,16 @@ def test_the_other_directions_masses_have_moved_too() -> None:
     )
     assert np.all(one < -shift)
     assert np.all(other - one >= shift * (1.0 - 1e-9))
+
+
+def test_the_reader_of_one_epsilon_allows_for_losses_that_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, found = question(Histogram((26, 50, 25), (25, 50, 26)), 5000, [2.0]), []
+    leaves = many_rounds._leaves(asked, many_rounds.spacing_for(asked, 5000), 5000) or []
+    for moved in (0.0, 1e-5):
+        made = [(replace(state, shift=moved), count) for state, count in leaves]
+        monkeypatch.setattr(many_rounds, "_leaves", lambda *_, made=made: made)
+        found += [reader(asked.epsilon)[1][0] for reader in [point_reader(asked, 1.0, (B_TO_A,))] if reader]
+    assert found[1] - found[0] >= 0.05 * (1.0 - 1e-9)
 
 
 @pytest.mark.parametrize("beside", [0.0, 0.2])
@@ -312,6 +344,11 @@ def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
     assert search._high == math.inf
 
 
+def test_an_epsilon_is_found_where_little_more_than_the_revealed_mass_is_met() -> None:
+    low, high = _Search({Histogram((7, 2, 1), (3, 7, 0)): 1}, 1, 0.10001, (A_TO_B,), 1e-6).bounds()
+    assert low <= mpmath.log((8 - 10 * mpmath.mpf(0.10001)) / 3) <= high
+
+
 @pytest.mark.parametrize("direction", Direction)
 def test_the_largest_loss_has_the_error_of_the_losses(direction: Direction) -> None:
     pair = RandomizedResponse(0.7)
@@ -347,3 +384,10 @@ def test_between_chebyshev_points_transforms_are_within_their_error(
     chosen = np.arange(1, 2500, 250)
     exact, doubts = line._one_by_one(spacing * chosen)
     assert np.all(np.abs(values[chosen] - exact) <= errors[chosen] + doubts)
+
+
+def test_losses_of_complex_outcomes_are_within_their_error() -> None:
+    transform, y, odds = LossTransform(2.0, 0.1), np.linspace(-5.0, 40.0, 99), mpmath.mpf(0.1) / (1 - mpmath.mpf(0.1))
+    for place, *found in zip(mpf(y), *map(mpf, transform.excess(y, 0.4)), strict=True):
+        truth = mpmath.log1p(odds * mpmath.exp(2 * mpmath.mpc(place, 0.4) - 2))
+        assert abs(mpmath.mpc(*found[:2]) - truth) <= found[2]

@@ -429,3 +429,13 @@ def test_missing_flint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         exact_bounds([(Laplace(1), 1)], compositions=1, epsilon=[0.0], direction=Direction.A_TO_B, loss_width=0.1)
     assert isinstance(caught.value, PbdistError)
     assert isinstance(caught.value, ImportError)
+
+
+def test_errors_of_losses_grow_with_the_rounds() -> None:
+    # ln 3 is sorted to an edge just below.
+    width = math.nextafter(math.log(3.0), 0.0)
+    pairs, asked = [(Histogram((3, 1), (1, 3)), 1)], {"compositions": 500, "loss_width": width, "bits": 2048}
+    found = exact_bounds(pairs, epsilon=[500 * width], direction=Direction.A_TO_B, **asked).upper[0]
+    with mpmath.workdps(400):
+        truth = mpmath.mpf(0.75) ** 500 - mpmath.exp(500 * width) * mpmath.mpf(0.25) ** 500
+        assert mpmath.mpf(found.numerator) / found.denominator >= truth > 0
