@@ -14,36 +14,9 @@ import numpy as np
 import pytest
 
 from pbdist import Accountant, PrecisionWarning, epsilon_bounds, privacy_bounds
+from pbdist import mechanisms as mech
 from pbdist.enclosures import refining
-from pbdist.mechanisms import (
-    MECHANISMS,
-    ApproximateDP,
-    BoundedRange,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    FixedBatchGaussian,
-    FixedBatchUpper,
-    Gaussian,
-    GaussianMixture,
-    Histogram,
-    KaryRandomizedResponse,
-    Laplace,
-    LaplaceSum,
-    NoisyCount,
-    Pair,
-    Poisson,
-    Product,
-    RandomAllocation,
-    RandomizedResponse,
-    Reversed,
-    Staircase,
-    SubsampledGaussian,
-    SubsampledGaussianGroup,
-    SubsampledLaplace,
-    TruncatedPoissonGaussian,
-    TruncatedPoissonUpper,
-    WorstOf,
-)
+from pbdist.mechanisms import MECHANISMS, Pair
 from pbdist.pld import inversion
 from pbdist.types import Direction
 from tests.effort import SEED, times
@@ -53,31 +26,35 @@ DELTAS = (1e-12, 1e-5, 0.1)
 
 #: Pairs whose ε stays moderate for many rounds, by the name of their kind: most of them are worse one way.
 SETTINGS: dict[str, Pair] = {
-    "ApproximateDP": ApproximateDP(2e-3, 1e-9),
-    "BoundedRange": BoundedRange(3e-3),
-    "DiscreteGaussian": DiscreteGaussian(300.0),
-    "DiscreteLaplace": DiscreteLaplace(300.0, 2),
-    "FixedBatchGaussian": FixedBatchGaussian(1.0, 10, 10_000),
-    "FixedBatchUpper": FixedBatchUpper(1.0, 1e-3),
-    "Gaussian": Gaussian(300.0),
-    "GaussianMixture": GaussianMixture(2.0, (0.0, 1.0, 3.0), (0.99, 0.009, 0.001)),
-    "Histogram": Histogram((500_000, 499_999, 1), (500_500, 499_500, 0)),
-    "KaryRandomizedResponse": KaryRandomizedResponse(0.2505, 4),
-    "Laplace": Laplace(300.0),
-    "LaplaceSum": LaplaceSum((300.0, 500.0)),
-    "NoisyCount": NoisyCount(Laplace(300.0), 5_000.0, 2),
-    "Poisson": Poisson(2_000.0),
-    "Product": Product(SubsampledLaplace(0.5, 1e-3), Reversed(SubsampledLaplace(0.2, 1e-3)), RandomizedResponse(0.501)),
-    "RandomAllocation": RandomAllocation(20.0, 100),
-    "RandomizedResponse": RandomizedResponse(0.501),
-    "Reversed": Reversed(SubsampledLaplace(0.2, 1e-3)),
-    "Staircase": Staircase(3e-3),
-    "SubsampledGaussian": SubsampledGaussian(0.8, 1e-3),
-    "SubsampledGaussianGroup": SubsampledGaussianGroup(4.0, 1e-3, 5),
-    "SubsampledLaplace": SubsampledLaplace(0.2, 1e-3),
-    "TruncatedPoissonGaussian": TruncatedPoissonGaussian(1.0, 1e-3, 25, 10_000),
-    "TruncatedPoissonUpper": TruncatedPoissonUpper(1.0, 1e-3, 25, 10_000),
-    "WorstOf": WorstOf(SubsampledLaplace(0.2, 1e-3), Reversed(SubsampledLaplace(0.4, 3e-3))),
+    "ApproximateDP": mech.ApproximateDP(2e-3, 1e-9),
+    "BoundedRange": mech.BoundedRange(3e-3),
+    "DiscreteGaussian": mech.DiscreteGaussian(300.0),
+    "DiscreteLaplace": mech.DiscreteLaplace(300.0, 2),
+    "FixedBatchGaussian": mech.FixedBatchGaussian(1.0, 10, 10_000),
+    "FixedBatchUpper": mech.FixedBatchUpper(1.0, 1e-3),
+    "Gaussian": mech.Gaussian(300.0),
+    "GaussianMixture": mech.GaussianMixture(2.0, (0.0, 1.0, 3.0), (0.99, 0.009, 0.001)),
+    "Histogram": mech.Histogram((500_000, 499_999, 1), (500_500, 499_500, 0)),
+    "KaryRandomizedResponse": mech.KaryRandomizedResponse(0.2505, 4),
+    "Laplace": mech.Laplace(300.0),
+    "LaplaceSum": mech.LaplaceSum((300.0, 500.0)),
+    "NoisyCount": mech.NoisyCount(mech.Laplace(300.0), 5_000.0, 2),
+    "Poisson": mech.Poisson(2_000.0),
+    "Product": mech.Product(
+        mech.SubsampledLaplace(0.5, 1e-3),
+        mech.Reversed(mech.SubsampledLaplace(0.2, 1e-3)),
+        mech.RandomizedResponse(0.501),
+    ),
+    "RandomAllocation": mech.RandomAllocation(20.0, 100),
+    "RandomizedResponse": mech.RandomizedResponse(0.501),
+    "Reversed": mech.Reversed(mech.SubsampledLaplace(0.2, 1e-3)),
+    "Staircase": mech.Staircase(3e-3),
+    "SubsampledGaussian": mech.SubsampledGaussian(0.8, 1e-3),
+    "SubsampledGaussianGroup": mech.SubsampledGaussianGroup(4.0, 1e-3, 5),
+    "SubsampledLaplace": mech.SubsampledLaplace(0.2, 1e-3),
+    "TruncatedPoissonGaussian": mech.TruncatedPoissonGaussian(1.0, 1e-3, 25, 10_000),
+    "TruncatedPoissonUpper": mech.TruncatedPoissonUpper(1.0, 1e-3, 25, 10_000),
+    "WorstOf": mech.WorstOf(mech.SubsampledLaplace(0.2, 1e-3), mech.Reversed(mech.SubsampledLaplace(0.4, 3e-3))),
 }
 
 
@@ -140,14 +117,14 @@ def judged(
 #: Pairs of which ε of the smaller direction was told to be larger than it is: until 25 November 2026 few frequencies
 #: gave both directions the ε of the larger one.
 ONCE_WRONG: tuple[tuple[Pair, int, float], ...] = (
-    (SubsampledLaplace(33.0522220647331, 0.01625219997787233), 1_419_895, 1.3960625913550244e-4),
-    (SubsampledGaussianGroup(65.37437040901709, 0.7504209619953807, 10), 132, 0.017521277480478836),
-    (SubsampledLaplace(0.2, 0.001), 5_000, 1e-6),
-    (Reversed(SubsampledLaplace(0.2, 0.001)), 5_000, 1e-6),
-    (GaussianMixture(2.0, (0.0, 1.0, 3.0), (0.99, 0.009, 0.001)), 5_000, 1e-6),
-    (RandomAllocation(1.0, 20), 200, 1e-3),
-    (Product(*(SubsampledGaussian(1.0 + 0.05 * step, 0.01) for step in range(13))), 100, 1e-6),
-    (Product(SubsampledGaussian(0.8, 0.001), Laplace(3000.0)), 5_000, 1e-6),
+    (mech.SubsampledLaplace(33.0522220647331, 0.01625219997787233), 1_419_895, 1.3960625913550244e-4),
+    (mech.SubsampledGaussianGroup(65.37437040901709, 0.7504209619953807, 10), 132, 0.017521277480478836),
+    (mech.SubsampledLaplace(0.2, 0.001), 5_000, 1e-6),
+    (mech.Reversed(mech.SubsampledLaplace(0.2, 0.001)), 5_000, 1e-6),
+    (mech.GaussianMixture(2.0, (0.0, 1.0, 3.0), (0.99, 0.009, 0.001)), 5_000, 1e-6),
+    (mech.RandomAllocation(1.0, 20), 200, 1e-3),
+    (mech.Product(*(mech.SubsampledGaussian(1.0 + 0.05 * step, 0.01) for step in range(13))), 100, 1e-6),
+    (mech.Product(mech.SubsampledGaussian(0.8, 0.001), mech.Laplace(3000.0)), 5_000, 1e-6),
 )
 
 
@@ -168,7 +145,9 @@ def test_the_smaller_direction_has_an_epsilon_of_its_own() -> None:
 @pytest.mark.slow
 def test_an_epsilon_that_no_tilt_reaches_is_told() -> None:
     """Of losses so small that no spacing of few frequencies is known: it raised a `ZeroDivisionError`."""
-    pair = GaussianMixture(61.09896866516376, (0.0, 2.3561502616997845), (0.9996421792988432, 0.0003578207011567443))
+    pair = mech.GaussianMixture(
+        61.09896866516376, (0.0, 2.3561502616997845), (0.9996421792988432, 0.0003578207011567443)
+    )
     assert wrong_by_delta(pair, 151, [1.1259881261165409e-10], tolerance=1e-3) == []
 
 
@@ -211,11 +190,11 @@ def test_delta_crosses_what_was_asked_for_everywhere(name: str, rounds: int) -> 
 
 #: A function without which an engine bounds no ε, where it is called, and a question that this engine answers.
 ENGINES: dict[str, tuple[Any, str, Pair, int, float]] = {
-    "closed form": (inversion, "gaussian_bounds", Gaussian(20.0), 64, 1e-5),
-    "transforms": (inversion, "transform_reader", SubsampledGaussian(1.0, 0.01), 64, 1e-5),
-    "few frequencies": (inversion, "point_reader", SubsampledLaplace(0.2, 1e-3), 4096, 1e-5),
-    "ladder": (inversion, "climbed", Histogram((1000, 1000, 2), (1001, 999, 2)), 64, 1e-5),
-    "enclosures": (refining, "enclosed_counts", RandomAllocation(2.0, 10), 1, 1e-5),
+    "closed form": (inversion, "gaussian_bounds", mech.Gaussian(20.0), 64, 1e-5),
+    "transforms": (inversion, "transform_reader", mech.SubsampledGaussian(1.0, 0.01), 64, 1e-5),
+    "few frequencies": (inversion, "point_reader", mech.SubsampledLaplace(0.2, 1e-3), 4096, 1e-5),
+    "ladder": (inversion, "climbed", mech.Histogram((1000, 1000, 2), (1001, 999, 2)), 64, 1e-5),
+    "enclosures": (refining, "enclosed_counts", mech.RandomAllocation(2.0, 10), 1, 1e-5),
 }
 
 
@@ -242,13 +221,13 @@ def test_every_engine_bounds_each_direction(engine: str, monkeypatch: pytest.Mon
 # -- exact values ----------------------------------------------------------------------------------------------
 
 
-def exact_masses(pair: Histogram, direction: Direction) -> tuple[list[Fraction], list[Fraction]]:
+def exact_masses(pair: mech.Histogram, direction: Direction) -> tuple[list[Fraction], list[Fraction]]:
     """Return P_A and P_B of each outcome of a pair of counts, A and B those of the direction."""
     a, b = ([Fraction(one) / Fraction(sum(side)) for one in side] for side in (pair.p, pair.q))
     return (a, b) if direction is Direction.A_TO_B else (b, a)
 
 
-def exact_delta(pair: Histogram, rounds: int, epsilon: float, direction: Direction) -> mpmath.mpf:
+def exact_delta(pair: mech.Histogram, rounds: int, epsilon: float, direction: Direction) -> mpmath.mpf:
     """Return δ of counts of two outcomes that both inputs have, and perhaps of a third one that one input has.
 
     δ is 1 - T^r of what only A has, and the sum over how often the outcome of the larger loss occurs, T the mass of
@@ -281,15 +260,15 @@ def exact_delta(pair: Histogram, rounds: int, epsilon: float, direction: Directi
 
 
 #: Of counts: worse one way; with what only one input shows, in one direction; and nearly alike.
-COUNTED: dict[str, Histogram] = {
-    "uneven": Histogram((1_000, 2), (1_001, 1)),
-    "revealing": Histogram((500_000, 499_999, 1), (500_500, 499_500, 0)),
-    "even": Histogram((1_000, 1_001), (1_001, 1_000)),
-    "strong": Histogram((90, 10), (50, 50)),
+COUNTED: dict[str, mech.Histogram] = {
+    "uneven": mech.Histogram((1_000, 2), (1_001, 1)),
+    "revealing": mech.Histogram((500_000, 499_999, 1), (500_500, 499_500, 0)),
+    "even": mech.Histogram((1_000, 1_001), (1_001, 1_000)),
+    "strong": mech.Histogram((90, 10), (50, 50)),
 }
 
 
-def wrong_by_exact_values(pair: Histogram, rounds: int, deltas: Iterable[float]) -> list[str]:
+def wrong_by_exact_values(pair: mech.Histogram, rounds: int, deltas: Iterable[float]) -> list[str]:
     """Return which bounds on ε of each direction are wrong by exact δ, in words."""
     wrong = []
     for delta in deltas:
@@ -360,55 +339,59 @@ def drawn_pair(rng: np.random.Generator) -> tuple[Pair, str]:
     kind = str(rng.choice(list(kinds), p=weights / weights.sum()))
     if kind in ("Product", "WorstOf"):
         first, second = (_drawn_alone("SubsampledLaplace", rng) for _ in range(2))
-        pair = Product(first, Reversed(second)) if kind == "Product" else WorstOf(first, Reversed(second))
+        pair = (
+            mech.Product(first, mech.Reversed(second))
+            if kind == "Product"
+            else mech.WorstOf(first, mech.Reversed(second))
+        )
         return pair, kind
     pair = _drawn_alone(kind, rng)
     if pair.several or rng.random() < 0.75:
         return pair, kind
-    return Reversed(pair), f"Reversed({kind})"
+    return mech.Reversed(pair), f"Reversed({kind})"
 
 
 def _drawn_alone(kind: str, rng: np.random.Generator) -> Any:
     rate = float(10.0 ** rng.uniform(-4.0, -0.05))
     scale = float(10.0 ** rng.uniform(-0.7, 2.0))
     if kind == "SubsampledLaplace":
-        return SubsampledLaplace(scale, rate)
+        return mech.SubsampledLaplace(scale, rate)
     if kind == "SubsampledGaussianGroup":
         size = int(rng.integers(2, 17))
-        return SubsampledGaussianGroup(max(scale, 0.5) * size, rate, size)
+        return mech.SubsampledGaussianGroup(max(scale, 0.5) * size, rate, size)
     if kind == "GaussianMixture":
         shifts = np.sort(rng.uniform(0.1, 4.0, int(rng.integers(1, 4))))
         weights = rng.uniform(0.1, 1.0, shifts.size)
         weights *= rate / weights.sum()
-        return GaussianMixture(
+        return mech.GaussianMixture(
             max(scale, 0.5), (0.0, *shifts.tolist()), (1.0 - float(weights.sum()), *weights.tolist())
         )
     if kind == "Histogram":
         size = int(rng.integers(2, 5))
         middle = rng.integers(1, 10 ** int(rng.integers(1, 7)), size)
         moved = np.maximum(middle * np.exp(rng.normal(0.0, 10.0 ** rng.uniform(-3.0, 0.3), size)), 0.0).astype(int)
-        return Histogram(tuple((middle + 1).tolist()), tuple((moved + 1).tolist()))
+        return mech.Histogram(tuple((middle + 1).tolist()), tuple((moved + 1).tolist()))
     if kind == "Poisson":
-        return Poisson(float(10.0 ** rng.uniform(0.0, 4.0)), int(rng.integers(1, 4)))
+        return mech.Poisson(float(10.0 ** rng.uniform(0.0, 4.0)), int(rng.integers(1, 4)))
     if kind == "NoisyCount":
-        noise = Laplace(max(scale, 1.0)) if rng.random() < 0.5 else Gaussian(max(scale, 1.0))
-        return NoisyCount(noise, max(scale, 1.0) * float(rng.uniform(5.0, 20.0)), int(rng.integers(1, 3)))
+        noise = mech.Laplace(max(scale, 1.0)) if rng.random() < 0.5 else mech.Gaussian(max(scale, 1.0))
+        return mech.NoisyCount(noise, max(scale, 1.0) * float(rng.uniform(5.0, 20.0)), int(rng.integers(1, 3)))
     if kind == "SubsampledGaussian":
-        return SubsampledGaussian(max(scale, 0.6), rate)
+        return mech.SubsampledGaussian(max(scale, 0.6), rate)
     if kind == "TruncatedPoissonUpper":
         examples = int(10.0 ** rng.uniform(2.0, 5.0))
-        return TruncatedPoissonUpper(max(scale, 0.6), rate, max(int(1.5 * rate * examples), 1), examples)
+        return mech.TruncatedPoissonUpper(max(scale, 0.6), rate, max(int(1.5 * rate * examples), 1), examples)
     if kind == "RandomAllocation":
-        return RandomAllocation(max(scale, 1.0), int(rng.integers(2, 200)))
+        return mech.RandomAllocation(max(scale, 1.0), int(rng.integers(2, 200)))
     symmetric: list[Pair] = [
-        Gaussian(scale),
-        Laplace(max(scale, 1.0)),
-        DiscreteLaplace(max(scale, 1.0)),
-        RandomizedResponse(0.5 + 0.4 * rate),
-        KaryRandomizedResponse(0.25 + 0.4 * rate, 4),
-        Staircase(1.0 / max(scale, 1.0)),
-        BoundedRange(1.0 / max(scale, 1.0)),
-        ApproximateDP(1.0 / max(scale, 1.0), 1e-9),
+        mech.Gaussian(scale),
+        mech.Laplace(max(scale, 1.0)),
+        mech.DiscreteLaplace(max(scale, 1.0)),
+        mech.RandomizedResponse(0.5 + 0.4 * rate),
+        mech.KaryRandomizedResponse(0.25 + 0.4 * rate, 4),
+        mech.Staircase(1.0 / max(scale, 1.0)),
+        mech.BoundedRange(1.0 / max(scale, 1.0)),
+        mech.ApproximateDP(1.0 / max(scale, 1.0), 1e-9),
     ]
     return symmetric[int(rng.integers(len(symmetric)))]
 

@@ -14,6 +14,7 @@ from pbdist.buckets import Layout, SerialMapper, projected_bytes
 from pbdist.errors import BatchError, InvalidInputError
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.run import SerialExecutor, giant, run_study
+from pbdist.run.cell_progress import _Computation
 from pbdist.run.dask_executor import DaskExecutor
 from pbdist.run.events import BatchFinished, StillComputing
 from pbdist.run.giant import ExecutorMapper, FolderScratch, PlaceScratch, scratch_at
@@ -192,12 +193,13 @@ epsilon: [0.1, 0.5]
     plan = plan_study(study)
     assert int(plan.cell_bytes.min()) > _Narrow.worker_bytes
     assert giant.layout_of(study, _Narrow.worker_bytes).block < study.buckets
-    events = []
-    run_study(study, tmp_path / "blocks.zarr", _Narrow(), events.append, told_every=0.002)
+    events, heard, hear = [], [], _Computation.hear
+    monkeypatch.setattr(_Computation, "hear", lambda self, *step: heard.append(step) or hear(self, *step))
+    run_study(study, tmp_path / "blocks.zarr", _Narrow(), events.append, told_every=0.05)
     run_study(study, tmp_path / "whole.zarr", SerialExecutor(), lambda _: None)
     assert results_of(tmp_path / "blocks.zarr") == results_of(tmp_path / "whole.zarr")
     assert sum(isinstance(event, BatchFinished) for event in events) == len(plan.batches)
     steps = [cell.step for event in events if isinstance(event, StillComputing) for cell in event.at_work]
     assert any(re.search(r"task \d+ of \d+$", step) for step in steps)
-    assert any(step.startswith("r = 2 of 2") for step in steps)
+    assert ("r =", 2, 2) in heard
     assert sorted(path.name for path in tmp_path.iterdir()) == ["blocks.zarr", "study.yaml", "whole.zarr"]

@@ -4,6 +4,7 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,23 +21,34 @@ STUDY = STATES.replace("buckets: 400", "buckets: 15000").replace("compositions: 
 _RUNS = times(10)
 
 
+@pytest.fixture(scope="module")
+def kills() -> Iterator[list[int]]:
+    """How many processes each run has lost."""
+    found: list[int] = []
+    yield found
+    # Kills that never happen would show nothing.
+    assert len(found) < 3 or sum(found) > 0
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=pytest.mark.ci if seed < 2 else pytest.mark.nightly) for seed in range(_RUNS)]
 )
 def test_random_kills_leave_the_bytes_of_an_undisturbed_run(
-    seed: int, tmp_path: Path, finished_store: Finished
+    seed: int, tmp_path: Path, finished_store: Finished, kills: list[int]
 ) -> None:
     path, store = write_study(tmp_path, STUDY), tmp_path / "s.zarr"
-    _disturb(command(path, store, "--workers", "2"), random.Random(seed))  # noqa: S311 -- reproducible moments, no secret
+    chance = random.Random(seed)  # noqa: S311 -- reproducible moments, no secret
+    kills.append(_disturb(command(path, store, "--workers", "2"), chance))
     last = run(path, store)
     assert last.returncode == 0, last.stderr
     assert results_of(store) == results_of(finished_store(STUDY))
     assert not [path.name for path in tmp_path.iterdir() if ".partial" in path.name]
 
 
-def _disturb(line: list[str], chance: random.Random) -> None:
-    """Run the study, kill up to three of its workers while it goes on, and mostly the driver in the end."""
+def _disturb(line: list[str], chance: random.Random) -> int:
+    """Run the study, kill up to three of its workers while it goes on, and mostly the driver; return how many."""
+    killed = 0
     with subprocess.Popen(line, stdout=-3, stderr=-3) as driver:
         # Now and then while it starts; otherwise from the moment on at which it has workers, however busy the machine.
         if chance.random() < 0.8:
@@ -46,11 +58,12 @@ def _disturb(line: list[str], chance: random.Random) -> None:
         moments = sorted(chance.uniform(0.0, 4.5) for _ in range(chance.randrange(4)))
         for moment in moments:
             if _sleep_until(min(began + moment, deadline), driver) and time.monotonic() < deadline:
-                _kill_a_worker(driver.pid, chance)
+                killed += _kill_a_worker(driver.pid, chance)
         if chance.random() < 0.8:
-            _sleep_until(deadline, driver)
+            killed += _sleep_until(deadline, driver)
             driver.send_signal(signal.SIGKILL)
         driver.wait(timeout=PATIENCE)
+    return killed
 
 
 def _sleep_until(moment: float, driver: "subprocess.Popen[bytes]") -> bool:
@@ -72,8 +85,8 @@ def _workers(driver: int) -> list[psutil.Process]:
     return []
 
 
-def _kill_a_worker(driver: int, chance: random.Random) -> None:
-    workers = _workers(driver)
-    with suppress(psutil.NoSuchProcess):
-        if workers:
-            chance.choice(workers).kill()
+def _kill_a_worker(driver: int, chance: random.Random) -> bool:
+    with suppress(psutil.NoSuchProcess, IndexError):
+        chance.choice(_workers(driver)).kill()
+        return True
+    return False
