@@ -300,14 +300,16 @@ def checked_epsilon(epsilon: Any) -> FloatArray:
     return values
 
 
-def checked_delta(delta: Any) -> FloatArray:
-    """Return numbers above 0 and below 1, shape (D,).
+def checked_delta(delta: Any, *, zero: bool = False) -> FloatArray:
+    """Return numbers above 0 and below 1, shape (D,); with `zero` also 0, which is pure differential privacy.
 
     Raises
     ------
     InvalidInputError
         If it is anything else.
     """
+    if zero:
+        return checked_numbers("delta", delta, "numbers from 0 to below 1", lambda value: 0.0 <= value < 1.0)
     return checked_numbers("delta", delta, "numbers above 0 and below 1", lambda value: 0.0 < value < 1.0)
 
 

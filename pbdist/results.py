@@ -12,6 +12,7 @@ from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray, TextArray
 
 __all__ = [
     "ENCLOSED",
+    "ENDLESS_EPSILON",
     "NOTHING_KNOWN",
     "NO_LOWER",
     "Bracket",
@@ -118,6 +119,10 @@ class Bracket:
 NOTHING_KNOWN = Bracket(0.0, 1.0, -math.inf, 0.0)
 
 
+#: From this ε on nothing is looked for: a lower bound of as much means that no ε meets δ.
+ENDLESS_EPSILON = 1e9
+
+
 class _Shown:
     """Bounds that a notebook shows as a table, with the neighbours that they are for."""
 
@@ -160,6 +165,11 @@ class DeltaBounds(_Shown):
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
     adjacency: Adjacency = Adjacency.AS_STATED
+
+    @property
+    def unknown(self) -> BoolArray:
+        """Where no bound was found: 0 and 1 hold for every δ."""
+        return np.asarray((self.lower == 0.0) & (self.upper >= 1.0))
 
     def bracket(self, *index: int) -> Bracket:
         """Return the bounds of one point."""
@@ -212,6 +222,11 @@ class EpsilonBounds(_Shown):
     within_tolerance: BoolArray | None = None
     why_wide: TextArray | None = None
     adjacency: Adjacency = Adjacency.AS_STATED
+
+    @property
+    def unknown(self) -> BoolArray:
+        """Where no ε was found that meets δ, though there may be one."""
+        return np.asarray(np.isinf(self.upper) & (self.lower < ENDLESS_EPSILON))
 
 
 @dataclass(frozen=True, eq=False)

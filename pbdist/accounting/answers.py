@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,16 @@ from pbdist.arguments import (
     checked_epsilon,
     checked_precision,
 )
-from pbdist.bounds.missed import delta_missed, epsilon_within
+from pbdist.bounds.missed import delta_missed, epsilon_closest, epsilon_within, no_closer, why_wide
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning
-from pbdist.mechanisms import Adjacency, Alternatives, Pair
-from pbdist.results import ENCLOSED, NO_LOWER, DeltaBounds, EpsilonBounds, log_relative_width, relative_width
+from pbdist.mechanisms import Adjacency, Pair
+from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.table import BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
-from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
+from pbdist.types import BoolArray, FloatArray, IntArray
 
 __all__ = ["Question", "asked", "delta_of", "epsilon_of"]
 
 #: Why an answer is wide.
-_WIDE = "closer bounds were not found"
 #: So many tables are remembered.
 _REMEMBERED = 32
 #: Frames from a warning to who asked an accountant.
@@ -75,7 +74,7 @@ def asked(field: str, values: Any, *, repeats: Any, tolerance: Any, direction: A
     check_direction(direction)
     check_strict(strict)
     aimed = checked_precision(tolerance, None, None).tolerance
-    given = _checked(field, values, checked_delta if field == "delta" else checked_epsilon)
+    given = _checked(field, values, partial(checked_delta, zero=True) if field == "delta" else checked_epsilon)
     times = _checked("repeats", repeats, checked_compositions)
     try:
         shaped = np.broadcast_arrays(given, times)
@@ -119,11 +118,12 @@ def epsilon_of(history: Round | None, question: Question, adjacency: Adjacency) 
         return EpsilonBounds(nothing, nothing, met, _frozen(np.full(met.shape, "", dtype=object)), adjacency)
     rounds, values, places = _grid(history, question)
     table = _epsilon_table(history.components, rounds, values, question.tolerance, question.together)
-    within, missed = epsilon_within(table, question.tolerance)
+    pairs = [pair for pair, _ in history.components]
+    within, missed = epsilon_within(table, question.tolerance, no_closer(pairs))
     _tell(missed, question)
     axis = 0 if question.together else slice(None)
-    lower, upper, met = (_frozen(each[(axis, *places)]) for each in (table.lower, table.upper, within))
-    why = _why(history, met, relative_width(lower, upper) > question.tolerance)
+    why = why_wide(pairs, within, epsilon_closest(table, question.tolerance), np.isinf(table.upper))
+    lower, upper, met, why = (_frozen(each[(axis, *places)]) for each in (table.lower, table.upper, within, why))
     return EpsilonBounds(lower, upper, met, why, adjacency)
 
 
@@ -144,9 +144,13 @@ def delta_of(history: Round | None, question: Question, adjacency: Adjacency) ->
     if question.together:
         bounds, within = [each.max(axis=0) for each in bounds], np.all(within, axis=0)
     points = table.compositions, table.epsilon
-    _tell(delta_missed(points, bounds, within, question.tolerance), question)
-    lower, upper, log_lower, log_upper, met = (_frozen(each[(..., *places)]) for each in (*bounds, within))
-    why = _why(history, met, log_relative_width(log_lower, log_upper) > question.tolerance)
+    pairs = [pair for pair, _ in history.components]
+    _tell(delta_missed(points, bounds, within, question.tolerance, no_closer(pairs)), question)
+    closest = within if table.closest is None else table.closest
+    if question.together and table.closest is not None:
+        closest = np.all(closest, axis=0)
+    why = why_wide(pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
+    lower, upper, log_lower, log_upper, met, why = (_frozen(each[(..., *places)]) for each in (*bounds, within, why))
     return DeltaBounds(lower, upper, log_lower, log_upper, met, why, adjacency)
 
 
@@ -203,21 +207,6 @@ def _tell(missed: str | None, question: Question) -> None:
 
 def _everywhere(question: Question) -> Any:
     return _frozen(np.ones(question.shape, bool))
-
-
-def _why(history: Round, met: BoolArray, wide: BoolArray) -> TextArray:
-    """Return why answers are wide: those that miss the tolerance, and those of what no tolerance brings closer."""
-    found: TextArray = _frozen(np.where(met, np.where(wide, _no_closer(history), ""), _WIDE).astype(object))
-    return found
-
-
-def _no_closer(history: Round) -> str:
-    """Return why bounds stay apart however closely those of each pair are computed; empty text where they do not."""
-    pairs = [pair for pair, _ in history.components]
-    if not all(pair.attained_by_some for pair in pairs):
-        return NO_LOWER
-    several = (pair for pair in pairs if isinstance(pair, Alternatives))
-    return ENCLOSED if any(not there for pair in several for _, there in pair.choices) else ""
 
 
 def _frozen(values: Any) -> Any:

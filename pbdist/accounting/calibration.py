@@ -82,7 +82,8 @@ def dpsgd_noise(
     Returns
     -------
     DpsgdNoise
-        For each number of steps, ε and δ the noise multiplier with its certificate.
+        For each number of steps, ε and δ the noise multiplier with its certificate. Both are of a sampling rate of
+        batch / examples, rounded up to a float.
 
     Raises
     ------

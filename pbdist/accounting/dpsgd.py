@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pbdist.accounting.accountant import Accountant
-from pbdist.accounting.training import Training, checked_training, step_of
+from pbdist.accounting.training import Training, checked_training
 from pbdist.notebook import html_table
 from pbdist.results import EpsilonBounds
 
@@ -105,7 +105,7 @@ def dpsgd(
     True
     """
     training = checked_training(examples, batch, epochs, steps, delta)
-    step = step_of(noise_multiplier, training.sample_rate)
+    step = training.step(noise_multiplier)
     epsilon = (
         Accountant()
         .add(step)
@@ -117,4 +117,4 @@ def dpsgd(
             strict=strict,
         )
     )
-    return DpsgdEpsilon(training, step.scale, epsilon)
+    return DpsgdEpsilon(training, float(noise_multiplier), epsilon)

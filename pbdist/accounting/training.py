@@ -9,7 +9,7 @@ from typing import Any
 
 from pbdist.arguments import MAX_COMPOSITIONS, check_either, checked_delta, checked_numbers
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import Adjacency, SubsampledGaussian, validation
+from pbdist.mechanisms import Adjacency, Pair, SubsampledGaussian, WorstOf, validation
 
 __all__ = ["ASSUMED", "NOT_BOUNDED", "Training", "checked_training", "step_of"]
 
@@ -71,8 +71,27 @@ class Training:
 
     @property
     def sample_rate(self) -> float:
-        """The probability with which a record is in a batch: batch / examples, rounded to the nearest float."""
-        return self.batch / self.examples
+        """The probability with which a record is in a batch: batch / examples, rounded up."""
+        return self._rates[1]
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        """The sampling rate, rounded down and up."""
+        exact, rate = Fraction(self.batch, self.examples), self.batch / self.examples
+        low = rate if Fraction(rate) <= exact else math.nextafter(rate, 0.0)
+        return low, rate if Fraction(rate) >= exact else math.nextafter(rate, 1.0)
+
+    def step(self, noise_multiplier: Any) -> Pair:
+        """Return one step: where the rate is no float, bounds are of the rates next to it.
+
+        Raises
+        ------
+        InvalidInputError
+            The noise multiplier is out of its range.
+        """
+        low, high = (step_of(noise_multiplier, rate) for rate in self._rates)
+        # The larger the rate, the more is revealed: a sample is one of a larger sample.
+        return high if low == high else WorstOf(high, low, attained=(False, True))
 
     @property
     def adjacency(self) -> Adjacency:

@@ -169,8 +169,8 @@ def renyi_bounds(
     Notes
     -----
     The divergence of a product is the sum of those of its factors. Those of untruncated Gaussian and of discrete
-    Gaussian noise are closed forms, rounded outwards, at every order: see `pbdist.curves.renyi_closed_form`. Others
-    are bounded on a grid of losses: see `pbdist.curves.renyi`. There `PrecisionError` is to be expected
+    Gaussian noise are closed forms, rounded outwards, at every order: see `pbdist.renyi.closed_form`. Others
+    are bounded on a grid of losses: see `pbdist.renyi`. There `PrecisionError` is to be expected
 
     - at large orders of noise whose losses have no bound, where events decide whose masses float64 does not hold, so
       that the upper bound stays far off or infinite: of ``SubsampledGaussian(1.0, 0.01)`` from orders of 2e4, of

@@ -16,15 +16,16 @@ from pbdist.arguments import (
     components_of,
 )
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
-from pbdist.bounds.missed import delta_missed, epsilon_within
+from pbdist.bounds.missed import delta_missed, epsilon_closest, epsilon_within, no_closer, why_wide
 from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Pair
-from pbdist.table import METHODS, EpsilonTable, bounds_table, epsilon_table_of
-from pbdist.types import COMPOSITIONS, DELTA, EPSILON, BoolArray
+from pbdist.table import METHODS, bounds_table, epsilon_table_of
+from pbdist.types import COMPOSITIONS, DELTA, EPSILON
 
 __all__ = ["epsilon_bounds", "privacy_bounds"]
 
 WITHIN, _WITHIN_NAME = "within_tolerance", "whether the bounds meet within the tolerance"
+WHY, _WHY_NAME = "why_wide", "why they do not"
 _LONG_NAMES = {
     "delta_lower": "certified lower bound on δ",
     "delta_upper": "certified upper bound on δ",
@@ -143,6 +144,9 @@ def privacy_bounds(
     if method == "tight" and buckets is None and factor is None:
         within = np.ones(table.log_delta_lower.shape, bool) if table.within is None else table.within
         variables[WITHIN] = Variable(within, _WITHIN_NAME, "", np.all)
+        closest = within if table.closest is None else table.closest
+        unknown = (table.delta_lower == 0.0) & (table.delta_upper >= 1.0)
+        variables[WHY] = Variable(why_wide(_pairs(components), within, closest, unknown), _WHY_NAME, "", _some_text)
     found = bounds_dataset(
         variables,
         table.compositions,
@@ -157,7 +161,7 @@ def privacy_bounds(
         },
     )
     if WITHIN in found:
-        _warn_of_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance))
+        _tell(_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance), components), strict=strict)
     return found
 
 
@@ -232,12 +236,17 @@ def epsilon_bounds(
         tolerance=tolerance,
         together=direction == "both",
     )
-    within = _judged(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance), strict=strict)
+    pairs = _pairs(components)
+    aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
+    within, missed = epsilon_within(found, aimed, no_closer(pairs))
+    _tell(missed, strict=strict)
+    closest = epsilon_closest(found, aimed)
     return bounds_dataset(
         {
             "epsilon_lower": Variable(found.lower, "certified lower bound on ε in nats"),
             "epsilon_upper": Variable(found.upper, "certified upper bound on ε in nats"),
             WITHIN: Variable(within, _WITHIN_NAME, worse=np.all),
+            WHY: Variable(why_wide(pairs, within, closest, np.isinf(found.upper)), _WHY_NAME, worse=_some_text),
         },
         found.compositions,
         Axis(DELTA, found.delta, "δ"),
@@ -247,21 +256,28 @@ def epsilon_bounds(
     )
 
 
-def _warn_of_missed(found: xr.Dataset, tolerance: float) -> None:
-    """Tell of the widest bracket of those that miss the tolerance, if there are any."""
+def _pairs(components: Iterable[tuple[Pair, int]]) -> list[Pair]:
+    return [pair for pair, _ in components]
+
+
+def _some_text(values: Any, axis: int) -> Any:
+    """Return of two directions' texts the first that is not empty."""
+    first, second = np.moveaxis(values, axis, 0)
+    return np.where(first == "", second, first)
+
+
+def _missed(found: xr.Dataset, tolerance: float, components: Iterable[tuple[Pair, int]]) -> str | None:
+    """Return a sentence on the widest bracket of those that miss the tolerance, if there are any."""
     points = found[COMPOSITIONS].values, found[EPSILON].values
     bounds = [found[name].values for name in _LONG_NAMES]
-    missed = delta_missed(points, bounds, found[WITHIN].values, tolerance)
-    if missed is not None:
-        warnings.warn(missed, PrecisionWarning, stacklevel=3)
+    return delta_missed(points, bounds, found[WITHIN].values, tolerance, no_closer(_pairs(components)))
 
 
-def _judged(found: EpsilonTable, tolerance: float, *, strict: bool) -> BoolArray:
-    """Where brackets of ε are within the tolerance; tell of the widest one, if one misses it."""
-    within, missed = epsilon_within(found, tolerance)
-    if missed is not None:
-        if strict:
-            raise PrecisionError(missed)
-        # Of who called `epsilon_bounds`.
-        warnings.warn(missed, PrecisionWarning, stacklevel=3)
-    return within
+def _tell(missed: str | None, *, strict: bool) -> None:
+    """Warn of bounds that miss the tolerance, or raise the error of it."""
+    if missed is None:
+        return
+    if strict:
+        raise PrecisionError(missed)
+    # Of who called the function that calls this one.
+    warnings.warn(missed, PrecisionWarning, stacklevel=3)

@@ -1,19 +1,46 @@
-"""Where bounds miss the tolerance that was aimed at, and a sentence on the widest of them."""
+"""Where bounds miss the tolerance that was aimed at and why, and a sentence on the widest of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from pbdist.mechanisms import Alternatives, Pair
 from pbdist.pld.inversion import LARGEST_EPSILON
-from pbdist.results import relative_width
+from pbdist.results import ENCLOSED, NO_LOWER, relative_width
 from pbdist.table import EpsilonTable
-from pbdist.types import BoolArray, FloatArray, IntArray
+from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
 
-__all__ = ["delta_missed", "epsilon_within"]
+__all__ = ["delta_missed", "epsilon_closest", "epsilon_within", "no_closer", "why_wide"]
+
+#: Why bounds are wide where no property of the mechanism keeps them apart; and why there is none.
+_NOT_FOUND, _UNKNOWN = "closer bounds were not found", "no bound that is known holds so far out"
+
+
+def no_closer(pairs: Iterable[Pair]) -> str:
+    """Return why bounds stay apart however closely those of each pair are computed; empty text where they need not."""
+    known = list(pairs)
+    if not all(pair.attained_by_some for pair in known):
+        return NO_LOWER
+    several = (pair for pair in known if isinstance(pair, Alternatives))
+    return ENCLOSED if any(not there for pair in several for _, there in pair.choices) else ""
+
+
+def why_wide(pairs: Iterable[Pair], within: BoolArray, closest: BoolArray, unknown: BoolArray) -> TextArray:
+    """Return why bounds are wider than the tolerance, of the shape of `within`; empty text where they are not.
+
+    `closest` tells where those of the pairs are as close as they were to be, `unknown` where nothing is known.
+    """
+    why = np.where(closest, no_closer(pairs) or _NOT_FOUND, _NOT_FOUND)
+    found: TextArray = np.where(within, "", np.where(unknown, _UNKNOWN, why)).astype(object)
+    return found
 
 
 def delta_missed(
-    points: tuple[IntArray, FloatArray], bounds: Sequence[FloatArray], within: BoolArray, tolerance: float
+    points: tuple[IntArray, FloatArray],
+    bounds: Sequence[FloatArray],
+    within: BoolArray,
+    tolerance: float,
+    reason: str = "",
 ) -> str | None:
     """Return in a sentence how many bounds on δ miss the tolerance, and which are the widest; None for none.
 
@@ -26,6 +53,8 @@ def delta_missed(
     within : ndarray of bool, shape (.., R, E)
         Which do not miss it.
     tolerance : float
+    reason : str, optional
+        Of `no_closer`.
     """
     if within.all():
         return None
@@ -37,13 +66,23 @@ def delta_missed(
         f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at"
         f" {int(np.count_nonzero(~within))} of {within.size} points, most at r = {int(points[0][worst[-2]])},"
         f" ε = {float(points[1][worst[-1]]):g}: δ is between {lower[worst]:.6g} and {upper[worst]:.6g}"
+        f"{_because(reason)}"
     )
 
 
-def epsilon_within(found: EpsilonTable, tolerance: float) -> tuple[BoolArray, str | None]:
-    """Return where bounds on ε are within the tolerance, shape (2, R, D), and a sentence on the widest that are not."""
+def _because(reason: str) -> str:
+    return f"; {reason}" if reason else ""
+
+
+def epsilon_closest(found: EpsilonTable, tolerance: float) -> BoolArray:
+    """Return where bounds on ε are as close as those of the pairs that they come from, shape (2, R, D)."""
     lower = found.lower if found.computed_lower is None else found.computed_lower
-    upper = found.upper
+    return np.asarray(relative_width(lower, found.upper) <= tolerance)
+
+
+def epsilon_within(found: EpsilonTable, tolerance: float, reason: str = "") -> tuple[BoolArray, str | None]:
+    """Return where bounds on ε are within the tolerance, shape (2, R, D), and a sentence on the widest that are not."""
+    lower, upper = found.lower, found.upper
     ratio = relative_width(lower, upper)
     # No ε up to the largest one meets δ: nothing is left to be told.
     ratio[lower >= LARGEST_EPSILON] = 0.0
@@ -55,4 +94,5 @@ def epsilon_within(found: EpsilonTable, tolerance: float) -> tuple[BoolArray, st
         f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
         f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
         f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}"
+        f"{_because(reason)}"
     )

@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.mechanism_options import add_mechanism_options, column_name, given_parameters, named_pairs
-from pbdist.cli.output import MISSED, add_formats, chosen_format, print_sheet, printed_warnings
+from pbdist.cli.output import MISSED, NOT_FOUND, add_formats, chosen_format, print_sheet, printed_warnings
 from pbdist.cli.sign_of_life import sign_of_life
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ exit codes:
     0  answered
     2  something in the input is wrong: the one line on stderr says what
     3  answered, with --strict: bounds are wider than the tolerance; they hold
+    4  no bound was found for some row
   130  interrupted
 """
 
@@ -37,7 +38,7 @@ exit codes:
 def add_epsilon(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add the command for ε."""
     parser = _added(commands, "epsilon", "bound epsilon of a mechanism, without a study")
-    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta, above 0 and below 1")
+    parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="delta, from 0 to below 1")
 
 
 def add_delta(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -76,14 +77,19 @@ answered. Bounds are printed rounded outwards; csv and json are unrounded.""",
 
 def _bounds(options: argparse.Namespace, name: str) -> int:
     with printed_warnings() as missed, sign_of_life():
-        _answer(options, name, chosen_format(options))
+        found = _answer(options, name, chosen_format(options))
+    if found.unknown.any():
+        return NOT_FOUND
     return MISSED if options.strict and missed else 0
 
 
-def _answer(options: argparse.Namespace, name: str, form: str) -> None:
+def _answer(options: argparse.Namespace, name: str, form: str) -> Any:
+    """Print the bounds, and return them."""
     field, values = _question(options, name)
     words = given_parameters(options)
     pairs = named_pairs(options.family, words)
+    import numpy as np
+
     from pbdist.arguments import DEFAULT_TOLERANCE
     from pbdist.query.printing import answers_as_json, answers_sheet
 
@@ -100,12 +106,14 @@ def _answer(options: argparse.Namespace, name: str, form: str) -> None:
         tolerance = DEFAULT_TOLERANCE if options.tolerance is None else options.tolerance
         about = {"parameters": parameters, "tolerance": tolerance}
         print(json.dumps({"mechanism": told["mechanism"], **about, **told}, indent=2, allow_nan=False))
-        return
+        return found
     known = pairs[0].pair.attained_by_some
     texts = {key: " ".join(map(str, one)) if isinstance(one, list) else one for key, one in parameters.items()}
     sheet = answers_sheet(options.family, texts, asked, found, [not known] * len(rows))
     read = _READ[name] + (_READ_LOWER[name] if known else "")
-    print_sheet(replace(sheet, notes=(*sheet.notes, read)), form)
+    notes = (*sheet.notes, read) if np.isfinite(found.upper).any() and not found.unknown.all() else sheet.notes
+    print_sheet(replace(sheet, notes=notes), form)
+    return found
 
 
 def _plain(word: str) -> int | float | str:
@@ -132,7 +140,7 @@ def _question(options: argparse.Namespace, name: str) -> tuple[str, list[float]]
     checked_compositions(options.compositions)
     field, values = given[0]
     if field != "exp_epsilon":
-        (checked_delta if field == "delta" else checked_epsilon)(values)
+        checked_delta(values, zero=True) if field == "delta" else checked_epsilon(values)
     for value in values if field == "exp_epsilon" else ():
         if not 1.0 <= value < math.inf:
             raise InvalidInputError(f"--exp-epsilon: expected finite numbers of at least 1, got {value!r}")

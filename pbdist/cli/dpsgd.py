@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pbdist.cli.output import MISSED, add_formats, chosen_format, print_sheet, printed_warnings
+from pbdist.cli.output import MISSED, NOT_FOUND, add_formats, chosen_format, print_sheet, printed_warnings
 from pbdist.cli.sign_of_life import sign_of_life
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ exit codes:
     0  answered
     2  something in the input is wrong: the one line on stderr says what
     3  answered, with --strict: bounds are wider than the tolerance; they hold
+    4  no bound was found for some row
   130  interrupted
 """
 #: What the columns of sized noise are called here.
@@ -85,10 +86,10 @@ def _dpsgd(options: argparse.Namespace) -> int:
     with printed_warnings() as missed, sign_of_life():
         form = chosen_format(options)
         _refuse_missing(options)
-        if options.epsilon is None:
-            _print_epsilon(options, form)
-        else:
+        if options.epsilon is not None:
             _print_noise(options, form)
+        elif _print_epsilon(options, form).unknown.any():
+            return NOT_FOUND
     return MISSED if options.strict and missed else 0
 
 
@@ -109,7 +110,8 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _print_epsilon(options: argparse.Namespace, form: str) -> None:
+def _print_epsilon(options: argparse.Namespace, form: str) -> "EpsilonBounds":
+    """Print ε, and return it."""
     from pbdist.accounting import dpsgd
     from pbdist.query.printing import answers_as_json, answers_sheet
 
@@ -125,9 +127,11 @@ def _print_epsilon(options: argparse.Namespace, form: str) -> None:
     if form == "json":
         told = answers_as_json("DP-SGD", asked, bounds)["answers"]
         print(json.dumps({**_about(training), "noise_multiplier": noise, "answers": told}, indent=2, allow_nan=False))
-        return
+        return bounds
     sheet = answers_sheet("DP-SGD", {**_given_run(training), "noise_multiplier": noise}, asked, bounds)
-    print_sheet(replace(sheet, notes=(*sheet.notes, _READ, *training.notes)), form)
+    read = (_READ,) if not bounds.unknown.all() else ()
+    print_sheet(replace(sheet, notes=(*sheet.notes, *read, *training.notes)), form)
+    return bounds
 
 
 def _print_noise(options: argparse.Namespace, form: str) -> None:

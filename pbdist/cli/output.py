@@ -17,6 +17,7 @@ __all__ = [
     "FAILED",
     "FORMATS",
     "MISSED",
+    "NOT_FOUND",
     "WRONG",
     "add_formats",
     "chosen_format",
@@ -26,7 +27,7 @@ __all__ = [
     "printed_warnings",
 ]
 
-FAILED, WRONG, MISSED = 1, 2, 3
+FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 
 #: What answers are printed as.
 FORMATS = ("table", "csv", "markdown", "latex", "json")

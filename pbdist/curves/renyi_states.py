@@ -6,11 +6,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi_bins import LogMasses, Order, a_term, b_term, down, log_unit_of, share_at_end, terms_below, up
 from pbdist.curves.tradeoff import Wholes
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import PairState
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
+from pbdist.renyi.bins import LogMasses, Order, a_term, b_term, down, log_unit_of, share_at_end, terms_below, up
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["pair_state_renyi_bounds", "state_renyi_bounds"]

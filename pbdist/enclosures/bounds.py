@@ -122,6 +122,8 @@ def epsilon_bounds(
     counts: Mapping[ElementaryPair, int], rounds: IntArray, delta: FloatArray, *, tolerance: float, together: bool
 ) -> EpsilonBounds:
     """Bound ε for every r and δ; all is that of `epsilon_table`."""
+    if not delta.all():
+        return _with_pure(counts, rounds, delta, tolerance=tolerance, together=together)
     asked = _asked(counts, rounds, tolerance, float(np.min(delta)))
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
@@ -140,6 +142,19 @@ def epsilon_bounds(
         below = epsilon_table(dominated_gaussians(counts), rounds, delta, tolerance=tolerance, together=together)
         return EpsilonBounds(np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
     return EpsilonBounds(best.lower, best.upper)
+
+
+def _with_pure(
+    counts: Mapping[ElementaryPair, int], rounds: IntArray, delta: FloatArray, *, tolerance: float, together: bool
+) -> EpsilonBounds:
+    """Bound ε where some δ is 0: Gaussian losses, and those around enclosed pairs are such, have no bound."""
+    below = epsilon_table(dominated_gaussians(counts), rounds, delta, tolerance=tolerance, together=together)
+    lower, upper = below.lower, np.full_like(below.upper, np.inf)
+    positive = delta > 0.0
+    if positive.any():
+        found = epsilon_bounds(counts, rounds, delta[positive], tolerance=tolerance, together=together)
+        lower[..., positive], upper[..., positive] = found.lower, found.upper
+    return EpsilonBounds(lower, upper)
 
 
 def states_to_keep(

@@ -264,6 +264,10 @@ class Gaussian(AdditiveNoise):
         If a parameter is out of its range.
     """
 
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """Infinite, but for truncated noise, of which the masses tell."""
+        return math.inf if self.truncate is None else None
+
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
         """Equally spaced losses with the density of N(v/2, v), v = (sensitivity / scale)²; none with truncation."""
         ratio = self.sensitivity / self.scale

@@ -24,6 +24,8 @@ _SUM_TOLERANCE = 1e-9
 
 #: Scaled masses below this are given with a factor of their own.
 _FAINT_MASS = 1e-260
+#: Histograms of more outcomes are composed on lattices alone.
+_FEW_OUTCOMES = 64
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,12 @@ class RandomizedResponse(ElementaryPair):
     def identical(self) -> bool:
         """Only for p = 1/2."""
         return self.p == 0.5
+
+    @property
+    def exact_outcomes(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The truth and the lie."""
+        truth, lie = Fraction(self.p), 1 - Fraction(self.p)
+        return (truth, lie), (lie, truth)
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Two atoms, at plus and minus ln(p / (1 - p))."""
@@ -232,6 +240,13 @@ class Histogram(ElementaryPair):
         """By how much the masses of A and of B exceed 1, exactly."""
         return _excess(self.p), _excess(self.q)
 
+    @cached_property
+    def exact_outcomes(self) -> tuple[tuple[Fraction, Fraction], ...] | None:
+        """All of them, where they are a few."""
+        if len(self.p) > _FEW_OUTCOMES:
+            return None
+        return tuple(zip(_fractions(self.p), _fractions(self.q), strict=True))
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom an outcome; correctly rounded masses, and losses also where a mass is faint."""
         a, b = _masses(self.p), _masses(self.q)
@@ -348,6 +363,11 @@ def _masses(values: tuple[int, ...] | tuple[float, ...]) -> FloatArray:
     total = int(sum(values))
     # Division of Python ints is correctly rounded however large they are; a mass that underflows is not 0.
     return np.array([max(count / total, SMALLEST_FLOAT) if count else 0.0 for count in values], dtype=np.float64)
+
+
+def _fractions(values: tuple[int, ...] | tuple[float, ...]) -> list[Fraction]:
+    total = int(sum(values)) if _is_counts(values) else 1
+    return [Fraction(value) / total for value in values]
 
 
 def _same_distribution(p: tuple[int, ...] | tuple[float, ...], q: tuple[int, ...] | tuple[float, ...]) -> bool:

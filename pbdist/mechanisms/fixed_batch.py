@@ -58,7 +58,8 @@ class FixedBatchGaussian(TwoSided):
     Examples
     --------
     >>> from pbdist import FixedBatchGaussian, epsilon_bounds
-    >>> found = epsilon_bounds(FixedBatchGaussian(scale=2.0, batch=10, examples=1000), compositions=100, delta=1e-5)
+    >>> noise = FixedBatchGaussian(scale=2.0, batch=10, examples=1000)
+    >>> found = epsilon_bounds(noise, compositions=100, delta=1e-5, tolerance=0.1)
     >>> bool(0.0 < found.epsilon_lower.item() <= found.epsilon_upper.item() < 1.1 * found.epsilon_lower.item())
     True
     """
@@ -159,6 +160,20 @@ class FixedBatchUpper(ElementaryPair):
     def _removed(self) -> SubsampledGaussian:
         """The pair (M, N(0, scale²))."""
         return SubsampledGaussian(self.scale, self.rate, 2.0 * self.sensitivity)
+
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """Infinite."""
+        return math.inf
+
+    @property
+    def participation(self) -> float:
+        """The sampling rate."""
+        return self.rate
+
+    @property
+    def without_sampling(self) -> Gaussian:
+        """Every record in every batch: a shift by twice the sensitivity."""
+        return Gaussian(self.scale, 2.0 * self.sensitivity)
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins on either side of 0, and of the atom at 0."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
@@ -100,6 +101,22 @@ class GaussianMixture(ElementaryPair):
         """One record is added or removed."""
         return Adjacency.ADD_OR_REMOVE
 
+    def loss_bound(self, direction: Direction) -> float | None:
+        """Infinite where a record is removed; where one is added, that of an outcome that shows no shift."""
+        if direction is Direction.A_TO_B or self.shifts[0] > 0.0:
+            return math.inf
+        return rounded_up(8.0 * UNIT_ROUNDOFF - self._shares[2])
+
+    @property
+    def participation(self) -> float:
+        """The weight of all shifts above 0."""
+        return min(rounded_up(self._shares[1] + 8.0 * UNIT_ROUNDOFF), 1.0)
+
+    @property
+    def without_sampling(self) -> Gaussian:
+        """The largest shift in every round."""
+        return Gaussian(self.scale, self.shifts[-1])
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins, each an interval of x, along which the loss rises."""
         return self._masses(edges, scaled=False).masses
@@ -127,7 +144,7 @@ class GaussianMixture(ElementaryPair):
             variance = ratio * ratio
             sign = 1.0 if forwards else -1.0
             if shift == 0.0:
-                logs.append(math.log(weight))
+                logs.append(math.log(weight) + self._log_tail(sign * end))
                 continue
             gain = sign * ratio * ((end - 0.5 * shift) / self.scale) if math.isfinite(end) else sign * end
             gain -= 8.0 * UNIT_ROUNDOFF * abs(gain) if math.isfinite(gain) else 0.0
@@ -138,6 +155,10 @@ class GaussianMixture(ElementaryPair):
         total = largest + math.log(math.fsum(math.exp(each - largest) for each in logs))
         return rounded_up(total + 32.0 * UNIT_ROUNDOFF * (1.0 + abs(largest) - math.log(min(self.weights))))
 
+    def _log_tail(self, end: float) -> float:
+        """Upper bound of ln P(x > end) for x ~ N(0, scale²)."""
+        return log_moment_of_tail(0.0, 0.0, 1.0, end / self.scale)
+
     def _outcome_beyond(self, loss: float, side: float) -> float:
         """Return an x whose exact loss surely lies on the given side (1: above, -1: below) of a loss, or is it."""
         if not math.isfinite(loss):
@@ -145,10 +166,12 @@ class GaussianMixture(ElementaryPair):
         moved = loss
         for _ in range(3):
             x = self._location(np.array([moved]))
+            if not math.isfinite(float(x[0])):
+                break
             found, error = self._loss(x)
             apart = float(side * (found[0] - loss) - error[0])
-            if apart >= 0.0 or not math.isfinite(float(x[0])):
-                return float(x[0]) if math.isfinite(float(x[0])) else side * math.inf
+            if apart >= 0.0:
+                return float(x[0])
             moved += side * (2.0 * abs(apart) + 4.0 * UNIT_ROUNDOFF * abs(loss))
         return side * math.inf
 

@@ -171,6 +171,10 @@ class DiscreteGaussian(ElementaryPair):
         s = self.sensitivity
         return 0.5 * s * (s + 2.0 * self._reach()) / (self.scale * self.scale)
 
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """Infinite."""
+        return math.inf
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom an outcome."""
         return kept_masses(self, edges)

@@ -130,6 +130,12 @@ class KaryRandomizedResponse(ElementaryPair):
         """The ε of one answer, nats, not rounded outwards; infinite for p = 0 or 1."""
         return abs(self._loss()[0]) if 0.0 < self.p < 1.0 else math.inf
 
+    @property
+    def exact_outcomes(self) -> tuple[tuple[Fraction, Fraction], ...]:
+        """The truths of both, and all other answers together."""
+        truth, lie = Fraction(self.p), (1 - Fraction(self.p)) / (self.k - 1)
+        return (truth, lie), (lie, truth), (lie * (self.k - 2), lie * (self.k - 2))
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Atoms at plus and minus ln(p (k - 1) / (1 - p)), and one at exactly 0 for the k - 2 other answers.
 

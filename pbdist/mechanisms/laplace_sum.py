@@ -103,6 +103,10 @@ class LaplaceSum(ElementaryPair):
         first = np.flatnonzero(np.append(True, np.diff(loss) > 0.0))
         return loss[first], np.logaddexp.reduceat(log_mass, first)
 
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """That of the widest noise alone: the others only process it."""
+        return rounded_up(self.sensitivity / max(self.scales))
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins, each an interval of x, along which the loss falls."""
         return self._masses(edges, scaled=False).masses

@@ -162,12 +162,40 @@ class ElementaryPair(Pair):
         return 0
 
     @property
+    def participation(self) -> float:
+        """A probability p with which A and B differ at all, rounded up: with 1 - p both are the same distribution.
+
+        1, but for pairs of samples and of random shifts (Theorem 50 of docs/theory.md).
+        """
+        return 1.0
+
+    @property
+    def exact_outcomes(self) -> tuple[tuple[Fraction, Fraction], ...] | None:
+        """P_A and P_B of each outcome as fractions, where there are a few; None for all other pairs."""
+        return None
+
+    @property
     def enclosed(self) -> bool:
         """Whether its masses are known only through an enclosure: a pair that it dominates, and one that dominates it.
 
         Such a pair has no `loss_masses` of its own; `pbdist.enclosures` makes its enclosures.
         """
         return False
+
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """The least upper bound of the losses of a direction, nats: Theorem 52 of docs/theory.md.
+
+        Rounded up, by at most 32u of itself and 16u. Infinite where there is none; None where only the masses tell.
+        """
+        return None
+
+    @property
+    def without_sampling(self) -> "ElementaryPair | None":
+        """A pair of plain noise that dominates this one: that of every record used (Theorem 50 of docs/theory.md).
+
+        None, but for pairs of samples and of random shifts.
+        """
+        return None
 
     @property
     def dominating(self) -> "ElementaryPair":

@@ -10,7 +10,7 @@ from pbdist.mechanisms import validation
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.types import FloatArray
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["Poisson", "poisson_masses"]
 
@@ -71,6 +71,10 @@ class Poisson(ElementaryPair):
         """How many counts are atoms of their own."""
         first, last = self._noise_range()
         return last - first + 1 + self.sensitivity
+
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """Infinite."""
+        return math.inf
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count, and the mass of the counts that only A can show."""

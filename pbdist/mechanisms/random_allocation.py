@@ -1,5 +1,6 @@
 """Random allocation: each record is used in one step of an epoch, chosen at random (balls and bins)."""
 
+import math
 from dataclasses import dataclass
 
 from pbdist.errors import InvalidInputError
@@ -7,7 +8,7 @@ from pbdist.mechanisms import validation
 from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.types import FloatArray
+from pbdist.types import Direction, FloatArray
 
 __all__ = ["RandomAllocation"]
 
@@ -87,6 +88,10 @@ class RandomAllocation(ElementaryPair):
     def enclosed(self) -> bool:
         """True: its masses are known through enclosures."""
         return True
+
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """Infinite."""
+        return math.inf
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:  # noqa: ARG002
         """Refuse: there is no closed form.

@@ -88,6 +88,12 @@ class Reversed(ElementaryPair):
         return self.pair.outcomes
 
     @property
+    def exact_outcomes(self) -> tuple[tuple[Fraction, Fraction], ...] | None:
+        """Those of the pair, exchanged."""
+        found = self.pair.exact_outcomes
+        return None if found is None else tuple((b, a) for a, b in found)
+
+    @property
     def enclosed(self) -> bool:
         """That of the pair."""
         return self.pair.enclosed
@@ -97,6 +103,21 @@ class Reversed(ElementaryPair):
         """That of the pair, reversed."""
         dominating = self.pair.dominating
         return self if dominating is self.pair else Reversed(dominating)
+
+    def loss_bound(self, direction: Direction) -> float | None:
+        """That of the pair in the other direction."""
+        return self.pair.loss_bound(direction.opposite)
+
+    @property
+    def participation(self) -> float:
+        """That of the pair."""
+        return self.pair.participation
+
+    @property
+    def without_sampling(self) -> ElementaryPair | None:
+        """That of the pair, reversed."""
+        plain = self.pair.without_sampling
+        return None if plain is None else plain if plain.symmetric else Reversed(plain)
 
     def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
         """That of the pair with its losses negated: P_B has e^-L times the mass of P_A at a loss of L."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
@@ -76,6 +77,20 @@ class SubsampledGaussian(ElementaryPair):
         if mode > float(gains[-1]) and lifted * (math.log(self.rate) + mode) - (lifted * ratio) ** 2 / 2.0 > _UNSEEN:
             return None
         return loss, log_a
+
+    def loss_bound(self, direction: Direction) -> float | None:
+        """Infinite where a record is removed, -ln(1 - q) where one is added."""
+        return math.inf if direction is Direction.A_TO_B else rounded_up(self._deepest)
+
+    @property
+    def participation(self) -> float:
+        """The sampling rate."""
+        return self.rate
+
+    @property
+    def without_sampling(self) -> Gaussian:
+        """Gaussian noise on every record."""
+        return Gaussian(self.scale, self.sensitivity)
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins, each an interval of x, along which the loss rises from ln(1 - q)."""

@@ -76,6 +76,24 @@ class SubsampledLaplace(ElementaryPair):
         """The pair without sampling, as its reflection: A about 0, B about the sensitivity."""
         return Laplace(self.scale, self.sensitivity)
 
+    def loss_bound(self, direction: Direction) -> float | None:
+        """That of outcomes on the far side of the record, or on the near side."""
+        size = self.sensitivity / self.scale
+        if direction is Direction.B_TO_A:
+            return rounded_up(-math.log1p(self.rate * math.expm1(-size)))
+        # ln(1 - q + q e^x) is x + ln(q + (1 - q) e^-x), too.
+        return rounded_up(size + math.log(self.rate + (1.0 - self.rate) * math.exp(-size)) + 1e-15 * size)
+
+    @property
+    def participation(self) -> float:
+        """The sampling rate."""
+        return self.rate
+
+    @property
+    def without_sampling(self) -> Laplace:
+        """Laplace noise on every record."""
+        return Laplace(self.scale, self.sensitivity)
+
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins, each an interval of outcomes, and of the atoms at the largest and the smallest loss."""
         return self._masses(edges, scaled=False).masses

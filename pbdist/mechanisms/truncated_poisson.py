@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.binomial_tails import CutSample, cut_sample
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, rounded_up
@@ -88,7 +89,7 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     --------
     >>> from pbdist import TruncatedPoissonGaussian, epsilon_bounds
     >>> steps = TruncatedPoissonGaussian(scale=2.0, rate=0.01, batch=40, examples=2000)
-    >>> found = epsilon_bounds(steps, compositions=100, delta=1e-5)
+    >>> found = epsilon_bounds(steps, compositions=100, delta=1e-5, tolerance=0.01)
     >>> bool(0.0 < found.epsilon_lower.item() <= found.epsilon_upper.item() < 1.01 * found.epsilon_lower.item())
     True
     """
@@ -142,6 +143,15 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
             return ((1.0, 1.0, other),)
         # The upper value of 1 - τ rounds up.
         return ((cut.rest[0], cut.rest[1], whole), (least, most, other))
+
+    def loss_bound(self, direction: Direction) -> float | None:
+        """Infinite where a record is removed; where one is added, the masses tell."""
+        return math.inf if direction is Direction.A_TO_B else None
+
+    @property
+    def without_sampling(self) -> Gaussian:
+        """A shift by twice the sensitivity in every round."""
+        return Gaussian(self.scale, 2.0 * self.sensitivity)
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """Masses of the bins, added over both cases."""

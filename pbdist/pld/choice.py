@@ -101,16 +101,18 @@ def chosen_lattices(
     tolerance: float,
     floor: float,
     most: int = MOST_POSITIONS,
+    farthest: float = LARGEST_EPSILON,
 ) -> Chosen | None:
     """Choose the lattices of a round's pairs for `top` rounds and ε up to `largest`; None if they are too large.
 
     `profiles` are the pairs and how often each occurs; `spacings` those of states of 1, 2, 4, .. rounds, nats. The
-    spacing is wider where there would be more than `most` positions.
+    spacing is wider where there would be more than `most` positions. Losses beyond `farthest`
+    and a margin are infinite.
     """
     spacing = float(spacings[0])
     leaves = top * sum(count for _, count in profiles)
     lost = 0.1 * tolerance * max(floor, 1e-290)
-    largest = min(largest, LARGEST_EPSILON) + min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
+    largest = min(largest, farthest) + min(_MARGIN - math.log(min(tolerance, 1.0)), _WIDEST_MARGIN)
     lattices = {profile.lattice for profile, _ in profiles}
     lattice = lattices.pop() if len(lattices) == 1 else 0.0
     if lattice > _WIDEST:

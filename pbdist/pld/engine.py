@@ -10,15 +10,19 @@ from pbdist.errors import PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
+from pbdist.pld.fallback import Fallback
+from pbdist.pld.few_outcomes import few_outcomes
 from pbdist.pld.fixed_spacing import given_width_bounds
 from pbdist.pld.ladder import ladder_bounds
 from pbdist.pld.largest_loss import bounds_near_the_largest_loss
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
+from pbdist.pld.one_round import log_delta_above as log_above_one
+from pbdist.pld.one_round import log_delta_below as log_below_one
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.pld.transform_rows import TransformRows, has_transforms
 from pbdist.progress import report
-from pbdist.types import BoolArray, FloatArray, IntArray
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = [
     "LEAST_FLOOR",
@@ -46,6 +50,8 @@ _LONGEST, _LARGEST = 30.0, 2_000_000_000
 _EXCUSES = 16
 #: How closely an excuse is looked at: tolerance where losses are irregular, and on a lattice; climbs; seconds at most.
 _EXCUSE_TOLERANCE, _EXCUSE_CLIMBS, _EXCUSE_SECONDS = (0.1, 1e-4), 2, 5.0
+#: Brackets beyond this are looked at once more, by what holds for every pair.
+_WIDE = 0.05
 #: No ladder looks deeper.
 LEAST_FLOOR = 1e-130
 #: ln of a mass of single outcomes below which it counts as 0.
@@ -151,12 +157,24 @@ class _Table:
 
     def solve(self) -> None:
         """Fill the table."""
+        self._by_engines()
+        rows = self._wide_rows()
+        if not rows:
+            return
+        # The engines above see no farther.
+        self._few_frequencies(self._narrowed(self.question), rows, every=True)
+        for row in self._wide_rows():
+            self._fall_back(row)
+
+    def _by_engines(self) -> None:
+        self._one_round()
         if has_transforms(self.question):
             # Such pairs reveal nothing, and few frequencies do not serve where transforms do not.
             if self._missed_rows():
                 self._by_transforms()
             return
         self._closed_form()
+        self._few_outcomes()
         if not self._missed_rows():
             return
         self._revealed()
@@ -169,6 +187,7 @@ class _Table:
         rows = self._missed_rows()
         if not rows:
             return
+        asked = self._narrowed(asked)
         few, _ = chosen_rows(asked, rows)
         self._few_frequencies(asked, few)
         self._ladder(asked, self._missed_rows())
@@ -186,6 +205,26 @@ class _Table:
         self.widths.append(
             gaussian_width(ratio, question.rounds, question.epsilon, question.leaves, question.tolerance)
         )
+
+    def _few_outcomes(self) -> None:
+        question = self.question
+        for row, r in enumerate(question.rounds.tolist()):
+            known = few_outcomes(question.counts, r)
+            if known is not None:
+                found = [known.log_delta(question.epsilon, direction) for direction in Direction]
+                lower, upper = (np.array([each[side] for each in found])[:, None] for side in (0, 1))
+                self.take([row], lower, upper)
+
+    def _one_round(self) -> None:
+        question = self.question
+        rows = np.flatnonzero(question.rounds == 1).tolist()
+        if question.leaves > 1 or not rows:
+            return
+        (pair,) = question.counts
+        points, inverse = np.unique(question.epsilon, return_inverse=True)
+        found = [[bound(pair, points, side)[inverse] for side in Direction] for bound in (log_below_one, log_above_one)]
+        for row in rows:
+            self.take([row], np.array(found[0])[:, None], np.array(found[1])[:, None])
 
     def _revealed(self) -> None:
         """Bound δ from below by outcomes that only one input has, and where δ is nearly 1."""
@@ -222,13 +261,13 @@ class _Table:
         if rows and not ladder_first and _not_too_long(asked, rows):
             self._ladder(asked, rows)
 
-    def _few_frequencies(self, question: Question, rows: Sequence[int]) -> None:
+    def _few_frequencies(self, question: Question, rows: Sequence[int], *, every: bool = False) -> None:
         """Bound rows by few frequencies, with finer lattices where the tolerance is missed and that may help."""
         wanted = dict.fromkeys(rows, 1.0)
         before: dict[int, float] = {}
         for attempt in range(_PASSES):
             told = {}
-            for row, spacing, lower, upper in many_round_bounds(question, wanted, both=attempt > 0):
+            for row, spacing, lower, upper in many_round_bounds(question, wanted, both=attempt > 0, every=every):
                 self.widths.append(spacing)
                 self.take([row], lower[:, None], upper[:, None])
                 told[row] = float(self._brackets()[:, row].max())
@@ -241,6 +280,29 @@ class _Table:
             if not again:
                 break
             wanted, before = again, told
+
+    def _fall_back(self, row: int) -> None:
+        """Bound what is still wide by what holds for every pair."""
+        question = self.question
+        wide = self._brackets()[:, row] > max(_WIDE, question.tolerance)
+        shape = (2, 1, question.epsilon.size)
+        lower, upper = np.full(shape, -np.inf), np.zeros(shape)
+        for direction in question.directions:
+            axis = list(Direction).index(direction)
+            columns = np.flatnonzero(wide[axis])
+            if columns.size:
+                known = Fallback(question, int(question.rounds[row]), direction)
+                lower[axis, 0, columns] = known.log_delta_below(question.epsilon[columns])
+                upper[axis, 0, columns] = known.log_delta_above(question.epsilon[columns])
+        if question.symmetric:
+            lower[1], upper[1] = lower[0], upper[0]
+        self.take([row], lower, upper)
+
+    def _narrowed(self, question: Question) -> Question:
+        """Ask for one direction alone where the other one is known: as where its losses have a bound."""
+        met = np.all(self._brackets() <= self.question.tolerance, axis=(1, 2)).tolist()
+        left = tuple(direction for direction, known in zip(Direction, met, strict=True) if not known)
+        return question if question.symmetric or not left else replace(question, asked=left)
 
     def _ladder(self, question: Question, rows: Sequence[int]) -> None:
         if not rows:
@@ -296,6 +358,10 @@ class _Table:
     def _missed_rows(self) -> list[int]:
         missed = ~(self._brackets() <= self.question.tolerance)
         return np.flatnonzero(missed.any(axis=(0, 2))).tolist()
+
+    def _wide_rows(self) -> list[int]:
+        wide = self._brackets() > max(_WIDE, self.question.tolerance)
+        return np.flatnonzero(wide.any(axis=(0, 2))).tolist()
 
     def within(self, *, excuses: bool) -> BoolArray:
         """Where the tolerance is met, or no better bound is possible."""

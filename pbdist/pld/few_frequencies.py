@@ -12,7 +12,7 @@ over them (`frequency_delta`). The frequencies that are left out are bounded:
   its second derivative is at most E D² s²: a transform of a few times the leaf's length bounds it everywhere.
 
 (Theorem 17 in ``docs/pld.md``.) Where these bounds are too large, as for few leaves, lattices and the heaviest tails,
-no frequencies are returned.
+no frequencies are returned, unless every frequency of a short window is asked for: then nothing is left out.
 """
 
 import math
@@ -32,8 +32,8 @@ __all__ = ["MOST_FREQUENCIES", "Frequencies", "few_frequencies", "unit_roots"]
 _U = UNIT_ROUNDOFF
 #: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
 MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000
-#: Longest window: its length times a frequency's number is an int64.
-_LONGEST = 1 << 48
+#: Longest window: its length times a frequency's number is an int64; and where every frequency is taken.
+_LONGEST, _LONGEST_OF_EVERY = 1 << 48, 1 << 18
 #: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
 #: much the ones before are coarser.
 _LONGEST_LOOK, _LOOKS, _FINE, _CLOSER = 1 << 17, 4, 3.9e-3, 4.0
@@ -70,13 +70,13 @@ class Frequencies:
 
 
 def few_frequencies(
-    factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False
+    factors: Sequence[tuple[TiltedLeaf, int]], outside: float, *, extended: bool = False, every: bool = False
 ) -> Frequencies | None:
     """Compose tilted leaves on one spacing and of one tilt, each taken a number of times.
 
     At most `outside` of the weight may lie outside the result's window, in each row, and about as much may be worth the
-    frequencies left out. `extended` is for the precision of the frequencies. None where too many frequencies survive,
-    or it cannot be shown that few do.
+    frequencies left out. `extended` is for the precision of the frequencies. With `every` none is left out. None where
+    too many frequencies survive, it cannot be shown that few do, or the window is too long for every frequency.
     """
     if not all(np.all(leaf.totals > 0.0) for leaf, _ in factors):
         return None
@@ -85,7 +85,11 @@ def few_frequencies(
     if window is None:
         return None
     starts, length = window
-    kept = _kept(factors, moments, length, outside)
+    if every:
+        length, extended = good_length(length), False
+        if length > _LONGEST_OF_EVERY:
+            return None
+    kept = (length // 2, np.zeros(1)) if every else _kept(factors, moments, length, outside)
     if kept is None:
         return None
     highest, left_out = kept
@@ -97,13 +101,16 @@ def few_frequencies(
     log_scale, log_scale_error = np.zeros_like(log_bound), np.zeros_like(log_bound)
     firsts = [2 * start for start in starts]
     for leaf, power in factors:
-        spectrum, rounding = _lowest(leaf, length, highest, extended=extended)
+        spectrum, rounding = _every(leaf, length) if every else _lowest(leaf, length, highest, extended=extended)
         coefficients = coefficients * _raised(spectrum, power)
         rate += power * (rounding + 4.0) * unit
         log_bound = log_bound + power * np.log(leaf.totals * (1.0 + (leaf.size + 16.0) * _U))
         log_scale = log_scale + power * leaf.log_scale
         log_scale_error = log_scale_error + power * (leaf.log_scale_error + 8.0 * _U * np.abs(leaf.log_scale))
         firsts = [first + power * (2 * leaf.first + half) for first, half in zip(firsts, leaf.halves, strict=True)]
+    if 2 * highest == length:
+        # It has no pair, and counts once.
+        coefficients[:, -1] *= 0.5
     rate += 4.0 * len(factors) * unit
     # A coefficient weighs at most 1 / j, or 1 for j = 0, in a sum with the factors of `error`; the shift errs by 32u.
     frequencies = 2.0 + math.log(highest + 1.0)
@@ -340,6 +347,17 @@ def _lowest(leaf: TiltedLeaf, length: int, highest: int, *, extended: bool) -> t
         total[part.rows] += np.add.reduce(inner, axis=-2)
         worst = max(worst, 2.0 * (block + blocks))
     return total, 64.0 + worst + 4.0 * len(leaf.parts)
+
+
+def _every(leaf: TiltedLeaf, length: int) -> tuple[ComplexArray, float]:
+    """Return what `_lowest` does, for all frequencies: one transform of each row, turned to where the leaf begins.
+
+    No element of a transform errs by more than `transform_error` times the sum of the weights; a turn adds 24u.
+    """
+    begin = min(part.first for part in leaf.parts)
+    rows, _ = leaf.dense(leaf.last + 1)
+    turns = unit_roots(-begin * np.arange(length // 2 + 1), length)
+    return forward(rows, length) * turns, transform_error(length) / _U + 64.0 + 4.0 * len(leaf.parts)
 
 
 def _raised(spectrum: ComplexArray, exponent: int) -> ComplexArray:

@@ -7,7 +7,7 @@ lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -16,19 +16,23 @@ from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, log_revealed_mass
 from pbdist.pld.cost import frequency_cost
 from pbdist.pld.engine import log_above, log_below
+from pbdist.pld.fallback import Fallback, pure_bounds
+from pbdist.pld.few_outcomes import FewOutcomes, few_outcomes
 from pbdist.pld.ladder import climbed, serves
 from pbdist.pld.many_rounds import point_reader
+from pbdist.pld.one_round import log_delta_above, log_delta_below
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.state import PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_epsilon import guessed_epsilon, transform_reader
 from pbdist.pld.transform_rows import has_transforms
+from pbdist.results import ENDLESS_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
 
 #: No ε beyond this is looked for.
-LARGEST_EPSILON = 1e9
+LARGEST_EPSILON = ENDLESS_EPSILON
 #: Part of the tolerance that is aimed at.
 _AIM = 0.1
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
@@ -41,8 +45,14 @@ _LEAST_DELTA = 1e-120
 _FINEST, _COARSEST = 2e-6, 1e-2
 #: Largest ε of each rough look.
 _LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
+#: How much coarser lattices are tried where there would be too many frequencies.
+_COARSER = (1.0, 4.0, 16.0, 64.0)
+#: A direction whose guess is larger by this factor is looked at by itself.
+_CLEARLY = 1.1
 #: How far from the guess is read, as a factor; where nothing is known from below there; and off exact transforms.
 _APART, _NEAR, _FARTHER = 1.25, 1.01, 16.0
+#: Nats by which δ falls from the guess to the ends of the nearest look.
+_FALL = 4.0
 
 #: Logarithms of a lower and of an upper bound on the larger δ of some directions at every ε.
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
@@ -75,7 +85,7 @@ def epsilon_table(
         What one round consists of.
     rounds : ndarray of int64, shape (R,)
     delta : ndarray, shape (D,)
-        δ, above 0 and below 1.
+        δ, at least 0 and below 1.
     tolerance : float
         ``upper / lower - 1`` that is aimed at.
     together : bool, optional
@@ -88,11 +98,53 @@ def epsilon_table(
     for row, r in enumerate(rounds.tolist()):
         for column, asked in enumerate(delta.tolist()):
             for which in axes:
-                search = _Search(counts, r, asked, tuple(tuple(Direction)[axis] for axis in which), _AIM * tolerance)
-                lower[which, row, column], upper[which, row, column] = search.bounds()
+                directions = tuple(tuple(Direction)[axis] for axis in which)
+                lower[which, row, column], upper[which, row, column] = _bounds(counts, r, asked, directions, tolerance)
     if symmetric:
         lower[1], upper[1] = lower[0], upper[0]
     return EpsilonBounds(lower, upper)
+
+
+def _bounds(
+    counts: Mapping[ElementaryPair, int], rounds: int, delta: float, directions: tuple[Direction, ...], tolerance: float
+) -> tuple[float, float]:
+    """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
+    if delta == 0.0:
+        return pure_bounds(counts, rounds, directions, LARGEST_EPSILON)
+    search = _Search(counts, rounds, delta, directions, _AIM * tolerance)
+    if search.settled():
+        return search.bracket
+    if len(directions) == 1:
+        search.by_engines()
+        return search.bracket if search.within(tolerance) else search.fallen_back()
+    parts = [_Search(counts, rounds, delta, (direction,), _AIM * tolerance) for direction in directions]
+    larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
+    if larger.guess[0] <= _CLEARLY * smaller.guess[0]:
+        search.by_engines()
+        if search.within(tolerance):
+            return search.bracket
+    # The larger one's ε. What is far off in one of them hides the other.
+    found = _bounds(counts, rounds, delta, larger.directions, tolerance)
+    if smaller.above() > found[0]:
+        other = _bounds(counts, rounds, delta, smaller.directions, tolerance)
+        found = max(found[0], other[0]), max(found[1], other[1])
+    return max(found[0], search.bracket[0]), min(found[1], search.bracket[1])
+
+
+def _largest_of(
+    outcomes: FewOutcomes, directions: tuple[Direction, ...], epsilon: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    found = [outcomes.log_delta(epsilon, direction) for direction in directions]
+    return np.max([each[0] for each in found], axis=0), np.max([each[1] for each in found], axis=0)
+
+
+def _every_frequency(question: Question, finer: float) -> _Reader | None:
+    """Return a reader of all frequencies, on a coarser lattice where they would be too many."""
+    for coarser in _COARSER:
+        reader = point_reader(question, finer * coarser, every=True)
+        if reader is not None:
+            return reader
+    return None
 
 
 class _Search:
@@ -113,25 +165,75 @@ class _Search:
         #: The logarithm of δ, rounded down and up.
         self._met, self._unmet = math.log(delta) - slack, math.log(delta) + slack
 
-    def bounds(self) -> tuple[float, float]:
-        """Return the largest ε that is known not to meet δ, or 0, and the smallest that is known to meet it."""
+    @property
+    def directions(self) -> tuple[Direction, ...]:
+        """Those of which the larger δ is to be met."""
+        return self._directions
+
+    @property
+    def bracket(self) -> tuple[float, float]:
+        """The largest ε that is known not to meet δ, or 0, and the smallest that is known to meet it."""
+        return self._low, self._high
+
+    def within(self, tolerance: float) -> bool:
+        """Whether both are that close, relatively."""
+        return self._high - self._low <= tolerance * self._high < math.inf
+
+    def settled(self) -> bool:
+        """Look at closed forms, few outcomes, revealed masses and transforms; whether more would be in vain."""
         ratio = gaussian_ratio(self._counts)
         if ratio is not None:
             self._by_closed_form(ratio)
-            return self._low, self._high
+            return True
+        outcomes = few_outcomes(self._counts, self._rounds)
+        if outcomes is not None:
+            self._read(partial(_largest_of, outcomes, self._directions), 0.0, LARGEST_READ)
+            if self._done:
+                return True
+        if self._rounds == 1 and sum(self._counts.values()) == 1:
+            self._read(self._one_round, 0.0, LARGEST_EPSILON)
+            if self._done:
+                return True
         revealed = [log_revealed_mass(self._counts, np.array([self._rounds]), each)[0] for each in self._directions]
         if max(revealed) > self._unmet:
-            return LARGEST_EPSILON, math.inf
-        if self._by_transforms():
-            return self._low, self._high
-        guess, slope = self._guess()
+            self._low, self._high = LARGEST_EPSILON, math.inf
+            return True
+        return self._by_transforms()
+
+    def _one_round(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        (pair,) = self._counts
+        points, inverse = np.unique(epsilon, return_inverse=True)
+        lower = np.max([log_delta_below(pair, points, direction) for direction in self._directions], axis=0)
+        upper = np.max([log_delta_above(pair, points, direction) for direction in self._directions], axis=0)
+        return lower[inverse], upper[inverse]
+
+    def by_engines(self) -> None:
+        """Look at few frequencies, ladders and all frequencies, until ε is known as well as is wanted."""
+        guess, slope = self.guess
         question = self._question(guess, slope)
-        few = guess > 0.0 and frequency_cost(question, 0) is not None
-        if few:
-            self._by_frequencies(guess, slope)
+        if guess > 0.0 and frequency_cost(question, 0) is not None:
+            self._closer(guess, slope, point_reader)
         if not self._done:
             self._by_ladder(guess, slope)
+        if not self._done and guess > 0.0:
+            self._closer(guess, slope, _every_frequency)
+
+    def above(self) -> float:
+        """Return an ε that meets δ in the only direction, by what holds for every pair."""
+        known = self._fallback
+        return known.largest_loss if known.largest_loss < math.inf else known.epsilon_above(self._delta, self.guess[0])
+
+    def fallen_back(self) -> tuple[float, float]:
+        """Return the bracket of the only direction with what holds for every pair."""
+        guess = min(max(self.guess[0], self._low), self._high)
+        known = self._fallback
+        self._low = max(self._low, known.epsilon_below(self._delta))
+        self._high = min(self._high, known.epsilon_above(self._delta, guess))
         return self._low, self._high
+
+    @property
+    def _fallback(self) -> Fallback:
+        return Fallback(self._question(max(self.guess[0], 1e-6), -1.0), self._rounds, self._directions[0])
 
     @property
     def _done(self) -> bool:
@@ -141,11 +243,18 @@ class _Search:
         tolerance = min(max(_GOAL * self._aim * epsilon * -slope, _FINEST), _COARSEST)
         together = len(self._directions) > 1
         return Question(
-            self._counts, np.array([self._rounds]), np.array([epsilon]), tolerance, 1e-3 * self._delta, together
+            self._counts,
+            np.array([self._rounds]),
+            np.array([epsilon]),
+            tolerance,
+            1e-3 * self._delta,
+            together,
+            self._directions,
         )
 
-    def _guess(self) -> tuple[float, float]:
-        """Return about the ε that meets δ, and the slope of ln δ there, by rough pictures."""
+    @cached_property
+    def guess(self) -> tuple[float, float]:
+        """About the ε that meets δ, and the slope of ln δ there, by rough pictures."""
         for largest in _LARGEST_LOOKED:
             question = self._question(largest, -1.0)
             found = [self._guess_of(question, direction) for direction in self._directions]
@@ -185,13 +294,10 @@ class _Search:
         question = self._question(1.0, -1.0)
         if not has_transforms(question):
             return False
-        found = guessed_epsilon(question, self._delta, LARGEST_EPSILON, self._directions)
+        found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
         if found is None:
             return False
-        return self._closer(*found, partial(transform_reader, directions=self._directions), farther=_FARTHER)
-
-    def _by_frequencies(self, guess: float, slope: float) -> None:
-        self._closer(guess, slope, partial(point_reader, directions=self._directions))
+        return self._closer(*found, transform_reader, farther=_FARTHER)
 
     def _closer(
         self,
@@ -212,9 +318,10 @@ class _Search:
                 return False
             before = self._low, self._high
             self._read(reader, guess / _APART, guess * _APART)
-            if self._low == 0.0 and self._high < math.inf:
-                # Bounds are best near the guess.
+            if self._low == 0.0 or self._high == math.inf:
+                # Bounds are best near the guess, and of many rounds nowhere else.
                 self._read(reader, guess / _NEAR, guess * _NEAR)
+                self._read(reader, max(guess + _FALL / slope, 0.0), guess - _FALL / slope)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
             if self._done:

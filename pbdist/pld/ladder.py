@@ -57,7 +57,7 @@ _MOST_IRREGULAR = 1 << 32
 #: How often a ladder is climbed for a table.
 _CLIMBS = 4
 #: Different pairs of a round, and its leaves, at most.
-_MOST_PAIRS = 64
+_MOST_PAIRS = 4096
 #: Positions of the first climb, at most; of each further one eight times as many.
 _FIRST_POSITIONS = 1 << 18
 #: By how much the spacing shrinks at least and at most.

@@ -49,6 +49,9 @@ def largest_loss_of(pair: ElementaryPair, profile: LossProfile, direction: Direc
 
     `profile` only tells where to look. Of an enclosure nothing is told: its masses are those of the dominated pair.
     """
+    declared = pair.loss_bound(direction)
+    if declared is not None:
+        return declared
     if pair.dominating is not pair or not math.isfinite(_about(profile, direction)):
         return math.inf
     ends = (profile.loss[-1], profile.upper[-1])

@@ -26,6 +26,11 @@ _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))
 #: Bins per standard deviation, and bins at most.
 _RESOLUTION, _MOST_BINS = 6.0, 2000
+#: The same where a round's losses have such a deviation, nats: many rounds then see a mean that is hardly off.
+_LITTLE_NOISE, _FINE_RESOLUTION = 0.3, 30.0
+#: How much closer to each other the losses of A or of B are than those between them, before that counts; tilts of A
+#: and B; and part of their losses' deviation that may lie beyond what is looked at.
+_CLOSER, _OWN, _UNSEEN = 2.0, np.array([0.0, -1.0]), 1e-3
 #: Deviations up to which all bins that events are joined to are alike.
 _BULK = 8.0
 #: Saddle points are looked for at these.
@@ -81,6 +86,20 @@ class LossProfile:
         result: FloatArray = np.log(np.minimum(np.abs(sums), 1.0) + 1e-300)
         return result
 
+    def usual_reach(self, reach: float) -> float:
+        """A size of losses, at least `reach`, beyond which those of A and of B hardly matter for their mean."""
+        with np.errstate(over="ignore", under="ignore"):
+            masses = np.exp(self.log_a), np.exp(np.minimum(self.log_a - self.loss, 700.0))
+        size, result = np.maximum(np.abs(self.lower), np.abs(self.upper)), reach
+        order = np.argsort(-size, kind="stable")
+        for mass in masses:
+            mean = float(mass @ self.loss)
+            deviation = math.sqrt(max(float(mass @ (self.loss - mean) ** 2), 1e-24))
+            beyond = np.cumsum((mass * size)[order]) > _UNSEEN * deviation
+            if beyond.any():
+                result = max(result, float(size[order][np.argmax(beyond)]))
+        return result
+
     def seen(self, lost: float) -> "LossProfile":
         """The profile without losses beyond which A has less than `lost` above, or B below: these count as infinite."""
         with np.errstate(over="ignore", under="ignore"):
@@ -122,15 +141,26 @@ def loss_profile(pair: ElementaryPair, target: float, rare: float) -> LossProfil
     rough = _profile(pair, edges if target >= _PROBES[-1] else _ROUGH)
     if rough.loss.size == 0 or rough.lattice > 0.0:
         return rough
-    _, means, variances, _ = rough.moments(np.array([-0.5]))
-    mean, spread = float(means[0]), max(math.sqrt(float(variances[0])), 1e-12)
-    reach = min(target, max(float(rough.loss[-1]), -float(rough.loss[0]))) + abs(mean) + 10.0 * spread
-    bins = min(int(2.0 * reach / spread * _RESOLUTION) + 2, _MOST_BINS)
-    fine = np.linspace(-reach, reach, bins)
-    if rare > reach:
-        fine = np.union1d(fine, np.linspace(-rare, rare, _MOST_BINS // 2))
-    outside = edges[np.abs(edges) > max(reach, rare) + spread]
-    return _profile(pair, np.sort(np.concatenate((outside, fine))))
+    found = rough
+    for _ in range(_REFINEMENTS):
+        _, means, variances, _ = found.moments(np.array([-0.5, 0.0, -1.0]))
+        mean, spreads = float(means[0]), np.sqrt(np.maximum(variances, 1e-24))
+        spread, farthest = float(spreads[0]), max(float(rough.loss[-1]), -float(rough.loss[0]))
+        reach = min(target, farthest) + abs(mean) + 10.0 * spread
+        # With little noise A and B themselves have losses far from those between them, and closer to each other.
+        reach = max(reach, min(rough.usual_reach(reach), farthest))
+        least = float(np.min(spreads))
+        width = least if least < spread / _CLOSER else spread
+        resolution = _RESOLUTION if width < _LITTLE_NOISE else _FINE_RESOLUTION
+        bins = min(int(2.0 * reach / width * resolution) + 2, _MOST_BINS)
+        fine = np.linspace(-reach, reach, bins)
+        if rare > reach:
+            fine = np.union1d(fine, np.linspace(-rare, rare, _MOST_BINS // 2))
+        outside = edges[np.abs(edges) > max(reach, rare) + spread]
+        before, found = least, _profile(pair, np.sort(np.concatenate((outside, fine))))
+        if found.loss.size == 0 or float(np.min(np.sqrt(found.moments(_OWN)[2]))) > before / _CLOSER:
+            break
+    return found
 
 
 def _profile(pair: ElementaryPair, edges: FloatArray) -> LossProfile:

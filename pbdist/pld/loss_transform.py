@@ -38,7 +38,7 @@ _ERROR = 2e-13
 #: Nats below its largest term at which a part's sum ends.
 _FALLEN = 60.0
 #: Different pairs of a round, at most, and their largest sensitivity in deviations: beyond, transforms take long.
-_MOST_PAIRS, _LARGEST_RATIO = 12, 4.0
+_MOST_PAIRS, _LARGEST_RATIO = 4096, 4.0
 
 
 @dataclass(frozen=True)

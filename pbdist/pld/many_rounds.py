@@ -4,7 +4,7 @@ A choice costs precision, never validity.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -51,6 +51,10 @@ _OF_WINDOWS = 0.02
 _LESS = 2.0
 #: Spacing, in deviations of a leaf's loss under the tilt.
 _BELOW_SPACING = 0.1
+#: Up to here, nats, and a margin beyond, e^loss is a float.
+_FARTHEST = 660.0
+#: Frequencies times points that are held at a time.
+_MOST_TERMS = 1 << 19
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +68,12 @@ class Tilt:
 
 
 def many_round_bounds(
-    question: Question, rows: Mapping[int, float], *, both: bool = False
+    question: Question, rows: Mapping[int, float], *, both: bool = False, every: bool = False
 ) -> Iterator[tuple[int, float, FloatArray, FloatArray]]:
     """Yield rows of a table, where possible, with the spacing and ln of lower and upper bounds, shape (2, E).
 
     `rows` has factors by which spacings are to be smaller than they seem to have to be. With `both` also the direction
-    that seems to be smaller is bounded from below.
+    that seems to be smaller is bounded from below. With `every` all frequencies of a short window are taken.
     """
     spacings = {row: finer * spacing_for(question, int(question.rounds[row])) for row, finer in rows.items()}
     for group in _alike(spacings):
@@ -78,18 +82,18 @@ def many_round_bounds(
         if leaves is None:
             continue
         for row in group:
-            found = _row_bounds(question, leaves, int(question.rounds[row]), both=both)
+            found = _row_bounds(question, leaves, int(question.rounds[row]), both=both, every=every)
             report("by few frequencies, r =", int(question.rounds[row]), question.top)
             if found is not None:
                 yield row, leaves[0][0].dominating.core.spacing, *found
 
 
 def point_reader(
-    question: Question, finer: float, directions: Collection[Direction]
+    question: Question, finer: float, *, every: bool = False
 ) -> Callable[[FloatArray], tuple[FloatArray, FloatArray]] | None:
-    """Return a function that bounds the larger ln δ of some directions near the question's only ε.
+    """Return a function that bounds the larger ln δ of the directions asked for near the question's only ε.
 
-    None where few frequencies do not serve.
+    None where few frequencies do not serve, or with `every` where all would be too many.
     """
     r = int(question.rounds[0])
     spacing = finer * spacing_for(question, r)
@@ -101,9 +105,9 @@ def point_reader(
     if not shift <= LARGEST_SHIFT:
         return None
     readers = []
-    for direction in directions:
+    for direction in question.directions:
         tilt = tilts_of(question, direction, r, question.saddle_points(direction, r))[0]
-        known = _known(factors, direction, tilt, below=True)
+        known = _known(factors, direction, tilt, below=True, every=every)
         if known is None:
             return None
         readers.append(partial(_read, known, factors, direction, shift, below=True))
@@ -142,7 +146,13 @@ def lattices_for(question: Question, spacing: float, top: int) -> Chosen | None:
     """Choose lattices of one spacing, for so many rounds at most; None where they would be too large."""
     spacings = np.full(top.bit_length(), spacing)
     return chosen_lattices(
-        question.profiles, top, question.largest, spacings, tolerance=question.tolerance, floor=question.floor
+        question.profiles,
+        top,
+        question.largest,
+        spacings,
+        tolerance=question.tolerance,
+        floor=question.floor,
+        farthest=_FARTHEST,
     )
 
 
@@ -157,7 +167,7 @@ def _leaves(question: Question, spacing: float, top: int) -> list[tuple[PairStat
 
 
 def _row_bounds(
-    question: Question, leaves: Sequence[tuple[PairState, int]], rounds: int, *, both: bool
+    question: Question, leaves: Sequence[tuple[PairState, int]], rounds: int, *, both: bool, every: bool
 ) -> tuple[FloatArray, FloatArray] | None:
     factors = [(state, count * rounds) for state, count in leaves]
     shift = sum(power * state.shift for state, power in factors) * (1.0 + 1e-12)
@@ -178,7 +188,7 @@ def _row_bounds(
                 log_upper[axis, tilt.columns] = bound
                 if np.all(bound <= np.maximum(log_lower[1 - axis, tilt.columns], log_floor)):
                     continue
-            known = _known(factors, direction, tilt, below=not smaller)
+            known = _known(factors, direction, tilt, below=not smaller, every=every)
             if known is None:
                 return None
             found = _read(known, factors, direction, shift, question.epsilon[tilt.columns], below=not smaller)
@@ -223,12 +233,14 @@ def tilts_of(
 
 
 def _known(
-    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool
+    factors: Sequence[tuple[PairState, int]], direction: Direction, tilt: Tilt, *, below: bool, every: bool
 ) -> Frequencies | None:
-    """Compose tilted leaves; None where few frequencies do not serve."""
+    """Compose tilted leaves; None where few frequencies do not serve, or all would be too many."""
     leaves = [(tilted_leaf(state, direction, tilt.tilt, exact=below), power) for state, power in factors]
     items = [(leaf, power) for leaf, power in leaves if leaf is not None]
-    return few_frequencies(items, tilt.outside, extended=tilt.extended) if len(items) == len(leaves) else None
+    if len(items) < len(leaves):
+        return None
+    return few_frequencies(items, tilt.outside, extended=tilt.extended, every=every)
 
 
 def _read(
@@ -241,6 +253,9 @@ def _read(
     below: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Bound ln δ at some ε from below and from above."""
+    if epsilon.size > 1 and epsilon.size * known.coefficients.shape[-1] > _MOST_TERMS:
+        parts = [_read(known, factors, direction, shift, part, below=below) for part in np.array_split(epsilon, 2)]
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
     sign = 1.0 if direction is Direction.A_TO_B else -1.0
     upper, _ = log_finite_upper(known, epsilon, shift, _highest(factors, direction))
     # Losses were moved by up to η: A - e^ε B <= A - e^(ε-η) B'' for A||B, and e^η (B'' - e^(ε-η) A) for B||A.

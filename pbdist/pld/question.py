@@ -34,6 +34,8 @@ class Question:
         Where an upper bound is at most that, nothing more is aimed at.
     together : bool
         Whether the larger direction alone is to meet the tolerance.
+    asked : tuple of Direction, optional
+        The directions that are asked for; by default both.
     """
 
     counts: Mapping[ElementaryPair, int]
@@ -42,6 +44,7 @@ class Question:
     tolerance: float
     floor: float
     together: bool
+    asked: tuple[Direction, ...] = tuple(Direction)
     #: Profiles of pairs by the losses that they look at; shared by questions that were made from this one.
     _looks: dict[tuple[ElementaryPair, float, float], LossProfile] = field(default_factory=dict, repr=False)
     _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)
@@ -73,8 +76,8 @@ class Question:
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """The directions that differ."""
-        return tuple(Direction)[: 1 if self.symmetric else 2]
+        """The directions that are asked for and differ."""
+        return self.asked[: 1 if self.symmetric else 2]
 
     @cached_property
     def profiles(self) -> list[tuple[LossProfile, int]]:

@@ -1,7 +1,7 @@
 """ε of a δ by exact transforms: a guess from saddle points, and bounds on δ that are close near a guess."""
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -11,7 +11,7 @@ from pbdist.pld.loss_transform import rounds_of
 from pbdist.pld.question import Question
 from pbdist.pld.smoothing import Smoothed, SmoothedBounds, Tilts
 from pbdist.pld.transform_rows import MOST_EXCESS, SUMMED, TransformRows
-from pbdist.types import Direction, FloatArray
+from pbdist.types import FloatArray
 
 __all__ = ["guessed_epsilon", "transform_reader"]
 
@@ -22,8 +22,8 @@ _POINTS, _LOOKS, _HALVINGS = 17, 5, 9
 _Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
-def transform_reader(question: Question, finer: float, directions: Collection[Direction]) -> _Reader | None:
-    """Return a function that bounds the larger ln δ of some directions, closest near the question's only point.
+def transform_reader(question: Question, finer: float) -> _Reader | None:
+    """Return a function that bounds the larger ln δ of the directions asked for, closest near the only point.
 
     `finer` is that of `TransformRows`. None where too many frequencies were needed.
     """
@@ -31,8 +31,6 @@ def transform_reader(question: Question, finer: float, directions: Collection[Di
     readers: list[_Reader] = []
     for row in rows.sides(0):
         side = row.smoothed
-        if row.direction not in directions and not question.symmetric:
-            continue
         if readers and row.chernoff[0] < rows.log_floor:
             # It is too small to matter.
             readers.append(partial(_from_above, side))
@@ -81,13 +79,11 @@ def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatA
     return np.full(epsilon.size, -np.inf), side.chernoff(epsilon)
 
 
-def guessed_epsilon(
-    question: Question, delta: float, largest: float, directions: Collection[Direction]
-) -> tuple[float, float] | None:
-    """Return about the ε that meets δ in some directions, and the slope of ln δ there; None beyond `largest`."""
+def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[float, float] | None:
+    """Return about the ε that meets δ in the directions asked for, and the slope of ln δ; None beyond `largest`."""
     number, wanted = int(question.rounds[0]), math.log(delta)
     best = 0.0, -1.0
-    for direction in directions:
+    for direction in question.directions:
         rounds = rounds_of(question.counts, direction)
         if rounds is None:
             return None

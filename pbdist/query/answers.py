@@ -42,6 +42,12 @@ class Questions:
         known = [setting.attained for setting in self.settings]
         return np.array(known, dtype=bool)[self.setting]
 
+    @property
+    def enclosed(self) -> BoolArray:
+        """For which questions bounds come from two pairs, so that none are closer than these."""
+        known = [any(not there for _, there in setting.cell.pair.choices) for setting in self.settings]
+        return np.array(known, dtype=bool)[self.setting]
+
 
 def bound_delta(
     asked: Questions, epsilon: FloatArray, around: tuple[FloatArray, FloatArray] | None = None

@@ -38,8 +38,9 @@ __all__ = [
 
 Answers = DeltaBounds | EpsilonBounds | CompositionBounds
 
-#: What is printed in place of a bound, and why there is no lower one.
-NOT_KNOWN = "not known"
+#: What is printed in place of a bound that nobody knows, that was not found, or that does not exist; and why there is
+#: no lower one.
+NOT_KNOWN, NOT_FOUND, NONE_MEETS = "not known", "no bound found", "no ε meets δ"
 UNATTAINED = "no lower bound is known: no change is declared to attain the pairs that dominate it"
 
 
@@ -71,13 +72,16 @@ def answers_sheet(
     for index, row in enumerate(zip(*asked.values(), strict=True)):
         for axis, name in enumerate(Direction) if each else [(0, None)]:
             at = (axis, index) if each else (index,)
+            instead = _instead(found, at)
             cells = [
-                Shown(_bound(name, values[at]), _plain_number(name, values[at])) for name, values in columns.items()
+                Shown(_told(name, values[at], instead), _plain_number(name, values[at]))
+                for name, values in columns.items()
             ]
             names = [] if name is None else [name.value]
             within = None if found.within_tolerance is None else bool(found.within_tolerance[at])
             why = "" if told is None else str(told[at])
-            mark = Shown(f"wide: {why}" if why not in ("", NO_LOWER) else "", why or None)
+            told_why = f"because {why}" if instead == NOT_FOUND else f"wide: {why}"
+            mark = Shown(told_why if why not in ("", NO_LOWER) else "", why or None)
             rows.append((mechanism, *texts.values(), *row, *names, *cells, within, mark, found.adjacency.value))
     caption = " ".join([mechanism, *(f"{name}={value}" for name, value in texts.items())])
     notes = (UNATTAINED,) if unattained is not None and any(unattained) else ()
@@ -124,6 +128,24 @@ def _judged(found: Answers, at: tuple[int, ...]) -> dict[str, JsonValue]:
     within = None if found.within_tolerance is None else bool(found.within_tolerance[at])
     why = None if found.why_wide is None else str(found.why_wide[at])
     return {"within_tolerance": within, "why_wide": why or None}
+
+
+def _instead(found: Answers, at: tuple[int, ...]) -> str:
+    """Return what stands in place of both bounds of an answer that is none; empty text for others."""
+    if isinstance(found, CompositionBounds):
+        return ""
+    if found.unknown[at]:
+        return NOT_FOUND
+    return NONE_MEETS if isinstance(found, EpsilonBounds) and math.isinf(found.upper[at]) else ""
+
+
+def _told(name: str, value: Any, instead: str) -> str:
+    """Return a bound, or what stands in its place: a lower bound above 0 is told whatever the upper one is."""
+    return (
+        _bound(name, value)
+        if instead != NONE_MEETS and name.endswith("lower") and value > 0.0
+        else (instead or _bound(name, value))
+    )
 
 
 def _bound(name: str, value: Any) -> str:

@@ -1,5 +1,6 @@
 """Why answers are wider than the study's tolerance: in a few words for each, and a sentence on the widest of all."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.query.answers import Questions
 from pbdist.query.judging import BETWEEN, FACTOR, MISSED, NO_LOWER, between, missed_by
 from pbdist.query.refine import next_rounds
-from pbdist.results import log_relative_width, relative_width
+from pbdist.results import ENCLOSED, log_relative_width, relative_width
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor
@@ -47,17 +48,18 @@ def why_delta(
     # Directions apart: the larger of them alone is judged, and nothing that is computed is meant to be closer.
     alone = np.zeros(stored.shape, dtype=bool)
     if within.ndim > 1 and study.direction == "both":
-        alone = stored | (_larger_is_close(study, answers) & asked.attained)
+        alone = (stored | _larger_is_close(study, answers)) & asked.attained
     # Without a lower bound only the study itself can tell how closely a point was computed.
     cases = {
         NO_LOWER: ~asked.attained,
         BETWEEN: ~stored & asked.attained,
-        MISSED: stored,
+        MISSED: stored & asked.attained,
+        ENCLOSED: stored & asked.attained & asked.enclosed,
         _LARGER_ALONE: alone,
         FACTOR: ~_sought(asked),
     }
     why = _worded(within, cases)
-    missed = ~within & _sought(asked) & (asked.attained | stored)
+    missed = ~within & _sought(asked)
 
     def worst(index: tuple[int, ...]) -> str:
         n, end = index[-1], str(why[index])
@@ -66,7 +68,8 @@ def why_delta(
         if why[index] != BETWEEN and between_them:
             end += f"; {between_them:,} of the others lie between stored points: refine=True (--refine) computes them"
         at = f"{_setting(asked, n)}, r = {int(asked.compositions[n])}, ε = {float(epsilon[n]):.6g}"
-        return f"{at}: {between('δ', float(lower[index]), float(upper[index]))}: {end}"
+        known = between("δ", math.nan if end == NO_LOWER else float(lower[index]), float(upper[index]))
+        return f"{at}: {known}" if end == NO_LOWER else f"{at}: {known}: {end}"
 
     return why, missed_by(missed, width, study, "delta_upper / delta_lower - 1", worst)
 
@@ -125,11 +128,12 @@ def _why_indirect(
 
     def worst(index: tuple[int, ...]) -> str:
         n, end = index[-1], str(why[index])
-        known = between(names[1], float(lower[index]), float(upper[index]))
+        known = between(names[1], math.nan if end == NO_LOWER else float(lower[index]), float(upper[index]))
         end = _TOO_FAR if end == BETWEEN else end
-        return f"{_setting(asked, n)}, {point(n)}, δ = {float(delta[n]):g}: {known}: {end}"
+        at = f"{_setting(asked, n)}, {point(n)}, δ = {float(delta[n]):g}"
+        return f"{at}: {known}" if end == NO_LOWER else f"{at}: {known}: {end}"
 
-    missed = ~within & _sought(asked) & asked.attained
+    missed = ~within & _sought(asked)
     return within, why, missed_by(missed, width, study, f"{names[0]}_upper / {names[0]}_lower - 1", worst)
 
 

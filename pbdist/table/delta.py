@@ -24,6 +24,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ElementaryPair, Pair, choices_of, factor_counts, reveals_nothing
 from pbdist.pld import PairState, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
+from pbdist.results import log_relative_width
 from pbdist.table.worst import worst_table
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -54,7 +55,10 @@ class BoundsTable:
         State of each direction and r; empty unless `keep_states`. A `PairState` is that of both directions; so is the
         bucket state of a symmetric pair. There is none of an r that no ladder serves.
     within : ndarray of bool, shape (2, R, E), or None
-        Where the bounds meet within the tolerance, or no better can be had; None where no tolerance is aimed at.
+        Where the bounds meet within the tolerance, or an ε lower by a part in 10^6 has a δ beyond the upper bound, as
+        at the largest loss; None where no tolerance is aimed at.
+    closest : ndarray of bool, shape (2, R, E), or None
+        Where they are as close as those of the pairs that they come from; None where that is `within`.
     """
 
     compositions: IntArray
@@ -68,6 +72,7 @@ class BoundsTable:
     log_delta_upper: FloatArray
     states: Mapping[tuple[Direction, int], BucketState | PairState]
     within: BoolArray | None = None
+    closest: BoolArray | None = None
 
     @property
     def factor(self) -> float:
@@ -166,14 +171,17 @@ def bounds_table(
     }
     choices = choices_of(parts)
     if choices is None:
-        return _table_of(parts, rounds, losses, **settings)
+        table = _table_of(parts, rounds, losses, **settings)
+        attained = all(pair.attained_by_some for pair, _ in parts)
+        return table if attained else _judged(table, tolerance, floor, together=together)
     if keep_states or method != "tight":
         raise InvalidInputError(
             "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
             " got the worst of several"
         )
     tables = [(_table_of(one, rounds, losses, **settings), there) for one, there in choices]
-    return worst_table(tables, together=together)
+    worst = worst_table(tables, together=together)
+    return worst if all(there for _, there in choices) else _judged(worst, tolerance, floor, together=together)
 
 
 def _table_of(
@@ -239,6 +247,22 @@ def _table_of(
         found.states,
     )
     return _attained(parts, table)
+
+
+def _judged(table: BoundsTable, tolerance: float | None, floor: Any, *, together: bool) -> BoundsTable:
+    """Return a table whose lower bounds are those of other pairs, or none, judged by its own bounds."""
+    if table.within is None:
+        return table
+    aimed = checked_precision(tolerance, None, None).tolerance
+    lowest = checked_floor(floor, DEFAULT_FLOOR)
+    log_lower, log_upper = table.log_delta_lower, table.log_delta_upper
+    if together:
+        log_lower = np.broadcast_to(log_lower.max(axis=0), log_lower.shape)
+    met = log_relative_width(log_lower, log_upper) <= aimed
+    met |= log_upper <= (math.log(lowest) if lowest > 0.0 else -math.inf)
+    if together:
+        met = np.broadcast_to(met.all(axis=0), met.shape)
+    return replace(table, within=np.array(met), closest=table.within)
 
 
 def _attained(parts: Sequence[tuple[Pair, int]], table: BoundsTable) -> BoundsTable:

@@ -33,8 +33,8 @@ class EpsilonTable:
     lower, upper : ndarray, shape (2, R, D)
         First axis: A||B, B||A; nats.
     computed_lower : ndarray, shape (2, R, D), or None
-        By which a tolerance is judged; None where it is the lower bound. Where some pair is not attained, it is the
-        largest lower bound of all pairs.
+        None where it is the lower bound. Where some pair is not attained, it is the largest lower bound of all pairs:
+        how closely ε was computed.
     """
 
     compositions: IntArray
@@ -47,7 +47,7 @@ class EpsilonTable:
 def epsilon_table_of(
     components: Sequence[tuple[Pair, int]], *, compositions: Any, delta: Any, tolerance: Any, together: bool = False
 ) -> EpsilonTable:
-    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ above 0 and below 1.
+    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ at least 0 and below 1.
 
     With `together` one ε is sought with which both directions meet δ: the bounds of both are those of that.
 
@@ -57,7 +57,7 @@ def epsilon_table_of(
         If a parameter is out of its range.
     """
     rounds = checked_compositions(compositions)
-    wanted = checked_delta(delta)
+    wanted = checked_delta(delta, zero=True)
     parts = checked_components(components, worst_of=True)
     check_totals(parts, rounds)
     precision = checked_precision(tolerance, None, None)

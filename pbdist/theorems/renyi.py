@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from pbdist.curves.renyi import closest_bounds
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair, SubsampledGaussian
+from pbdist.renyi import closest_bounds
 from pbdist.types import Direction, FloatArray
 
 __all__ = [

@@ -16,6 +16,7 @@ from pbdist.table import METHODS
 from tests.benchmarks.peers import Comparison, comparisons
 from tests.benchmarks.scaling import cost
 from tests.benchmarks.side_by_side import in_turns, seconds
+from tests.benchmarks.tables import epsilon_rows, point_times, table_rows
 from tests.benchmarks.workloads import BUCKETS, Workload, direct_ladder_seconds, ladder, same_curve, workloads
 
 _PACKAGES = ("numpy", "scipy", "dp-accounting", "prv-accountant", "pbdist")
@@ -92,6 +93,23 @@ def scaling_rows(call: str, sizes: Sequence[int]) -> None:
         )
 
 
+def tables_beside_a_peer() -> None:
+    """Print tables, ε and single points of DP-SGD, with the sums of all settings."""
+    _head("σ, q", "dp-accounting, s", "pbdist down to 1e-12, s", "times as fast", "down to 1e-40, s", "times as fast")
+    rows = table_rows()
+    sums = [sum(row[column] for row in rows) for column in (1, 2, 3)]
+    for name, theirs, same, deep in [*rows, ("together", sums[0], sums[1], sums[2])]:
+        _row(name, f"{theirs:.2f}", f"{same:.2f}", f"{theirs / same:.1f}", f"{deep:.2f}", f"{theirs / deep:.1f}")
+    _head("σ, q", "dp-accounting, s", "pbdist, s", "times as fast")
+    found = epsilon_rows()
+    together = ("together", sum(row[1] for row in found), sum(row[2] for row in found))
+    for name, theirs, own in [*found, together]:
+        _row(name, f"{theirs:.2f}", f"{own:.2f}", f"{theirs / own:.1f}")
+    median, longest = point_times()
+    _head("single δ", "median, ms", "longest, ms")
+    _row("600 drawn", _milliseconds(median), _milliseconds(longest))
+
+
 def main() -> None:
     """Print the tables."""
     print(machine())
@@ -100,6 +118,8 @@ def main() -> None:
     )
     for case in comparisons():
         peer_row(case)
+
+    tables_beside_a_peer()
 
     _head("computation", "transforms", "longest", "transforms, ms", "whole, ms", "ratio")
     for workload in workloads():

@@ -48,6 +48,7 @@ def test_a_theorem_that_says_nothing_is_told(tmp_path, capsys):
     assert "expected a mechanism that some (ξ, ρ) fits" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_without_matplotlib_it_is_told_what_to_install(figure, tmp_path):
     program = (
         "import sys; sys.modules['matplotlib'] = None; from pbdist.cli import main;"

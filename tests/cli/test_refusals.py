@@ -65,7 +65,7 @@ REFUSED = [
     (f"epsilon {DPSGD} --compositions 5", "error: --delta: expected a value, got none"),
     (f"delta {DPSGD} --compositions 5", "error: --epsilon: expected a value, got none"),
     (f"epsilon {DPSGD} --compositions 0 --delta 1e-5", "error: compositions: expected whole numbers"),
-    (f"epsilon {DPSGD} --compositions 1 --delta 1", "error: delta: expected numbers above 0"),
+    (f"epsilon {DPSGD} --compositions 1 --delta 1", "error: delta: expected numbers from 0 to below 1"),
     (f"delta {DPSGD} --compositions 1 --epsilon -1", "error: epsilon: expected finite numbers of at least 0"),
     (f"delta {DPSGD} --compositions 1 --exp-epsilon 0.5", "error: --exp-epsilon: expected finite"),
     (f"delta {DPSGD} --compositions 1 --epsilon 1 --tolerance 7", "error: tolerance: expected a number"),

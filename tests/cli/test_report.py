@@ -25,6 +25,7 @@ def test_a_page_with_the_targets_of_a_study_file(tiny_store, tmp_path, capsys):
     assert report(tiny_store, "--exp-epsilon", 2, "--delta", 0.2, "--compositions", 4, "-o", out) == 0
 
 
+@pytest.mark.slow(reason="three formats, each with its pictures")
 def test_pictures_lie_beside_markdown_and_latex(tiny_store, tmp_path):
     for name, end in (("page.md", "svg"), ("other page.tex", "pdf")):
         assert report(tiny_store, "-o", tmp_path / name) == 0

@@ -23,10 +23,11 @@ from pbdist import (
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.curves.renyi import divergence_bounds, renyi_table
-from pbdist.curves.renyi_bins import LogMasses, Order, bin_terms_above, terms_below
+from pbdist.curves.renyi import renyi_table
 from pbdist.curves.renyi_states import state_renyi_bounds
 from pbdist.mechanisms import Reversed
+from pbdist.renyi import divergence_bounds
+from pbdist.renyi.bins import LogMasses, Order, bin_terms_above, terms_below
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 from tests.oracles.curve_truth import divergence, finite_divergence

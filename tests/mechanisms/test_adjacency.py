@@ -127,6 +127,7 @@ def test_a_reversed_pair_exchanges_removal_and_addition() -> None:
     assert Product(Reversed(SAMPLED), PLAIN).removal is Direction.B_TO_A
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 def test_a_pair_for_records_replaced_removes_none_whatever_bounds_it() -> None:
     """Fixed batches are bounded from below by a pair for records removed."""
     pair = FixedBatchGaussian(1.0, 10, 100)

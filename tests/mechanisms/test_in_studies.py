@@ -62,6 +62,7 @@ def test_cells_are_the_mechanisms(finished_store: Finished) -> None:
     assert study.bounds.scale.values.tolist()[:5] == [20.0, 20.0, 4.0, 4.0, 7.0]
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 @pytest.mark.parametrize(
     ("label", "asked", "pair"),
     [

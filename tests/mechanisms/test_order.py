@@ -92,6 +92,7 @@ def test_more_noise_is_told_from_less(more, less):
     assert at_least_as_noisy(more, more)
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize(("more", "less"), ORDERED, ids=str)
 def test_delta_falls_with_the_noise(more, less):

@@ -87,6 +87,7 @@ def test_epsilon_is_the_largest_of_the_parts() -> None:
         assert np.array_equal(found[name], np.max([one[name] for one in alone], axis=0))
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 def test_only_attained_pairs_give_lower_bounds() -> None:
     small, large = Gaussian(4.0), Gaussian(1.0)
     worst = WorstOf(small, large, attained=(True, False))
@@ -98,6 +99,7 @@ def test_only_attained_pairs_give_lower_bounds() -> None:
     assert smallest.epsilon_upper.item() == epsilon_bounds(large, compositions=3, delta=1e-5).epsilon_upper.item()
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 def test_without_attained_pairs_lower_bounds_are_0() -> None:
     found = privacy_bounds(WorstOf(*PARTS, attained=(False,) * 3), **SETTINGS)
     assert bool((found.delta_lower == 0.0).all())

@@ -25,7 +25,7 @@ from pbdist.mechanisms import (
     SubsampledGaussian,
     factor_counts,
 )
-from pbdist.pld import question
+from pbdist.pld import engine, question
 from pbdist.pld.engine import TightBounds, tight_bounds
 from pbdist.pld.loss_profile import LossProfile, loss_profile
 from pbdist.table import bounds_table
@@ -205,6 +205,15 @@ PAIRS = [
 ]
 NAMES = [str(parts[0][0].pair) for parts in PAIRS]
 MANY = [1, 2, 3, 7, 20, 64, 128, 200]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _lattices_alone() -> Iterator[None]:
+    """Have outcomes composed on lattices, also where they are so few, or one round, that they are summed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "few_outcomes", lambda *_: None)
+        patch.setattr(engine._Table, "_one_round", lambda _: None)
+        yield
 
 
 @pytest.mark.parametrize("parts", PAIRS, ids=NAMES)

@@ -178,6 +178,9 @@ def known_weights(known: Frequencies, row: int) -> FloatArray:
     spectrum = np.zeros(known.length // 2 + 1, dtype=np.clongdouble)
     coefficients = known.coefficients[row]
     spectrum[: coefficients.size] = coefficients
+    if 2 * (coefficients.size - 1) == known.length:
+        # It has no pair: twice its half.
+        spectrum[-1] *= 2.0
     return fft.irfft(spectrum, known.length)
 
 
@@ -547,6 +550,28 @@ def test_sums_with_factors_that_rise_and_fall_are_within_the_error(extended: boo
         close += largest > 0.01
     assert some > 0.4 * cases, (some, cases)
     assert close > 0.06 * cases, close
+
+
+def test_of_every_frequency_nothing_is_left_out() -> None:
+    """The same claim for few rounds, atoms and lattices, of windows of even and of odd lengths."""
+    draw = np.random.default_rng(31)
+    lengths, close = [], 0
+    for _ in range(times(60)):
+        factors = random_factors(draw, ["bell", "flat", "atoms", "noise", "sparse", "two scales"], longest=60, most=20)
+        known = few_frequencies(factors, 10.0 ** -draw.uniform(6.0, 12.0), every=True)
+        assert known is not None
+        assert known.coefficients.shape[-1] == known.length // 2 + 1
+        lengths.append(known.length)
+        close += compared(factors, known) > 1e-4
+    assert {length % 2 for length in lengths} == {0, 1}
+    assert close > 0.1 * len(lengths)
+
+
+def test_a_window_too_long_for_every_frequency_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = [(leaf_of(rows_of(np.random.default_rng(0), "flat", 60)), 9)]
+    assert few_frequencies(factors, 1e-9, every=True) is not None
+    monkeypatch.setattr("pbdist.pld.few_frequencies._LONGEST_OF_EVERY", 100)
+    assert few_frequencies(factors, 1e-9, every=True) is None
 
 
 def test_labels_that_are_not_places_are_told() -> None:

@@ -228,7 +228,7 @@ def test_guesses_of_tiny_epsilons_stop_where_nothing_is_seen() -> None:
     assert not cuts.sees(1e-6)
     question = Question({SubsampledGaussian(0.5, 1e-6): 1}, np.array([1]), np.array([1.0]), 1e-3, 1e-60, True)
     for delta in (1e-12, 5e-7, 9.9e-7):
-        guess = guessed_epsilon(question, delta, 600.0, tuple(Direction))
+        guess = guessed_epsilon(question, delta, 600.0)
         assert guess is not None
         assert guess[0] > 0.0
 

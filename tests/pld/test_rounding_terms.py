@@ -221,7 +221,9 @@ def test_the_other_directions_masses_have_moved_too() -> None:
     epsilon, shift = np.array([0.5, 3.0]), 0.05
     tilt = Tilt(1.0, np.arange(2), 1e-9, extended=False)
     one, other = (
-        _read(_known(factors, direction, tilt, below=False), factors, direction, shift, epsilon, below=False)[1]
+        _read(
+            _known(factors, direction, tilt, below=False, every=False), factors, direction, shift, epsilon, below=False
+        )[1]
         for direction in Direction
     )
     assert np.all(one < -shift)
@@ -229,12 +231,13 @@ def test_the_other_directions_masses_have_moved_too() -> None:
 
 
 def test_the_reader_of_one_epsilon_allows_for_losses_that_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked, found = question(Histogram((26, 50, 25), (25, 50, 26)), 5000, [2.0]), []
+    asked = replace(question(Histogram((26, 50, 25), (25, 50, 26)), 5000, [2.0]), asked=(B_TO_A,))
+    found: list[float] = []
     leaves = many_rounds._leaves(asked, many_rounds.spacing_for(asked, 5000), 5000) or []
     for moved in (0.0, 1e-5):
         made = [(replace(state, shift=moved), count) for state, count in leaves]
         monkeypatch.setattr(many_rounds, "_leaves", lambda *_, made=made: made)
-        found += [reader(asked.epsilon)[1][0] for reader in [point_reader(asked, 1.0, (B_TO_A,))] if reader]
+        found += [reader(asked.epsilon)[1][0] for reader in [point_reader(asked, 1.0)] if reader]
     assert found[1] - found[0] >= 0.05 * (1.0 - 1e-9)
 
 
@@ -345,7 +348,9 @@ def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
 
 
 def test_an_epsilon_is_found_where_little_more_than_the_revealed_mass_is_met() -> None:
-    low, high = _Search({Histogram((7, 2, 1), (3, 7, 0)): 1}, 1, 0.10001, (A_TO_B,), 1e-6).bounds()
+    search = _Search({Histogram((7, 2, 1), (3, 7, 0)): 1}, 1, 0.10001, (A_TO_B,), 1e-6)
+    assert search.settled()
+    low, high = search.bracket
     assert low <= mpmath.log((8 - 10 * mpmath.mpf(0.10001)) / 3) <= high
 
 

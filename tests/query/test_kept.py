@@ -124,6 +124,7 @@ def test_many_questions_read_each_state_once(path: Path, monkeypatch: pytest.Mon
     assert sorted(reads) == sorted(ROUNDS)
 
 
+@pytest.mark.slow(reason="kept states of every kind of pair")
 @pytest.mark.parametrize(("label", "pair"), CASES, ids=str)
 def test_curves_are_read_off_states(study: Study, plain: Study, label: str, pair: Pair) -> None:
     alpha = np.array([0.0, 0.01, 0.1, 0.5, 0.9, 1.0])

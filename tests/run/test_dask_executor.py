@@ -21,6 +21,7 @@ from tests.run.processes import PATIENCE
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.slow(reason="a worker process is killed and another one starts")
 def test_results_exceptions_and_killed_workers(workers: LocalCluster, tmp_path: Path) -> None:
     def task(item: int) -> int:
         if item == 3:

@@ -17,8 +17,8 @@ from pbdist import (
     SubsampledGaussian,
     renyi_bounds,
 )
-from pbdist.curves.renyi import closest_bounds
 from pbdist.mechanisms import Pair
+from pbdist.renyi import closest_bounds
 from pbdist.theorems.concentrated import Concentrated, concentrated_of
 from pbdist.theorems.renyi import sampled_gaussian_divergence
 from pbdist.theorems.renyi_curves import STARTS, RenyiCurve, curve_of, gain_of_adding, gain_of_sampling

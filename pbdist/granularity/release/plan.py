@@ -200,8 +200,7 @@ class ReleasePlan:
         -------
         xarray.Dataset
             As `pbdist.privacy_bounds` returns it, for the larger of the two directions. Lower bounds are NaN where no
-            declared change attains all pairs that it touches. ``within_tolerance`` tells how closely the product that
-            dominates was computed.
+            declared change attains all pairs that it touches; then no bounds are within the tolerance.
 
         Raises
         ------
@@ -214,13 +213,13 @@ class ReleasePlan:
         lower = np.where(np.isnan(found.lower), np.nan, delta_below(found.lower))
         upper = np.minimum(delta_above(found.upper), 1.0)
         with np.errstate(invalid="ignore"):
-            within = log_relative_width(found.computed_lower, found.upper) <= precision
+            within = log_relative_width(found.lower, found.upper) <= precision
         variables = {
             "delta_lower": Variable(lower[None], "certified lower bound on δ"),
             "delta_upper": Variable(upper[None], "certified upper bound on δ"),
             "log_delta_lower": Variable(found.lower[None], "natural logarithm of the certified lower bound on δ"),
             "log_delta_upper": Variable(found.upper[None], "natural logarithm of the certified upper bound on δ"),
-            "within_tolerance": Variable(within[None], "whether δ of what dominates meets the tolerance", "", np.all),
+            "within_tolerance": Variable(within[None], "whether the bounds meet within the tolerance", "", np.all),
         }
         axis = Axis(EPSILON, losses, "privacy loss ε in nats")
         return self._dataset(variables, rounds, axis, found)
@@ -251,11 +250,12 @@ class ReleasePlan:
         rounds, wanted = checked_compositions(compositions), checked_delta(delta)
         precision = checked_precision(tolerance, None, None).tolerance
         found = largest_epsilon(self._telling, rounds, wanted, tolerance=tolerance)
-        within = relative_width(found.computed_lower, found.upper) <= precision
+        with np.errstate(invalid="ignore"):
+            within = relative_width(found.lower, found.upper) <= precision
         variables = {
             "epsilon_lower": Variable(found.lower[None], "certified lower bound on ε in nats"),
             "epsilon_upper": Variable(found.upper[None], "certified upper bound on ε in nats"),
-            "within_tolerance": Variable(within[None], "whether ε of what dominates meets the tolerance", "", np.all),
+            "within_tolerance": Variable(within[None], "whether the bounds meet within the tolerance", "", np.all),
         }
         axis = Axis(DELTA, wanted, "δ")
         return self._dataset(variables, rounds, axis, found)

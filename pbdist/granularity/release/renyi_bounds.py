@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pbdist.curves.renyi import closest_bounds
 from pbdist.errors import PbdistError
 from pbdist.granularity.release.resolved import Resolved
 from pbdist.mechanisms import ApproximateDP, ElementaryPair
+from pbdist.renyi import closest_bounds
 from pbdist.theorems.renyi import log_improvement
 from pbdist.types import Direction, FloatArray, IntArray
 

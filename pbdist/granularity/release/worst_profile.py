@@ -35,15 +35,12 @@ class Largest:
     ----------
     lower, upper : ndarray, shape (R, K)
         Natural logarithms for δ, nats for ε. The lower bounds are of products that are attained, and NaN where none is.
-    computed_lower : ndarray, shape (R, K)
-        Lower bounds of what dominates, attained or not: how closely it was computed.
     computed : int
         How many products were computed.
     """
 
     lower: FloatArray
     upper: FloatArray
-    computed_lower: FloatArray
     computed: int
 
 
@@ -143,7 +140,7 @@ def _largest(
     attained = np.array([one.attained for one in telling], dtype=bool)
     if not telling:
         there = any(one.attained for one in products)
-        return Largest(nothing if there else np.full_like(nothing, np.nan), nothing, nothing, 0)
+        return Largest(nothing if there else np.full_like(nothing, np.nan), nothing, 0)
     screen = _Screen(telling, rounds) if len(telling) > _FEW else None
     found: dict[int, tuple[FloatArray, FloatArray]] = {}
     for allowed in (np.arange(len(telling)), np.flatnonzero(attained)):
@@ -171,6 +168,5 @@ def _largest(
     return Largest(
         lower=np.max(lowers, axis=0) if lowers else np.full_like(uppers, np.nan),
         upper=uppers,
-        computed_lower=np.max([low for low, _ in found.values()], axis=0),
         computed=len(found),
     )

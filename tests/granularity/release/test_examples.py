@@ -269,6 +269,7 @@ def test_what_is_reversed_twice_is_counted(first: str) -> None:
     assert delta_of(plan, 0.2)[1] == delta_of(reverse, 0.2)[1] == pytest.approx(wanted)
 
 
+@pytest.mark.filterwarnings("ignore::pbdist.errors.PrecisionWarning")
 def test_the_plan_as_one_mechanism() -> None:
     analyses = [count("a", LOADED, ["x"]), count("b", Gaussian(2.0), ["y"]), Analysis("c", RandomizedResponse(0.6))]
     plan = ReleasePlan(Unbounded(), analyses, Partition(["x", "y"]))

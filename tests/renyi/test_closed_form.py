@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pbdist import DiscreteGaussian, Gaussian, Laplace, renyi_bounds
-from pbdist.curves.renyi import divergence_bounds
-from pbdist.curves.renyi_closed_form import closed_form_bounds
 from pbdist.mechanisms import Reversed
+from pbdist.renyi import divergence_bounds
+from pbdist.renyi.closed_form import closed_form_bounds
 from pbdist.types import Direction
 from tests.oracles.curve_truth import divergence
 from tests.strategies import examples

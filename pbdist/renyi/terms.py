@@ -6,7 +6,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.curves.renyi_bins import (
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, ScaledLossMasses
+from pbdist.renyi.bins import (
     LogMasses,
     Order,
     bin_terms_above,
@@ -16,9 +17,7 @@ from pbdist.curves.renyi_bins import (
     terms_below,
     up,
 )
-from pbdist.curves.renyi_closed_form import log_faint_moment
-from pbdist.curves.tradeoff import mass_excess
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, ScaledLossMasses
+from pbdist.renyi.closed_form import log_faint_moment
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["MOST_BINS", "ROUGH_EDGES", "Interval", "LossWindow", "RenyiTerms"]
@@ -106,9 +105,13 @@ class RenyiTerms:
         Whether no event is spread over bins: then a finer grid gains nothing.
     unknown
         Whether the upper bound is infinite on every grid.
+    infinite
+        P_A mass of infinite losses, rounded up, that the bounds are without; 0 unless `finite`.
     """
 
-    def __init__(self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray) -> None:
+    def __init__(
+        self, pair: ElementaryPair, alpha: float, direction: Direction, edges: FloatArray, *, finite: bool = False
+    ) -> None:
         scaled = pair.scaled_loss_masses(edges, direction)
         bins, events = _log_masses(scaled)
         masses = scaled.masses
@@ -123,9 +126,11 @@ class RenyiTerms:
         low = np.concatenate(([-np.inf], edges[:-1])) - error
         upper_bins = bin_terms_above(self.order, bins.at(slice(0, -1)), low, edges + error)
         lower_bins = terms_below(self.order, bins)
-        lower_events = terms_below(self.order, events)
         only_a, only_b = float(masses.only_a.upper[0]), masses.only_b
         faint = _faint_terms(pair, self.order, scaled, direction)
+        self.infinite = 0.0
+        if faint is None and finite:
+            self.infinite, faint = _apart(self.order, masses)
         if faint is None:
             upper_events = event_terms_above(self.order, events, masses.atom_loss, error)
             self.unknown = only_a > 0.0 or bool(np.any(np.isinf(upper_events)))
@@ -134,6 +139,9 @@ class RenyiTerms:
             upper_events = event_terms_above(self.order, events.at(known), masses.atom_loss[known], error)
             upper_events = np.append(upper_events, faint)
             self.unknown, only_a = False, 0.0
+            if finite:
+                events = events.at(known)
+        lower_events = terms_below(self.order, events)
         tail_term: float = _exponential(tail - self.order.log_unit)
         lonely = [float(only_b.lower[0]) * self.order.at_nothing, float(only_b.upper[0]) * self.order.at_nothing]
         slack = (bins.a_upper.size + events.a_upper.size + 64.0) * UNIT_ROUNDOFF
@@ -203,6 +211,20 @@ def _faint_terms(pair: ElementaryPair, order: Order, scaled: ScaledLossMasses, d
     return (_exponential(moment - order.log_unit) + negative) * (1.0 + masses.atom_loss.size * UNIT_ROUNDOFF)
 
 
+def _apart(order: Order, masses: LossMasses) -> tuple[float, float | None]:
+    """Return the P_A mass of events whose loss is infinite, or may be, and what the others have to add without them.
+
+    Both are rounded up. F without some events, plus φ(0) of their P_B mass, is at least the moment less 1 of the
+    others: Theorem 51 of docs/theory.md. None where there is no such event.
+    """
+    without = ~np.isfinite(masses.atom_loss)
+    infinite = float(masses.only_a.upper[0]) + float(np.sum(masses.atoms_a.upper[without]))
+    rounded = 1.0 + (masses.atom_loss.size + 8.0) * UNIT_ROUNDOFF
+    if infinite == 0.0:
+        return 0.0, None
+    return infinite * rounded, float(np.sum(masses.atoms_b.upper[without])) * order.at_nothing * rounded
+
+
 def _log_masses(scaled: ScaledLossMasses) -> tuple[LogMasses, LogMasses]:
     masses = scaled.masses
     bins = LogMasses.of(
@@ -235,7 +257,7 @@ def _log_tail(pair: ElementaryPair, alpha: float, edge: float, loss_error: float
 
 def _excess_of(pair: ElementaryPair, alpha: float, direction: Direction) -> tuple[float, float]:
     """Bounds on what totals other than 1 add; both 0 where they are 1."""
-    a, b = (mass_excess(pair, side) for side in (direction, direction.opposite))
+    a, b = pair.mass_excess if direction is Direction.A_TO_B else pair.mass_excess[::-1]
     exact = a - b if alpha == 1.0 else b + Fraction(alpha) * (a - b)
     value = float(exact)
     return value - 4.0 * UNIT_ROUNDOFF * abs(value), value + 4.0 * UNIT_ROUNDOFF * abs(value)

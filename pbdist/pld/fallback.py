@@ -1,0 +1,349 @@
+r"""Bounds that hold for every pair and any δ, taken where those of the engines are wide: none of them needs a lattice.
+
+From above: the sum of the largest losses (Theorem 49 of docs/pld.md), exponential moments of the losses (Theorem 14
+with Theorem 51 of docs/theory.md), and the same mechanism without its sampling (Theorem 50 of docs/theory.md). From
+below: the events that every loss, or that some loss, is large (Theorem 8).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
+from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio
+from pbdist.pld.frequency_delta import largest_factor
+from pbdist.pld.largest_loss import largest_loss_of
+from pbdist.pld.loss_profile import LossProfile
+from pbdist.pld.question import Question
+from pbdist.renyi import finite_moment_above
+from pbdist.types import Direction, FloatArray
+
+__all__ = ["Fallback", "pure_bounds"]
+
+_U = UNIT_ROUNDOFF
+#: Steps of the search for a tilt, at most; the first one, and one that is not worth it: natural logarithms.
+_TRIES, _STEP, _FINE = 14, 0.7, 0.02
+#: Tilts lie between these: orders from 1 + 2^-19 to 10^6.
+_LEAST_TILT, _LARGEST_TILT = 2.0**-19, 999_999.0
+#: Moments of pairs that are computed, at most, but for the first tilt.
+_MOST_MOMENTS = 200
+#: Relative width of a moment that is good enough.
+_WIDTH = 1e-4
+#: Events of a pair that are looked at, at most, and shares of A's mass in the event that every loss is large.
+_MOST_EVENTS = 400
+_SHARES: FloatArray = np.unique(np.concatenate((np.geomspace(1e-12, 0.5, 80), 1.0 - np.geomspace(1e-9, 0.5, 80))))
+#: Losses of events that show that there are larger ones than any ε that is looked for, nats.
+_FAR: FloatArray = np.geomspace(1e2, 1e11, 37)
+#: Points of one look at a closed form, and looks.
+_POINTS, _LOOKS = 33, 12
+
+
+@dataclass(frozen=True, eq=False)
+class _Moment:
+    """ln E_A[e^{θL}; L < ∞] of all rounds, from above, at one θ, and ln of the P_A mass of infinite losses."""
+
+    tilt: float
+    log_moment: float
+    log_infinite: float
+
+    @property
+    def _log_factor(self) -> float:
+        return self.log_moment + math.log(largest_factor(self.tilt))
+
+    def log_delta(self, epsilon: FloatArray) -> FloatArray:
+        """Return upper bounds on ln δ at some ε."""
+        finite = self._log_factor - self.tilt * epsilon
+        finite += 16.0 * _U * (1.0 + abs(self.log_moment) + self.tilt * epsilon)
+        return np.asarray(np.logaddexp(finite, self.log_infinite) + 1e-15)
+
+    def epsilon(self, log_delta: float) -> float:
+        """Return an ε with which a δ is met, nats; infinite where nearly as much may be revealed."""
+        share = math.exp(min(self.log_infinite - log_delta, 0.0))
+        if share > 0.999 or not math.isfinite(self.log_moment):
+            return math.inf
+        # Up to here the difference keeps all digits but three.
+        left = log_delta + math.log1p(-share) - 1e-12 * (1.0 + abs(log_delta))
+        found = (self._log_factor - left) / self.tilt
+        return found + 16.0 * _U * (abs(self.log_moment) + abs(left) + 1.0) / self.tilt
+
+
+class Fallback:
+    """Bounds on δ and ε of one direction after a number of rounds, by single pairs' moments and events.
+
+    Parameters
+    ----------
+    question : Question
+        Its pictures only tell where to look.
+    rounds : int
+    direction : Direction
+    """
+
+    def __init__(self, question: Question, rounds: int, direction: Direction) -> None:
+        self._question, self._rounds, self._direction = question, rounds, direction
+        self._counts = question.counts
+        self._moments: dict[float, _Moment] = {}
+
+    @cached_property
+    def largest_loss(self) -> float:
+        """A sum that no loss of all rounds exceeds, nats; infinite where some may, or where none is known."""
+        total = size = 0.0
+        for (pair, count), (profile, _) in zip(self._counts.items(), self._question.profiles, strict=True):
+            loss = largest_loss_of(pair, profile, self._direction)
+            total, size = total + count * loss, size + count * abs(loss)
+        rounds = float(self._rounds)
+        rounding = 8.0 * (len(self._counts) + 4.0) * _U * size
+        return rounds * (total + rounding) if math.isfinite(total) else math.inf
+
+    def epsilon_above(self, delta: float, guess: float) -> float:
+        """Return an ε of at least 0 with which a δ > 0 is met, nats; infinite where none is known.
+
+        `guess` is about that ε.
+        """
+        best = self.largest_loss
+        if self._excess <= 0.0:
+            # δ(ε) <= 1 - e^(ε - l) of losses of at most l.
+            best += math.log1p(-delta) * (1.0 - 8.0 * _U) + 4.0 * _U * abs(best)
+        log_delta = math.log(delta) - 4.0 * _U * (1.0 + abs(math.log(delta)))
+        best = min(best, self._unsampled_epsilon(log_delta, best))
+        return max(min(best, self._by_moments(log_delta, self._tilt_of(guess))), 0.0)
+
+    def _by_moments(self, log_delta: float, tilt: float) -> float:
+        """Return the least ε of some tilts, sought from one on by steps that grow where they help."""
+        found, step, sign = self._moment(tilt).epsilon(log_delta), _STEP, 1.0
+        for _ in range(_TRIES):
+            if step < _FINE or len(self._moments) * len(self._counts) >= _MOST_MOMENTS:
+                break
+            for way in (sign, -sign):
+                other = min(max(tilt * math.exp(way * step), _LEAST_TILT), _LARGEST_TILT)
+                near = self._moment(other).epsilon(log_delta)
+                if near < found:
+                    tilt, found, sign, step = other, near, way, 2.0 * step
+                    break
+            else:
+                step *= 0.35
+        return found
+
+    @property
+    def some_loss(self) -> float:
+        """A sum of losses that the rounds exceed, or reach, with some probability; infinite where A may be revealed."""
+        total = size = 0.0
+        for (pair, count), (_, profile) in zip(self._counts.items(), self._pictured, strict=True):
+            declared = pair.loss_bound(self._direction)
+            if declared is not None:
+                total, size = total + count * declared, size + count * (abs(declared) + 8.0)
+                continue
+            sign = 1.0 if self._direction is Direction.A_TO_B else -1.0
+            log_a, log_b = self._large(pair, np.append(profile.loss, sign * _FAR))
+            if log_a[-1] == -np.inf:
+                continue
+            # Events of which nothing is known from below are no events.
+            apart = log_a - log_b
+            apart -= 1e-13 * (1.0 + np.abs(log_a) + np.where(np.isfinite(log_b), np.abs(log_b), 0.0))
+            largest = float(np.max(apart))
+            total, size = total + count * largest, size + count * abs(largest)
+        rounds = float(self._rounds)
+        return rounds * (total - 8.0 * (len(self._counts) + 4.0) * _U * size) if math.isfinite(total) else math.inf
+
+    def log_delta_above(self, epsilon: FloatArray) -> FloatArray:
+        """Return upper bounds on ln δ at some ε, of at most 0."""
+        best = np.full(epsilon.size, self._log_participation)
+        ratio = gaussian_ratio(self._unsampled)
+        if ratio is not None:
+            best = np.minimum(best, gaussian_bounds(ratio, np.array([self._rounds]), epsilon)[1][0])
+        for tilt in self._tilts_of(epsilon):
+            best = np.minimum(best, self._moment(tilt).log_delta(epsilon))
+        return np.where(epsilon >= self.largest_loss, -np.inf, best)
+
+    def epsilon_below(self, delta: float) -> float:
+        """Return an ε of at least 0 with which a δ is not met, nats, or 0."""
+        log_delta = math.log(delta) + 4.0 * _U * (1.0 + abs(math.log(delta)))
+        log_a, log_b = self._events
+        more = log_a > log_delta
+        if not more.any():
+            return 0.0
+        log_a, log_b = log_a[more], log_b[more]
+        with np.errstate(divide="ignore"):
+            left = log_a + np.log(-np.expm1(log_delta - log_a))
+        found = left - log_b
+        found -= 1e-14 * (4.0 + np.abs(left) + np.where(np.isfinite(log_b), np.abs(log_b), 0.0))
+        return max(float(np.max(found[np.isfinite(found)], initial=0.0)), 0.0)
+
+    def log_delta_below(self, epsilon: FloatArray) -> FloatArray:
+        """Return lower bounds on ln δ at some ε."""
+        log_a, log_b = self._events
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = epsilon[:, None] + (log_b - log_a)
+            ratio = ratio + 8.0 * _U * (
+                epsilon[:, None] + np.where(np.isfinite(log_b), np.abs(log_b), 0.0) + np.abs(log_a)
+            )
+            logs = log_a + np.log(-np.expm1(np.minimum(ratio, 0.0)))
+        logs = np.where(np.isnan(logs), -np.inf, logs)
+        best = logs.max(axis=-1, initial=-np.inf)
+        return np.asarray(best - 8.0 * _U * (1.0 + np.where(np.isfinite(best), np.abs(best), 0.0)))
+
+    @property
+    def _log_participation(self) -> float:
+        """Ln of the probability, rounded up, that A and B differ in some round: δ is no larger at any ε >= 0."""
+        if any(pair.participation >= 1.0 for pair in self._counts):
+            return 0.0
+        unused = sum(count * math.log1p(-pair.participation) for pair, count in self._counts.items())
+        some = -math.expm1(float(self._rounds) * unused * (1.0 + 8.0 * (len(self._counts) + 4.0) * _U))
+        return min(math.log(some) + 1e-15, 0.0) if some > 0.0 else -700.0
+
+    @cached_property
+    def _unsampled(self) -> dict[ElementaryPair, int]:
+        """The pairs of a round, each without its sampling."""
+        result: dict[ElementaryPair, int] = {}
+        for pair, count in self._counts.items():
+            standing = pair.without_sampling or pair
+            result[standing] = result.get(standing, 0) + count
+        return result
+
+    def _unsampled_epsilon(self, log_delta: float, most: float) -> float:
+        """Return an ε of the rounds without sampling, where that is Gaussian noise; infinite elsewhere."""
+        ratio = gaussian_ratio(self._unsampled)
+        if ratio is None:
+            return math.inf
+        low, high = 0.0, 1.0
+        rounds = np.array([self._rounds])
+        while gaussian_bounds(ratio, rounds, np.array([high]))[1][0, 0] > log_delta:
+            low, high = high, 4.0 * high
+            if high > 64.0 * min(most, 1e12):
+                return math.inf
+        for _ in range(_LOOKS):
+            points = np.linspace(low, high, _POINTS)
+            met = np.append(gaussian_bounds(ratio, rounds, points[:-1])[1][0] <= log_delta, True)
+            first = int(np.argmax(met))
+            low, high = float(points[max(first - 1, 0)]), float(points[first])
+        return high
+
+    @cached_property
+    def _excess(self) -> float:
+        """By how much ln of the P_A mass of a round exceeds 0, at most; above 0 of some histograms alone."""
+        side = 0 if self._direction is Direction.A_TO_B else 1
+        return sum(count * max(float(pair.mass_excess[side]), 0.0) for pair, count in self._counts.items()) * (
+            1.0 + 16.0 * _U
+        )
+
+    def _tilt_of(self, epsilon: float) -> float:
+        return self._tilts_of(np.array([epsilon]))[0]
+
+    def _tilts_of(self, epsilon: FloatArray) -> list[float]:
+        """Return tilts about the best ones of some ε, not too many."""
+        reached = np.clip(np.nan_to_num(epsilon, posinf=1e100), 0.0, 1e100)
+        saddles = self._question.exponents(self._direction).saddle_points(self._rounds, reached)
+        # Where no tilt is needed, one that moves the mean by a part of the deviation bounds δ near 1.
+        tilts = np.maximum(saddles.tilt, 0.2 / np.sqrt(saddles.variance))
+        tilts = np.unique(np.clip(np.nan_to_num(tilts, nan=1.0), _LEAST_TILT, _LARGEST_TILT))
+        if tilts.size > _TRIES:
+            tilts = tilts[np.unique(np.linspace(0, tilts.size - 1, _TRIES).astype(np.int64))]
+        most = max(_MOST_MOMENTS // len(self._counts), 1)
+        return [float(each) for each in tilts[-most:]]
+
+    def _moment(self, tilt: float) -> _Moment:
+        # Orders whose distance from 1 is a float.
+        order = 1.0 + float(np.float32(min(max(tilt, _LEAST_TILT), _LARGEST_TILT)))
+        known = self._moments.get(order)
+        if known is not None:
+            return known
+        total = size = rate = 0.0
+        for pair, count in self._counts.items():
+            moment, infinite = finite_moment_above(pair.dominating, order, self._direction, _WIDTH)
+            hidden = pair.without_sampling
+            if hidden is not None:
+                moment = min(moment, finite_moment_above(hidden, order, self._direction, _WIDTH)[0])
+            total, size = total + count * moment, size + count * abs(moment)
+            rate += count * (-math.log1p(-infinite) if infinite < 1.0 else math.inf)
+        rounds = float(self._rounds)
+        total = rounds * (total + 8.0 * (len(self._counts) + 4.0) * _U * size) if math.isfinite(total) else math.inf
+        mass = -math.expm1(-rounds * rate * (1.0 + 8.0 * (len(self._counts) + 4.0) * _U))
+        log_infinite = math.log(mass) + rounds * self._excess + 1e-12 if mass > 0.0 else -math.inf
+        found = _Moment(order - 1.0, total, log_infinite)
+        self._moments[order] = found
+        return found
+
+    @cached_property
+    def _events(self) -> tuple[FloatArray, FloatArray]:
+        """Logarithms of P_A masses from below and of P_B masses from above of some events of all rounds."""
+        rounds, sides = float(self._rounds), [self._large(pair, profile.loss) for pair, profile in self._pictured]
+        counts = [rounds * count for count in self._counts.values()]
+        all_a = all_b = np.zeros(_SHARES.size)
+        for (log_a, log_b), count in zip(sides, counts, strict=True):
+            index = np.minimum(np.searchsorted(log_a, np.log(_SHARES) + log_a[-1]), log_a.size - 1)
+            if log_a[-1] == -np.inf:
+                return log_a[-1:], log_b[-1:]
+            slack = 8.0 * (log_a.size + 16.0) * _U
+            all_a = all_a + count * (log_a[index] - slack * (1.0 + np.abs(log_a[index])))
+            size = np.where(np.isfinite(log_b[index]), np.abs(log_b[index]), 0.0)
+            all_b = all_b + count * (log_b[index] + slack * (1.0 + size))
+        logs = [(all_a, all_b)]
+        if not any(any(pair.mass_excess) for pair in self._counts):
+            logs += [_some(*side, count) for side, count in zip(sides, counts, strict=True) if side[0][-1] > -np.inf]
+        found_a, found_b = (np.concatenate([each[side] for each in logs]) for side in (0, 1))
+        return found_a, found_b
+
+    @property
+    def _pictured(self) -> Sequence[tuple[ElementaryPair, LossProfile]]:
+        profiles = [profile for profile, _ in self._question.profiles]
+        return list(zip(self._counts, profiles, strict=True))
+
+    def _large(self, pair: ElementaryPair, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ln P_A from below and ln P_B from above of the events that a loss is large, rising."""
+        known = np.unique(losses if self._direction is Direction.A_TO_B else -losses)
+        edges = np.unique(np.append(known[:: max(known.size // _MOST_EVENTS, 1)], known[-1:]))
+        scaled = pair.scaled_loss_masses(edges if edges.size else np.zeros(1), self._direction)
+        masses = scaled.masses
+        with np.errstate(divide="ignore"):
+            log_a = np.concatenate(
+                (
+                    np.log(masses.bins_a.lower) + scaled.log_scale_a,
+                    np.log(masses.atoms_a.lower) + scaled.atoms_log_scale_a,
+                    np.log(masses.only_a.lower),
+                )
+            )
+            log_b = np.concatenate(
+                (
+                    np.log(masses.bins_b.upper) + scaled.log_scale_b,
+                    np.log(masses.atoms_b.upper) + scaled.atoms_log_scale_b,
+                    np.full(masses.only_a.lower.size, -np.inf),
+                )
+            )
+        starts = (np.append(-np.inf, edges), masses.atom_loss, np.full(masses.only_a.lower.size, np.inf))
+        order = np.argsort(-np.nan_to_num(np.concatenate(starts), nan=np.inf), kind="stable")
+        log_a, log_b = np.logaddexp.accumulate(log_a[order]), np.logaddexp.accumulate(log_b[order])
+        there = log_a > -np.inf
+        return (log_a[there], log_b[there]) if there.any() else (log_a[-1:], np.zeros(1))
+
+
+def _some(log_a: FloatArray, log_b: FloatArray, count: float) -> tuple[FloatArray, FloatArray]:
+    """Return the same of the event that some of so many losses is large."""
+    slack = 8.0 * (log_a.size + 16.0) * _U
+    a = np.exp(np.minimum(log_a, 0.0)) * (1.0 - slack * (1.0 + np.abs(log_a)))
+    b = np.exp(np.minimum(log_b, 0.0)) * (1.0 + slack * (1.0 + np.where(np.isfinite(log_b), np.abs(log_b), 0.0)))
+    with np.errstate(divide="ignore"):
+        # Of masses that are no float, so many times the mass: 1 - (1 - x)^n is at most n x, and at least
+        # n x (1 - n x / 2).
+        some_a = np.log(-np.expm1(count * np.log1p(-np.minimum(a, 1.0 - _U)))) - 1e-14 * (2.0 + np.abs(log_a))
+        some_b = np.log(-np.expm1(count * np.log1p(-np.minimum(b, 1.0 - _U)))) + 1e-14
+        faint_a, faint_b = log_a < -650.0, log_b < -650.0
+        some_a = np.where(faint_a, log_a + math.log(count) - 1e-12 * np.abs(log_a), some_a)
+        nothing = log_b == -np.inf
+        size = np.where(nothing, 0.0, np.abs(log_b))
+        some_b = np.where(faint_b, log_b + math.log(count) + 1e-12 * size, np.where(nothing, -np.inf, some_b))
+    return some_a, np.minimum(some_b, 0.0)
+
+
+def pure_bounds(
+    counts: Mapping[ElementaryPair, int], rounds: int, directions: Sequence[Direction], most: float
+) -> tuple[float, float]:
+    """Bound the ε with which δ = 0 is met in all of some directions, by losses; nats.
+
+    Above `most` it counts as infinite: then that and infinity are returned.
+    """
+    question = Question(counts, np.array([rounds]), np.array([1.0]), 1e-3, 1e-40, len(directions) > 1)
+    known = [Fallback(question, rounds, direction) for direction in directions]
+    lower = max(0.0, *(each.some_loss for each in known))
+    return (most, math.inf) if lower >= most else (lower, max(0.0, *(each.largest_loss for each in known)))

@@ -1,0 +1,89 @@
+"""A few outcomes, summed in whole numbers: against exact fractions and fifty digits."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import mpmath
+import numpy as np
+
+from pbdist.mechanisms import (
+    ElementaryPair,
+    Histogram,
+    KaryRandomizedResponse,
+    Laplace,
+    RandomizedResponse,
+    Reversed,
+)
+from pbdist.pld.few_outcomes import few_outcomes
+from pbdist.types import Direction
+from tests.effort import SEED, times
+
+
+def drawn(rng: np.random.Generator) -> ElementaryPair:
+    size, faint = int(rng.integers(2, 5)), 10.0 ** -float(rng.integers(0, 300))
+    p, q = (rng.integers(0, 4, size).tolist() for _ in "AB")
+    p[0], q[-1] = p[0] + 1, q[-1] + 1
+    share = float(rng.uniform(0.1, 0.9))
+    pairs: list[ElementaryPair] = [
+        Histogram(tuple(p), tuple(q)),
+        Reversed(Histogram(tuple(p), tuple(q))),
+        Histogram((faint, 1.0 - share, share), (share, 1.0 - share, 0.0)),
+        RandomizedResponse(float(rng.choice([rng.uniform(0.0, 1.0), faint, 1.0]))),
+        KaryRandomizedResponse(float(rng.uniform(0.01, 0.99)), int(rng.integers(2, 6))),
+    ]
+    return pairs[rng.integers(len(pairs))]
+
+
+def test_bounds_meet_around_the_exact_sum() -> None:
+    rng = np.random.default_rng(SEED)
+    answered = 0
+    with mpmath.workdps(400):
+        for _ in range(times(120)):
+            counts = {drawn(rng): int(rng.integers(1, 3)) for _ in range(int(rng.integers(1, 3)))}
+            rounds = int(rng.integers(1, 3))
+            known = few_outcomes(counts, rounds)
+            if known is None:
+                continue
+            answered += 1
+            factors = [pair.exact_outcomes or () for pair, count in counts.items() for _ in range(count * rounds)]
+            epsilon = np.array([0.0, 1e-9, rng.uniform(0.0, 3.0), rng.uniform(0.0, 600.0)])
+            for direction in Direction:
+                lower, upper = known.log_delta(epsilon, direction)
+                for value, low, high in zip(epsilon.tolist(), lower.tolist(), upper.tolist(), strict=True):
+                    growth, exact = mpmath.exp(value), mpmath.mpf(0)
+                    for chosen in product(*factors):
+                        a, b = (math.prod((one[side] for one in chosen), start=Fraction(1)) for side in (0, 1))
+                        a, b = (a, b) if direction is Direction.A_TO_B else (b, a)
+                        exact += max(_number(a) - growth * _number(b), mpmath.mpf(0))
+                    assert (mpmath.exp(low) if low > -math.inf else 0) <= min(exact, 1) <= mpmath.exp(high)
+                    assert high - low < 1e-6 or exact < 1e-9
+    assert answered > times(60)
+
+
+def _number(value: Fraction) -> mpmath.mpf:
+    return mpmath.mpf(value.numerator) / value.denominator
+
+
+def test_masses_that_cancel_to_the_last_digits_are_told_apart() -> None:
+    known = few_outcomes({KaryRandomizedResponse(0.25 + 2.0**-40, 4): 1}, 1)
+    assert known is not None
+    lower, upper = (float(side[0]) for side in known.log_delta(np.array([0.0]), Direction.A_TO_B))
+    # p - (1 - p) / 3 = 4 / 3 of what p exceeds a quarter by.
+    assert lower <= math.log(4.0 / 3.0) - 40.0 * math.log(2.0) <= upper <= lower + 1e-12
+
+
+def test_what_is_not_few_or_no_fraction_is_left_to_others() -> None:
+    assert few_outcomes({RandomizedResponse(0.6): 1}, 64) is not None
+    assert few_outcomes({RandomizedResponse(0.6): 1}, 65) is None
+    assert few_outcomes({Histogram((5, 4, 3, 2, 1), (1, 2, 3, 4, 5)): 2}, 4) is None
+    assert few_outcomes({Laplace(1.0): 1}, 1) is None
+    assert few_outcomes({RandomizedResponse(0.6): 1, Laplace(1.0): 1}, 1) is None
+    assert Histogram(tuple(range(1, 66)), tuple(range(2, 67))).exact_outcomes is None
+
+
+def test_beyond_what_is_read_nothing_is_told() -> None:
+    known = few_outcomes({RandomizedResponse(0.6): 1}, 1)
+    assert known is not None
+    lower, upper = known.log_delta(np.array([601.0]), Direction.A_TO_B)
+    assert (lower[0], upper[0]) == (-math.inf, 0.0)
