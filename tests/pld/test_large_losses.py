@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from pbdist.bounds.delta import privacy_bounds
-from pbdist.errors import PrecisionWarning
 from pbdist.mechanisms import Gaussian, Reversed, SubsampledGaussian
 from pbdist.pld.inversion import epsilon_table
 from pbdist.pld.ladder import ladder_bounds
@@ -267,10 +266,8 @@ def test_tiny_epsilons_are_not_cut() -> None:
 
 
 def test_losses_without_measure_give_no_warning_of_overflow() -> None:
-    """What is asked in search of little noise: nothing is known of such losses, but no library's warning gets out."""
+    """What is asked in search of little noise: whoever was used is told apart, and no library warns of overflows."""
     step = SubsampledGaussian(scale=7.2e-8, rate=0.01)
-    with pytest.warns(PrecisionWarning) as told:
-        found = privacy_bounds(step, compositions=100, epsilon=50.0, tolerance=0.02)
-    assert [one.category for one in told] == [PrecisionWarning]
+    found = privacy_bounds(step, compositions=100, epsilon=50.0, tolerance=0.02)
     truth = 1.0 - 0.99**100
-    assert found.delta_lower.item() <= truth <= found.delta_upper.item()
+    assert found.delta_lower.item() <= truth <= found.delta_upper.item() <= 1.02 * found.delta_lower.item()

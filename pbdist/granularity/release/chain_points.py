@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 from typing import TypeAlias
 
+from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.mechanisms import ApproximateDP, Histogram, Pair, RandomizedResponse, Reversed
 from pbdist.table import bounds_table
 
@@ -66,11 +67,11 @@ def points_of(pair: Pair) -> tuple[list[Point] | None, list[Point] | None]:
     exponents = range(_GRID_OCTAVES * _PER_OCTAVE + 1)
     grid = {1.0} | {_rounded_ratio(2.0 ** (k / _PER_OCTAVE)) for k in exponents[1:]}
     ratios = sorted(grid)
-    # At slightly less than ln x, δ is at least that at x.
+    # At slightly less than ln x, δ is at least that at x. Of what is next to nothing no points are needed.
     epsilon = [max(math.log(x) * (1.0 - 2.0**-50), 0.0) for x in ratios]
     table = bounds_table([(pair, 1)], compositions=1, epsilon=epsilon, strict=False)
     there, back = (
-        [(Fraction(x), min(Fraction(1), Fraction(float(d)))) for x, d in zip(ratios, row, strict=True)]
+        [(Fraction(x), min(Fraction(1), Fraction(_worth_telling(float(d))))) for x, d in zip(ratios, row, strict=True)]
         for row in table.delta_upper[:, 0]
     )
     if min(there[-1][1], back[-1][1]) == 1:
@@ -80,6 +81,11 @@ def points_of(pair: Pair) -> tuple[list[Point] | None, list[Point] | None]:
         below = [(1 / x, 1 - 1 / x + d / x) for x, d in _kept_ends(backwards)[1:]]
         curves.append(_thinned(_kept_ends(forwards) + below))
     return curves[0], curves[1]
+
+
+def _worth_telling(delta: float) -> float:
+    """Return an upper bound on δ, no smaller than the floor unless it is 0."""
+    return max(delta, DEFAULT_FLOOR) if delta > 0.0 else 0.0
 
 
 def _finite_masses(pair: Pair) -> tuple[list[Fraction], list[Fraction]] | None:

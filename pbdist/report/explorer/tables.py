@@ -73,6 +73,8 @@ def cell_tables(snapshot: Snapshot, cells: Sequence[int]) -> CellTables:
             elif row in state.failed:
                 causes[position][f"could not be computed: {state.failed[row]}"] = None
     unattained = snapshot.unattained[list(cells)]
+    # That no lower bound is known is a notice of its own.
+    judged &= ~unattained
     for name in ("delta_lower", "log_delta_lower"):
         values[name][unattained] = np.nan
     missing = np.isnan(values["delta_upper"]).any(axis=(1, 2))
