@@ -111,7 +111,7 @@ def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert err.count("\n") == 1
     text = " ".join(out.split())
-    assert re.search(r"Wide: the refuted scale is smaller by \d+(\.\d)? %", text)
+    assert re.search(r"Wide: the refuted scale is smaller by \d+(\.\d+)? %", text)
     assert "not by 1 %; of those between them nothing is known." in text
     # The answer is there, and the exit code says it.
     assert main(["size", "--family", "Laplace", *OPTIONS, "--strict"]) == 3

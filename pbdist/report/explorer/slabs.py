@@ -173,7 +173,9 @@ class Slabs:
     def _judge(self, state: PartState, batch: int, log_upper: FloatArray, within: BoolArray) -> None:
         """Count the points of a batch at which the tolerance was sought, and those at which it was missed."""
         stored, cells = state.stored, state.stored.head.cells_of(batch)
-        own = np.isnan(self._snapshot.columns["factor"][self._snapshot.union.rows(stored, cells)])
+        rows = self._snapshot.union.rows(stored, cells)
+        # That no lower bound is known is a notice of its own.
+        own = np.isnan(self._snapshot.columns["factor"][rows]) & ~self._snapshot.unattained[rows]
         with np.errstate(invalid="ignore"):
             if stored.study.direction == "both":
                 asked = (log_upper.max(axis=1) > log_floor(stored.study))[:, None]

@@ -42,7 +42,8 @@ class CellTables:
     def missed(self, study: StudySpec) -> tuple[int, int]:
         """Return at how many points the tolerance was sought, and at how many it was missed."""
         upper = self.values["log_delta_upper"]
-        computed = self.judged[:, None, None] & ~np.isnan(upper)
+        # That no lower bound is known is a notice of its own.
+        computed = self.judged[:, None, None] & ~np.isnan(upper) & ~np.isnan(self.values["log_delta_lower"])
         # What is at most the floor is within.
         missed = computed & ~self.within
         return int(np.count_nonzero(missed | (computed & (upper > log_floor(study))))), int(np.count_nonzero(missed))
@@ -73,8 +74,6 @@ def cell_tables(snapshot: Snapshot, cells: Sequence[int]) -> CellTables:
             elif row in state.failed:
                 causes[position][f"could not be computed: {state.failed[row]}"] = None
     unattained = snapshot.unattained[list(cells)]
-    # That no lower bound is known is a notice of its own.
-    judged &= ~unattained
     for name in ("delta_lower", "log_delta_lower"):
         values[name][unattained] = np.nan
     missing = np.isnan(values["delta_upper"]).any(axis=(1, 2))
