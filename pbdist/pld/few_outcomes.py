@@ -19,10 +19,12 @@ from pbdist.types import Direction, FloatArray
 __all__ = ["FewOutcomes", "few_outcomes"]
 
 _U = UNIT_ROUNDOFF
+#: Quotients of at least that are full floats.
+_FAINT = 1e-290
 #: Digits of e^ε: an ε next to a loss is told apart from it.
 _DIGITS = 60
-#: Outcomes of all rounds together, at most; different pairs; and how often one occurs.
-_MOST, _MOST_PAIRS, _MOST_OCCURRENCES = 256, 8, 64
+#: Outcomes of all rounds together, at most, and different pairs; and outcomes times rounds times points.
+_MOST, _MOST_PAIRS, _MOST_WORK = 2048, 8, 5_000_000
 
 #: Whole numbers in the place of P_A and P_B of each outcome.
 _Outcomes = Sequence[tuple[int, int]]
@@ -73,28 +75,41 @@ def _exponential(epsilon: float) -> tuple[Fraction, Fraction]:
 
 
 def _log(numerator: int, denominator: int, side: float) -> float:
-    """Return the logarithm of a fraction, rounded up or down; those of whole numbers err by 4u of their size."""
+    """Return the logarithm of a fraction, rounded up or down; those of whole numbers err by 4u of their size.
+
+    A quotient of whole numbers is the nearest float.
+    """
     if numerator == 0:
         return -math.inf
+    quotient = numerator / denominator
+    if quotient > _FAINT:
+        log = math.log(quotient)
+        return log + side * 4.0 * _U * (1.0 + abs(log))
     logs = math.log(numerator), math.log(denominator)
     return logs[0] - logs[1] + side * 8.0 * _U * (1.0 + sum(map(abs, logs)))
 
 
-def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int) -> FewOutcomes | None:
-    """Return the outcomes of some rounds; None where they are too many, or their probabilities no fractions."""
+def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int, points: int) -> FewOutcomes | None:
+    """Return the outcomes of some rounds; None where others are quicker, or their probabilities are no fractions.
+
+    `points` is about how many δ are to be read.
+    """
     if len(counts) > _MOST_PAIRS or any(pair.exact_outcomes is None for pair in counts):
         return None
+    leaves, number = rounds * sum(counts.values()), 1
+    for pair, count in counts.items():
+        number *= math.comb(count * rounds + len(pair.exact_outcomes or ()) - 1, count * rounds)
+        if number > _MOST or number * leaves * points > _MOST_WORK:
+            return None
     return _composed(tuple(counts.items()), rounds)
 
 
 @lru_cache(maxsize=16)
-def _composed(counts: tuple[tuple[ElementaryPair, int], ...], rounds: int) -> FewOutcomes | None:
+def _composed(counts: tuple[tuple[ElementaryPair, int], ...], rounds: int) -> FewOutcomes:
     found: _Outcomes = [(1, 1)]
     denominators = [1, 1]
     for pair, count in counts:
         single, power = pair.exact_outcomes or (), count * rounds
-        if power > _MOST_OCCURRENCES or math.comb(power + len(single) - 1, power) * len(found) > _MOST:
-            return None
         scales = [math.lcm(*(outcome[side].denominator for outcome in single)) for side in (0, 1)]
         whole = [(int(a * scales[0]), int(b * scales[1])) for a, b in single]
         denominators = [each * scale**power for each, scale in zip(denominators, scales, strict=True)]
@@ -108,7 +123,10 @@ def _power(single: _Outcomes, power: int) -> _Outcomes:
     for bars in combinations(range(power + len(single) - 1), len(single) - 1):
         ends = (-1, *bars, power + len(single) - 1)
         times = [after - before - 1 for before, after in pairwise(ends)]
-        ways = math.factorial(power) // math.prod(map(math.factorial, times))
+        ways, left = 1, power
+        for often in times:
+            ways *= math.comb(left, often)
+            left -= often
         result.append(
             (
                 ways * math.prod(a**often for (a, _), often in zip(single, times, strict=True)),

@@ -45,6 +45,8 @@ _LEAST_DELTA = 1e-120
 _FINEST, _COARSEST = 2e-6, 1e-2
 #: Largest ε of each rough look.
 _LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
+#: About how many δ are read for one ε.
+_READINGS = 300
 #: How much coarser lattices are tried where there would be too many frequencies.
 _COARSER = (1.0, 4.0, 16.0, 64.0)
 #: A direction whose guess is larger by this factor is looked at by itself.
@@ -185,7 +187,7 @@ class _Search:
         if ratio is not None:
             self._by_closed_form(ratio)
             return True
-        outcomes = few_outcomes(self._counts, self._rounds)
+        outcomes = few_outcomes(self._counts, self._rounds, _READINGS)
         if outcomes is not None:
             self._read(partial(_largest_of, outcomes, self._directions), 0.0, LARGEST_READ)
             if self._done:

@@ -42,7 +42,7 @@ def test_bounds_meet_around_the_exact_sum() -> None:
         for _ in range(times(120)):
             counts = {drawn(rng): int(rng.integers(1, 3)) for _ in range(int(rng.integers(1, 3)))}
             rounds = int(rng.integers(1, 3))
-            known = few_outcomes(counts, rounds)
+            known = few_outcomes(counts, rounds, 4)
             if known is None:
                 continue
             answered += 1
@@ -66,7 +66,7 @@ def _number(value: Fraction) -> mpmath.mpf:
 
 
 def test_masses_that_cancel_to_the_last_digits_are_told_apart() -> None:
-    known = few_outcomes({KaryRandomizedResponse(0.25 + 2.0**-40, 4): 1}, 1)
+    known = few_outcomes({KaryRandomizedResponse(0.25 + 2.0**-40, 4): 1}, 1, 1)
     assert known is not None
     lower, upper = (float(side[0]) for side in known.log_delta(np.array([0.0]), Direction.A_TO_B))
     # p - (1 - p) / 3 = 4 / 3 of what p exceeds a quarter by.
@@ -74,16 +74,16 @@ def test_masses_that_cancel_to_the_last_digits_are_told_apart() -> None:
 
 
 def test_what_is_not_few_or_no_fraction_is_left_to_others() -> None:
-    assert few_outcomes({RandomizedResponse(0.6): 1}, 64) is not None
-    assert few_outcomes({RandomizedResponse(0.6): 1}, 65) is None
-    assert few_outcomes({Histogram((5, 4, 3, 2, 1), (1, 2, 3, 4, 5)): 2}, 4) is None
-    assert few_outcomes({Laplace(1.0): 1}, 1) is None
-    assert few_outcomes({RandomizedResponse(0.6): 1, Laplace(1.0): 1}, 1) is None
+    assert few_outcomes({RandomizedResponse(0.6): 1}, 1000, 4) is not None
+    assert few_outcomes({RandomizedResponse(0.6): 1}, 1000, 50) is None
+    assert few_outcomes({Histogram((5, 4, 3, 2, 1), (1, 2, 3, 4, 5)): 2}, 8, 1) is None
+    assert few_outcomes({Laplace(1.0): 1}, 1, 1) is None
+    assert few_outcomes({RandomizedResponse(0.6): 1, Laplace(1.0): 1}, 1, 1) is None
     assert Histogram(tuple(range(1, 66)), tuple(range(2, 67))).exact_outcomes is None
 
 
 def test_beyond_what_is_read_nothing_is_told() -> None:
-    known = few_outcomes({RandomizedResponse(0.6): 1}, 1)
+    known = few_outcomes({RandomizedResponse(0.6): 1}, 1, 1)
     assert known is not None
     lower, upper = known.log_delta(np.array([601.0]), Direction.A_TO_B)
     assert (lower[0], upper[0]) == (-math.inf, 0.0)
