@@ -216,6 +216,18 @@ class Laplace(AdditiveNoise):
         If a parameter is out of its range.
     """
 
+    def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
+        """Sensitivity / scale, but for truncated noise, of which the masses tell."""
+        return rounded_up(self.sensitivity / self.scale) if self.truncate is None else None
+
+    def log_moment_above(self, tilt: float) -> float | None:
+        """Of ((1 + t) e^(tx) + t e^(-(1 + t) x)) / (1 + 2t), x = sensitivity / scale, but for truncated noise."""
+        if self.truncate is not None:
+            return None
+        size = self.sensitivity / self.scale
+        power = tilt * size
+        return power + math.log1p(-tilt * -math.expm1(-size - 2.0 * power) / (1.0 + 2.0 * tilt)) + _rounding(power)
+
     def interval(
         self, lower: FloatArray, upper: FloatArray, mean: float | FloatArray = 0.0
     ) -> tuple[FloatArray, FloatArray]:
@@ -326,3 +338,8 @@ def _enclosed_sum(x: float, y: float) -> tuple[float, float]:
     lower = total if error <= 0 else math.nextafter(total, -math.inf)
     upper = total if error >= 0 else math.nextafter(total, math.inf)
     return lower, upper
+
+
+def _rounding(power: float) -> float:
+    """Return what pays for the roundings of a moment's logarithm; a logarithm of at least 1/2 adds at most 16u."""
+    return 32.0 * UNIT_ROUNDOFF * (1.0 + power)

@@ -99,6 +99,16 @@ class RandomizedResponse(ElementaryPair):
             atoms_log_scale_b=log_scale[::-1].copy(),
         )
 
+    def log_moment_above(self, tilt: float) -> float | None:
+        """Of p^(1 + t) (1 - p)^-t + (1 - p)^(1 + t) p^-t, in which the likelier answer stands for p."""
+        # Below a half 1 - p is rounded, and p is not.
+        lie, truth = (self.p, 1.0 - self.p) if self.p < 0.5 else (1.0 - self.p, self.p)
+        if lie == 0.0:
+            return None
+        power = tilt * (math.log(truth) - math.log(lie))
+        slack = 32.0 * UNIT_ROUNDOFF * (1.0 + (1.0 + tilt) * -math.log(lie))
+        return power + math.log(truth + lie * math.exp(-2.0 * power)) + slack
+
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:  # noqa: ARG002
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: tilt times the larger loss, where above `loss`."""
         if self.p in (0.0, 1.0):

@@ -161,6 +161,14 @@ class ElementaryPair(Pair):
         """How many outcomes are atoms of their own, whatever the bins; 0 where none are."""
         return 0
 
+    def log_moment_above(self, tilt: float) -> float | None:  # noqa: ARG002
+        """Upper bound of ln E_A[e^(tilt L)] in either direction, where it has a plain closed form; else None.
+
+        Of a pair whose two directions are the same. It errs by some u of tilt times the largest loss, so that
+        `pbdist.renyi` is closer where losses are small.
+        """
+        return None
+
     @property
     def participation(self) -> float:
         """A probability p with which A and B differ at all, rounded up: with 1 - p both are the same distribution.

@@ -17,21 +17,24 @@ from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio
 from pbdist.pld.frequency_delta import largest_factor
 from pbdist.pld.largest_loss import largest_loss_of
 from pbdist.pld.loss_profile import LossProfile
+from pbdist.pld.loss_transform import rounds_of
 from pbdist.pld.question import Question
-from pbdist.renyi import finite_moment_above
+from pbdist.renyi import closed_form_bounds, finite_moment_above
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["Fallback", "pure_bounds"]
 
 _U = UNIT_ROUNDOFF
 #: Steps of the search for a tilt, at most; the first one, and one that is not worth it: natural logarithms.
-_TRIES, _STEP, _FINE = 14, 0.7, 0.02
+_TRIES, _STEP, _FINE = 12, 0.7, 0.04
 #: Tilts lie between these: orders from 1 + 2^-19 to 10^6.
 _LEAST_TILT, _LARGEST_TILT = 2.0**-19, 999_999.0
 #: Moments of pairs that are computed, at most, but for the first tilt.
 _MOST_MOMENTS = 200
+#: Tilts that are all tried where moments are quick: few binary digits.
+_SCANNED = tuple(float(np.float32(each)) for each in np.geomspace(2.0**-10, 2.0**13, 47))
 #: Relative width of a moment that is good enough.
-_WIDTH = 1e-4
+_WIDTH = 1e-3
 #: Events of a pair that are looked at, at most, and shares of A's mass in the event that every loss is large.
 _MOST_EVENTS = 400
 _SHARES: FloatArray = np.unique(np.concatenate((np.geomspace(1e-12, 0.5, 80), 1.0 - np.geomspace(1e-9, 0.5, 80))))
@@ -85,6 +88,7 @@ class Fallback:
         self._question, self._rounds, self._direction = question, rounds, direction
         self._counts = question.counts
         self._moments: dict[float, _Moment] = {}
+        self._scans: dict[ElementaryPair, dict[float, float]] = {}
 
     @cached_property
     def largest_loss(self) -> float:
@@ -108,13 +112,18 @@ class Fallback:
             best += math.log1p(-delta) * (1.0 - 8.0 * _U) + 4.0 * _U * abs(best)
         log_delta = math.log(delta) - 4.0 * _U * (1.0 + abs(math.log(delta)))
         best = min(best, self._unsampled_epsilon(log_delta, best))
-        return max(min(best, self._by_moments(log_delta, self._tilt_of(guess))), 0.0)
+        # Where pictures end, that of Gaussian noise far out is about as steep.
+        tilt = min(self._tilt_of(guess), -2.0 * log_delta / max(guess, 1e-6) + 1.0)
+        if self._slow == 0:
+            # Where sampling is rare some tilts are good for usual losses and others for rare ones.
+            tilt = min(_SCANNED, key=lambda each: self._moment(each).epsilon(log_delta))
+        return max(min(best, self._by_moments(log_delta, tilt)), 0.0)
 
     def _by_moments(self, log_delta: float, tilt: float) -> float:
         """Return the least ε of some tilts, sought from one on by steps that grow where they help."""
         found, step, sign = self._moment(tilt).epsilon(log_delta), _STEP, 1.0
         for _ in range(_TRIES):
-            if step < _FINE or len(self._moments) * len(self._counts) >= _MOST_MOMENTS:
+            if step < _FINE or len(self._moments) * max(self._slow, 1) >= _MOST_MOMENTS:
                 break
             for way in (sign, -sign):
                 other = min(max(tilt * math.exp(way * step), _LEAST_TILT), _LARGEST_TILT)
@@ -240,7 +249,7 @@ class Fallback:
         tilts = np.unique(np.clip(np.nan_to_num(tilts, nan=1.0), _LEAST_TILT, _LARGEST_TILT))
         if tilts.size > _TRIES:
             tilts = tilts[np.unique(np.linspace(0, tilts.size - 1, _TRIES).astype(np.int64))]
-        most = max(_MOST_MOMENTS // len(self._counts), 1)
+        most = max(_MOST_MOMENTS // max(self._slow, 1), 1)
         return [float(each) for each in tilts[-most:]]
 
     def _moment(self, tilt: float) -> _Moment:
@@ -251,10 +260,7 @@ class Fallback:
             return known
         total = size = rate = 0.0
         for pair, count in self._counts.items():
-            moment, infinite = finite_moment_above(pair.dominating, order, self._direction, _WIDTH)
-            hidden = pair.without_sampling
-            if hidden is not None:
-                moment = min(moment, finite_moment_above(hidden, order, self._direction, _WIDTH)[0])
+            moment, infinite = self._moment_of(pair, order)
             total, size = total + count * moment, size + count * abs(moment)
             rate += count * (-math.log1p(-infinite) if infinite < 1.0 else math.inf)
         rounds = float(self._rounds)
@@ -264,6 +270,47 @@ class Fallback:
         found = _Moment(order - 1.0, total, log_infinite)
         self._moments[order] = found
         return found
+
+    def _moment_of(self, pair: ElementaryPair, order: float) -> tuple[float, float]:
+        """Return ln E_A[e^{θL}; L < ∞] and the P_A mass of infinite losses of one pair, from above."""
+        closed = pair.log_moment_above(order - 1.0)
+        if closed is not None:
+            return closed, 0.0
+        by_transform = self._log_moments(pair)
+        if by_transform is not None:
+            if order - 1.0 in by_transform:
+                return by_transform[order - 1.0], 0.0
+            transform = rounds_of({pair: 1}, self._direction)
+            if transform is not None:
+                tilt = np.array([order - 1.0])
+                return float((transform.log_moment(tilt) + transform.log_moment_error(tilt))[0]), 0.0
+        moment, infinite = finite_moment_above(pair.dominating, order, self._direction, _WIDTH)
+        hidden = pair.without_sampling
+        if hidden is not None:
+            moment = min(moment, finite_moment_above(hidden, order, self._direction, _WIDTH)[0])
+        return moment, infinite
+
+    def _log_moments(self, pair: ElementaryPair) -> dict[float, float] | None:
+        """Return ln E_A[e^{θL}] of a pair that has a transform at all tilts that are scanned, at once."""
+        if pair not in self._scans:
+            transform = rounds_of({pair: 1}, self._direction)
+            if transform is None:
+                return None
+            tilts = np.array(_SCANNED)
+            found = transform.log_moment(tilts) + transform.log_moment_error(tilts)
+            self._scans[pair] = dict(zip(_SCANNED, found.tolist(), strict=True))
+        return self._scans[pair]
+
+    @cached_property
+    def _slow(self) -> int:
+        """How many pairs have no moment that is computed at once."""
+        quick = (
+            pair.log_moment_above(1.0) is not None
+            or closed_form_bounds(pair, 2.0) is not None
+            or rounds_of({pair: 1}, self._direction) is not None
+            for pair in self._counts
+        )
+        return len(self._counts) - sum(quick)
 
     @cached_property
     def _events(self) -> tuple[FloatArray, FloatArray]:
