@@ -19,6 +19,7 @@ from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.few_outcomes import FewOutcomes, few_outcomes
 from pbdist.pld.ladder import climbed, serves
+from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.one_round import log_delta_above, log_delta_below
 from pbdist.pld.question import Question
@@ -45,6 +46,8 @@ _LEAST_DELTA = 1e-120
 _FINEST, _COARSEST = 2e-6, 1e-2
 #: Largest ε of each rough look.
 _LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
+#: More different pairs than this are composed on a ladder only where nothing else bounds ε.
+_MANY = 64
 #: About how many δ are read for one ε.
 _READINGS = 300
 #: How much coarser lattices are tried where there would be too many frequencies.
@@ -108,27 +111,37 @@ def epsilon_table(
 
 
 def _bounds(
-    counts: Mapping[ElementaryPair, int], rounds: int, delta: float, directions: tuple[Direction, ...], tolerance: float
+    counts: Mapping[ElementaryPair, int],
+    rounds: int,
+    delta: float,
+    directions: tuple[Direction, ...],
+    tolerance: float,
+    *,
+    looks: dict[tuple[ElementaryPair, float, float], LossProfile] | None = None,
 ) -> tuple[float, float]:
-    """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
+    """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart.
+
+    `looks` are pictures of the pairs that are known already.
+    """
+    looks = {} if looks is None else looks
     if delta == 0.0:
         return pure_bounds(counts, rounds, directions, LARGEST_EPSILON)
-    search = _Search(counts, rounds, delta, directions, _AIM * tolerance)
+    search = _Search(counts, rounds, delta, directions, _AIM * tolerance, looks=looks)
     if search.settled():
         return search.bracket
     if len(directions) == 1:
         search.by_engines()
         return search.bracket if search.within(tolerance) else search.fallen_back()
-    parts = [_Search(counts, rounds, delta, (direction,), _AIM * tolerance) for direction in directions]
+    parts = [_Search(counts, rounds, delta, (direction,), _AIM * tolerance, looks=looks) for direction in directions]
     larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
     if larger.guess[0] <= _CLEARLY * smaller.guess[0]:
         search.by_engines()
         if search.within(tolerance):
             return search.bracket
     # The larger one's ε. What is far off in one of them hides the other.
-    found = _bounds(counts, rounds, delta, larger.directions, tolerance)
+    found = _bounds(counts, rounds, delta, larger.directions, tolerance, looks=looks)
     if smaller.above() > found[0]:
-        other = _bounds(counts, rounds, delta, smaller.directions, tolerance)
+        other = _bounds(counts, rounds, delta, smaller.directions, tolerance, looks=looks)
         found = max(found[0], other[0]), max(found[1], other[1])
     return max(found[0], search.bracket[0]), min(found[1], search.bracket[1])
 
@@ -159,7 +172,10 @@ class _Search:
         delta: float,
         directions: tuple[Direction, ...],
         aim: float,
+        *,
+        looks: dict[tuple[ElementaryPair, float, float], LossProfile] | None = None,
     ) -> None:
+        self._looks = {} if looks is None else looks
         self._counts, self._rounds, self._delta = counts, rounds, delta
         self._directions, self._aim = directions, aim
         self._low, self._high = 0.0, math.inf
@@ -215,10 +231,14 @@ class _Search:
         question = self._question(guess, slope)
         if guess > 0.0 and frequency_cost(question, 0) is not None:
             self._closer(guess, slope, point_reader)
-        if not self._done:
+        # A ladder multiplies all pairs anew for each lattice.
+        many = len(self._counts) > _MANY
+        if not self._done and not many:
             self._by_ladder(guess, slope)
         if not self._done and guess > 0.0:
             self._closer(guess, slope, _every_frequency)
+        if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY:
+            self._by_ladder(guess, slope)
 
     def above(self) -> float:
         """Return an ε that meets δ in the only direction, by what holds for every pair."""
@@ -252,6 +272,7 @@ class _Search:
             1e-3 * self._delta,
             together,
             self._directions,
+            self._looks,
         )
 
     @cached_property

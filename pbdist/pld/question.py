@@ -46,7 +46,7 @@ class Question:
     together: bool
     asked: tuple[Direction, ...] = tuple(Direction)
     #: Profiles of pairs by the losses that they look at; shared by questions that were made from this one.
-    _looks: dict[tuple[ElementaryPair, float, float], LossProfile] = field(default_factory=dict, repr=False)
+    looks: dict[tuple[ElementaryPair, float, float], LossProfile] = field(default_factory=dict, repr=False)
     _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)
     _saddles: dict[tuple[Direction, int], SaddlePoints] = field(default_factory=dict, init=False, repr=False)
 
@@ -84,10 +84,10 @@ class Question:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
         usual, rare = self.largest / (self.top * self.leaves), self.largest / self.leaves
         for pair in self.counts:
-            if (pair, usual, rare) not in self._looks:
-                self._looks[pair, usual, rare] = loss_profile(pair, usual, rare)
+            if (pair, usual, rare) not in self.looks:
+                self.looks[pair, usual, rare] = loss_profile(pair, usual, rare)
         lost = self.lost / (self.top * self.leaves)
-        return [(self._looks[pair, usual, rare].seen(lost), count) for pair, count in self.counts.items()]
+        return [(self.looks[pair, usual, rare].seen(lost), count) for pair, count in self.counts.items()]
 
     @property
     def lost(self) -> float:
