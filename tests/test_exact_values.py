@@ -28,6 +28,8 @@ TABLES: list[tuple[Pair, tuple[str, ...]]] = [
     (RandomizedResponse(p=0.51), ("randomized_response",)),
     (SubsampledGaussian(scale=4, rate=0.01), ("dpsgd_remove", "dpsgd_add")),
 ]
+#: How far off δ is, relatively, as .51 is no float; few outcomes are summed exactly.
+OFF = {"randomized_response": 2e-14}
 DELTAS = ("delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper")
 
 
@@ -65,7 +67,8 @@ def test_exact_values_lie_within_the_bounds(pair: Pair, names: tuple[str, ...], 
     for name in names:
         for direction in directions(name):
             for asked, delta in deltas(name).items():
-                assert_within(bounds.sel(direction=direction, epsilon=asked), delta, f"{direction} ε = {asked}")
+                cell = bounds.sel(direction=direction, epsilon=asked)
+                assert_within(cell, delta, f"{direction} ε = {asked}", allowance=OFF.get(name, 0.0) * delta)
     for asked, direction in told.items():
         # The nearest float moves ε by 2e-16 and δ by as much relatively; a bracket so tight is far out of reach.
         cell = bounds.sel(direction=direction, epsilon=asked)

@@ -135,7 +135,7 @@ class Accountant:
         Parameters
         ----------
         delta : float or array_like of float
-            δ, above 0 and below 1.
+            δ, from 0 to below 1.
         repeats : int or array_like of int, optional
             How often the whole history is run, at least 1: of one epoch, ``repeats=[15, 60]`` tells ε after 15 and
             after 60 epochs. It is broadcast with `delta`.

@@ -184,7 +184,7 @@ def epsilon_bounds(
     compositions : int or array_like of int
         Numbers of compositions r, at least 1; for a sequence, of repeats of the whole sequence.
     delta : float or array_like of float
-        δ, above 0 and below 1.
+        δ, from 0 to below 1; 0 is pure differential privacy.
     tolerance : float, optional
         ``epsilon_upper / epsilon_lower - 1`` that is aimed at, 1e-3 by default. Where it is missed the bounds hold all
         the same, and a warning tells so.

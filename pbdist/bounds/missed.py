@@ -30,8 +30,9 @@ def why_wide(pairs: Iterable[Pair], within: BoolArray, closest: BoolArray, unkno
 
     `closest` tells where those of the pairs are as close as they were to be, `unknown` where nothing is known.
     """
+    pairs = list(pairs)
     why = np.where(closest, no_closer(pairs) or _NOT_FOUND, _NOT_FOUND)
-    found: TextArray = np.where(within, "", np.where(unknown, _UNKNOWN, why)).astype(object)
+    found: TextArray = np.where(within, "", np.where(unknown, no_closer(pairs) or _UNKNOWN, why)).astype(object)
     return found
 
 
@@ -85,7 +86,7 @@ def epsilon_within(found: EpsilonTable, tolerance: float, reason: str = "") -> t
     lower, upper = found.lower, found.upper
     ratio = relative_width(lower, upper)
     # No ε up to the largest one meets δ: nothing is left to be told.
-    ratio[lower >= LARGEST_EPSILON] = 0.0
+    ratio[(lower >= LARGEST_EPSILON) & np.isinf(upper)] = 0.0
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     within = np.asarray(ratio <= tolerance)
     if within.all():

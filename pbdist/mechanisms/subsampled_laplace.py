@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +16,11 @@ from pbdist.mechanisms.sampling import edge_error, full_losses, sampled, sampled
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SubsampledLaplace"]
+
+#: Digits of the largest loss: more than float64 has zeros.
+_DIGITS = 400
+#: Losses whose exponentials decimal numbers hold, in nats.
+_FAR = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -78,11 +84,14 @@ class SubsampledLaplace(ElementaryPair):
 
     def loss_bound(self, direction: Direction) -> float | None:
         """That of outcomes on the far side of the record, or on the near side."""
-        size = self.sensitivity / self.scale
-        if direction is Direction.B_TO_A:
-            return rounded_up(-math.log1p(self.rate * math.expm1(-size)))
-        # ln(1 - q + q e^x) is x + ln(q + (1 - q) e^-x), too.
-        return rounded_up(size + math.log(self.rate + (1.0 - self.rate) * math.exp(-size)) + 1e-15 * size)
+        # Floats tell neither sum well: rates next to 1 cancel, and large losses overflow.
+        sign = 1 if direction is Direction.A_TO_B else -1
+        with localcontext() as context:
+            context.prec = _DIGITS
+            rate, size = Decimal(self.rate), Decimal(self.sensitivity) / Decimal(self.scale)
+            # The loss of every record's noise is no smaller.
+            found = size if sign * size > _FAR else min(size, sign * (1 - rate + rate * (sign * size).exp()).ln())
+        return math.nextafter(float(found), math.inf)
 
     @property
     def participation(self) -> float:

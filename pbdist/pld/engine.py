@@ -209,7 +209,7 @@ class _Table:
     def _few_outcomes(self) -> None:
         question = self.question
         for row, r in enumerate(question.rounds.tolist()):
-            known = few_outcomes(question.counts, r, question.epsilon.size)
+            known = few_outcomes(question.counts, r, question.epsilon.size * question.rounds.size)
             if known is not None:
                 found = [known.log_delta(question.epsilon, direction) for direction in Direction]
                 lower, upper = (np.array([each[side] for each in found])[:, None] for side in (0, 1))

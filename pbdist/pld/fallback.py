@@ -388,9 +388,10 @@ def pure_bounds(
 ) -> tuple[float, float]:
     """Bound the ε with which δ = 0 is met in all of some directions, by losses; nats.
 
-    Above `most` it counts as infinite: then that and infinity are returned.
+    Where losses have no bound, or none is known, `most` counts as infinite.
     """
     question = Question(counts, np.array([rounds]), np.array([1.0]), 1e-3, 1e-40, len(directions) > 1)
     known = [Fallback(question, rounds, direction) for direction in directions]
     lower = max(0.0, *(each.some_loss for each in known))
-    return (most, math.inf) if lower >= most else (lower, max(0.0, *(each.largest_loss for each in known)))
+    upper = max(0.0, *(each.largest_loss for each in known))
+    return (most, math.inf) if upper == math.inf and lower >= most else (lower, upper)

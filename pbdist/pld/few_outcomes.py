@@ -23,8 +23,10 @@ _U = UNIT_ROUNDOFF
 _FAINT = 1e-290
 #: Digits of e^ε: an ε next to a loss is told apart from it.
 _DIGITS = 60
-#: Outcomes of all rounds together, at most, and different pairs; and outcomes times rounds times points.
-_MOST, _MOST_PAIRS, _MOST_WORK = 2048, 8, 5_000_000
+#: Outcomes of all rounds together, at most, and different pairs.
+_MOST, _MOST_PAIRS = 2048, 8
+#: Binary digits of all outcomes, times the points and what making them costs, at most.
+_MOST_WORK, _MAKING = 1_500_000_000, 20
 
 #: Whole numbers in the place of P_A and P_B of each outcome.
 _Outcomes = Sequence[tuple[int, int]]
@@ -43,8 +45,8 @@ class FewOutcomes:
     def __init__(self, outcomes: _Outcomes, denominators: tuple[int, int]) -> None:
         of_a, of_b = denominators
         # Over one denominator.
-        self._outcomes = [(a * of_b, b * of_a) for a, b in outcomes]
-        self._denominator = of_a * of_b
+        self._outcomes = outcomes if of_a == of_b else [(a * of_b, b * of_a) for a, b in outcomes]
+        self._denominator = of_a if of_a == of_b else of_a * of_b
 
     def log_delta(self, epsilon: FloatArray, direction: Direction) -> tuple[FloatArray, FloatArray]:
         """Return logarithms of lower and upper bounds on δ at some ε, shape (E,): -inf and 0 beyond what is read."""
@@ -99,12 +101,20 @@ def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int, points: int)
     leaves, number = rounds * sum(counts.values()), 1
     for pair, count in counts.items():
         number *= math.comb(count * rounds + len(pair.exact_outcomes or ()) - 1, count * rounds)
-        if number > _MOST or number * leaves * points > _MOST_WORK:
+        if number > _MOST or number * leaves * _digits(pair) * (points + _MAKING) > _MOST_WORK:
             return None
     return _composed(tuple(counts.items()), rounds)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
+def _digits(pair: ElementaryPair) -> int:
+    """Return how many binary digits the denominators of a pair have."""
+    return sum(
+        math.lcm(*(outcome[side].denominator for outcome in pair.exact_outcomes or ())).bit_length() for side in (0, 1)
+    )
+
+
+@lru_cache(maxsize=2)
 def _composed(counts: tuple[tuple[ElementaryPair, int], ...], rounds: int) -> FewOutcomes:
     found: _Outcomes = [(1, 1)]
     denominators = [1, 1]

@@ -48,6 +48,8 @@ _FINEST, _COARSEST = 2e-6, 1e-2
 _LARGEST_LOOKED = (4.0, 256.0, 1e5, LARGEST_EPSILON)
 #: More different pairs than this are composed on a ladder only where nothing else bounds ε.
 _MANY = 64
+#: No floor is smaller.
+_SMALLEST = 5e-324
 #: About how many δ are read for one ε.
 _READINGS = 300
 #: How much coarser lattices are tried where there would be too many frequencies.
@@ -269,7 +271,7 @@ class _Search:
             np.array([self._rounds]),
             np.array([epsilon]),
             tolerance,
-            1e-3 * self._delta,
+            max(1e-3 * self._delta, _SMALLEST),
             together,
             self._directions,
             self._looks,
@@ -299,11 +301,11 @@ class _Search:
         exponents = question.exponents(direction)
         guess = exponents.deepest(self._rounds, math.log(left) if left > 0.0 else -math.inf)
         guess = min(max(guess, 0.0), LARGEST_EPSILON)
-        left = max(left, 1e-3 * self._delta)
+        share = max(left / self._delta, 1e-3)
         tilt = float(exponents.saddle_points(self._rounds, np.array([guess])).tilt[0])
         # Next to no tilt δ falls with the deviation.
         variance = float(exponents.saddle_points(self._rounds, np.array([guess])).variance[0])
-        return guess, -max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3) * left / self._delta
+        return guess, -max(tilt, 0.5 / math.sqrt(variance) if variance > 1e-270 else 1.0, 1e-3) * share
 
     def _by_closed_form(self, ratio: float) -> None:
         def reader(epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -416,7 +418,7 @@ class _Search:
             return np.array([known[value] for value in epsilon.tolist()])
 
         inner, _ = self._crossing(lambda epsilon: np.asarray(bounds(epsilon)[:, 0] > self._unmet), begin, end)
-        _, outer = self._crossing(lambda epsilon: np.asarray(bounds(epsilon)[:, 1] > self._met), begin, end)
+        _, outer = self._crossing(lambda epsilon: np.asarray(~(bounds(epsilon)[:, 1] <= self._met)), begin, end)
         self._low, self._high = max(self._low, inner), min(self._high, outer)
 
     def _crossing(self, holds: Callable[[FloatArray], BoolArray], begin: float, end: float) -> tuple[float, float]:

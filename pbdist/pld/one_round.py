@@ -94,7 +94,9 @@ def log_sum_above(terms: FloatArray, size: float) -> FloatArray:
     with np.errstate(divide="ignore"):
         total = largest + np.log(np.exp(terms - largest[..., None]).sum(axis=-1))
     count = terms.shape[-1]
-    return np.where(total > -1e299, total + 16.0 * _U * (count + size + np.abs(np.maximum(total, -1e300))), -np.inf)
+    rounded = total + 16.0 * _U * (count + size + np.abs(np.maximum(total, -1e300)))
+    # What is no number bounds nothing.
+    return np.where(total <= -1e299, -np.inf, rounded)
 
 
 def _loss_error(pair: ElementaryPair, epsilon: FloatArray, direction: Direction) -> float:
