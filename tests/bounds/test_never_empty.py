@@ -110,6 +110,21 @@ def test_without_delta_no_epsilon_is_enough_for_gaussian_noise() -> None:
     assert lower[1] <= -3.0 * math.log(0.99) <= upper[1] <= lower[1] * (1.0 + 1e-9)
 
 
+def test_bounded_losses_have_an_epsilon_however_large_their_sum() -> None:
+    lower, upper = bracket(Laplace(1.0), 2 * 10**9, 0.0)
+    assert 2e9 * (1.0 - 1e-6) <= lower[0] <= 2e9 <= upper[0] <= 2e9 * (1.0 + 1e-6)
+    # Bounds so far out are not taken for "none": what is wide says so.
+    with pytest.warns(PrecisionWarning):
+        found = epsilon_bounds(Laplace(1e-6), compositions=2**40, delta=1e-5, tolerance=1e-9)
+    assert 1e18 < found.epsilon_lower.item() < found.epsilon_upper.item() < 1.2e18
+    assert not found.within_tolerance.item()
+
+
+def test_the_smallest_delta_of_all_has_bounds() -> None:
+    lower, upper = bracket(Gaussian(1.0), 10, 5e-324)
+    assert 10.0 < lower[0] <= upper[0] < 200.0
+
+
 def test_deltas_of_0_and_above_go_together() -> None:
     found = epsilon_bounds(Laplace(10.0), compositions=[1, 9], delta=[0.0, 1e-5, 0.3])
     assert np.all(np.diff(found.epsilon_upper.values, axis=1) < 0.0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pbdist import mechanisms as mech
+from pbdist.enclosures import Fineness, enclosed_counts
 from pbdist.mechanisms import ElementaryPair, Reversed
 from pbdist.pld.closed_form import gaussian_bounds
 from pbdist.pld.fallback import Fallback, pure_bounds
@@ -24,6 +25,8 @@ BOUNDED: tuple[ElementaryPair, ...] = (
     mech.LaplaceSum((0.7, 1.3)),
     mech.SubsampledLaplace(0.4, 0.03),
     Reversed(mech.SubsampledLaplace(0.02, 0.2)),
+    mech.SubsampledLaplace(0.05, 1.0 - 2.0**-53),
+    mech.SubsampledLaplace(0.002, 1e-200),
     mech.SubsampledGaussian(0.8, 0.03),
     Reversed(mech.SubsampledGaussian(2.0, 1e-4)),
     mech.GaussianMixture(0.9, (0.0, 1.0, 3.0), (0.9, 0.09, 0.01)),
@@ -115,6 +118,65 @@ def test_no_loss_is_above_the_bound_and_some_are_next_to_it(pair: ElementaryPair
     near = masses.bins_a.lower[1] + masses.atoms_a.lower[masses.atom_loss > bound * (1.0 - 1e-3)].sum()
     # Far out, where a shift is not seen any more, masses are small.
     assert near > 0.0 or isinstance(pair, mech.GaussianMixture | mech.SubsampledGaussian | Reversed)
+
+
+def test_largest_losses_of_sampled_laplace_noise_are_rounded_up() -> None:
+    """At rates next to 1 and to 0, and where exponentials are no floats, or not even decimal numbers."""
+    rng = np.random.default_rng(SEED)
+    with mpmath.workdps(800):
+        for _ in range(times(60)):
+            rates = (1.0 - 2.0 ** -float(rng.integers(1, 54)), 10.0 ** -rng.uniform(0.0, 323.0), rng.uniform(0.01, 1.0))
+            pair = mech.SubsampledLaplace(float(10.0 ** rng.uniform(-8.0, 2.0)), float(rates[rng.integers(3)]))
+            rate, size = mpmath.mpf(pair.rate), 1 / mpmath.mpf(pair.scale)
+            for direction, sign in zip(Direction, (1, -1), strict=True):
+                exact = sign * mpmath.log(1 - rate + rate * mpmath.exp(sign * size))
+                off = mpmath.mpf(2) ** -51 if size < 10**6 else mpmath.mpf(1e-3)
+                assert exact <= pair.loss_bound(direction) <= exact * (1 + off) + mpmath.mpf(10) ** -323, pair
+
+
+def test_moments_in_closed_form_are_rounded_up() -> None:
+    rng = np.random.default_rng(SEED)
+    with mpmath.workdps(60):
+        for place in range(times(300)):
+            tilt = float(10.0 ** rng.uniform(-6.0, 6.0))
+            p = float(
+                [rng.uniform(), 10.0 ** -rng.uniform(0.0, 300.0), 1.0 - 10.0 ** -rng.uniform(0.0, 15.0)][place % 3]
+            )
+            scale = float(10.0 ** rng.uniform(-3.0, 4.0))
+            t, x = mpmath.mpf(tilt), 1 / mpmath.mpf(scale)
+            exact = mpmath.log(((1 + t) * mpmath.exp(t * x) + t * mpmath.exp(-(1 + t) * x)) / (1 + 2 * t))
+            found = mech.Laplace(scale).log_moment_above(tilt)
+            assert found is not None
+            assert exact <= found <= exact * (1 + 1e-12) + 1e-11 * (1 + t)
+            found, one = mech.RandomizedResponse(p).log_moment_above(tilt), mpmath.mpf(p)
+            if found is not None:
+                exact = mpmath.log(one ** (1 + t) * (1 - one) ** -t + (1 - one) ** (1 + t) * one**-t)
+                assert exact <= found <= exact * (1 + 1e-12) + 1e-11 * (1 + t)
+
+
+def test_totals_next_to_1_are_taken_as_they_are() -> None:
+    """With 1 + x in the place of 1, δ(ε) of the largest loss alone is 1 + x - e^(ε - l) (1 + x)."""
+    more = mech.Histogram((1.0 + 9e-10, 0.0), (0.5, 0.5))
+    known = Fallback(question({more: 1}, 1), 1, Direction.A_TO_B)
+    assert math.exp(known.epsilon_above(0.5, 0.1)) >= 2.0 * (0.5 + 9e-10) * (1.0 - 1e-15)
+    # Of 2^26 rounds with 1 - x in the place of 1 the event that some loss is large has (1-x)^r - (1-x-p)^r.
+    less, rounds = mech.Histogram((1e-7, 1.0 - 1e-7 - 9e-10), (0.0, 1.0)), 2**26
+    known = Fallback(question({less: 1}, rounds), rounds, Direction.A_TO_B)
+    with mpmath.workdps(40):
+        masses = [mpmath.mpf(each.numerator) / each.denominator for each, _ in less.exact_outcomes or ()]
+        exact = (masses[0] + masses[1]) ** rounds - masses[1] ** rounds
+        assert mpmath.exp(mpmath.mpf(float(known.log_delta_below(np.zeros(1))[0]))) <= exact
+
+
+def test_upper_bounds_of_an_enclosure_come_from_the_pair_above_it() -> None:
+    (pair,) = enclosed_counts({mech.RandomAllocation(2.0, 5): 1}, Fineness(2.0, 1e-12, 1e-9))
+    assert isinstance(pair, mech.Enclosure)
+    for direction in Direction:
+        found, above, below = (
+            Fallback(question({each: 1}, 3), 3, direction)._moment(2.0).log_moment
+            for each in (pair, pair.above, pair.dominated)
+        )
+        assert below + 1e-3 < above == found
 
 
 def test_losses_of_gaussian_noise_have_no_bound() -> None:

@@ -15,7 +15,7 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     Reversed,
 )
-from pbdist.pld.few_outcomes import few_outcomes
+from pbdist.pld.few_outcomes import _exponential, _log, few_outcomes
 from pbdist.types import Direction
 from tests.effort import SEED, times
 
@@ -71,6 +71,21 @@ def test_masses_that_cancel_to_the_last_digits_are_told_apart() -> None:
     lower, upper = (float(side[0]) for side in known.log_delta(np.array([0.0]), Direction.A_TO_B))
     # p - (1 - p) / 3 = 4 / 3 of what p exceeds a quarter by.
     assert lower <= math.log(4.0 / 3.0) - 40.0 * math.log(2.0) <= upper <= lower + 1e-12
+
+
+def test_exponentials_and_logarithms_are_rounded_outwards() -> None:
+    rng = np.random.default_rng(SEED)
+    with mpmath.workdps(120):
+        for _ in range(times(60)):
+            value = float(rng.uniform(0.0, 600.0))
+            below, above = map(_number, _exponential(value))
+            assert below < mpmath.exp(value) < above < below * (1 + mpmath.mpf(10) ** -55)
+            # Quotients that are floats, and those that are none.
+            numerator = int(rng.integers(1, 2**60))
+            denominator = int(rng.integers(1, 2**60)) << int(rng.choice([61, 970, 1500]))
+            exact = mpmath.log(numerator) - mpmath.log(denominator)
+            low, high = (mpmath.mpf(_log(numerator, denominator, side)) for side in (-1.0, 1.0))
+            assert low < exact < high < low + abs(low) * 1e-13
 
 
 def test_what_is_not_few_or_no_fraction_is_left_to_others() -> None:

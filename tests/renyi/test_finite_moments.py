@@ -7,7 +7,17 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.mechanisms import ApproximateDP, Gaussian, GaussianMixture, Histogram, Laplace, NoisyCount
+from pbdist.mechanisms import (
+    ApproximateDP,
+    FinitePair,
+    Gaussian,
+    GaussianMixture,
+    Histogram,
+    Laplace,
+    LossMasses,
+    MassBounds,
+    NoisyCount,
+)
 from pbdist.renyi import divergence_bounds, finite_moment_above
 from pbdist.types import Direction
 from tests.effort import SEED, times
@@ -50,6 +60,17 @@ def test_without_infinite_losses_it_is_the_divergence() -> None:
             lower, upper = divergence_bounds(pair, order, Direction.A_TO_B, 1e-3)
             assert infinite == 0.0
             assert (order - 1.0) * lower <= moment <= (order - 1.0) * upper * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_events_whose_loss_is_unknown_are_left_out(order: float) -> None:
+    bins, none = MassBounds.zeros(2), MassBounds.zeros(1)
+    a, b = (MassBounds.around(np.array(masses), 0.0) for masses in ((0.6, 0.4), (0.5, 0.5)))
+    pair = FinitePair(LossMasses(bins, bins, np.array([math.log(1.2), math.nan]), a, b, none, none, 1e-15))
+    found, infinite = finite_moment_above(pair, order, Direction.A_TO_B, 1e-6)
+    assert 0.4 <= infinite < 0.4 * (1.0 + 1e-9)
+    with mpmath.workdps(50):
+        assert mpmath.exp(mpmath.mpf(found)) >= mpmath.mpf(0.6) * mpmath.mpf(1.2) ** (order - 1.0)
 
 
 def test_what_is_revealed_is_apart() -> None:
