@@ -107,6 +107,16 @@ class GaussianMixture(ElementaryPair):
             return math.inf
         return rounded_up(8.0 * UNIT_ROUNDOFF - self._shares[2])
 
+    @cached_property
+    def log_weights(self) -> tuple[float, ...]:
+        """Logarithms of the weights over their sum, off by 4u and a u of themselves."""
+        return tuple(np.log(self._shares[0]).tolist())
+
+    @property
+    def smallest_loss(self) -> float:
+        """That of an outcome that shows no shift, off by 8u of itself; -inf where every record shifts."""
+        return self._shares[2]
+
     @property
     def participation(self) -> float:
         """The weight of all shifts above 0."""

@@ -26,7 +26,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.state import PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_epsilon import guessed_epsilon, transform_reader
-from pbdist.pld.transform_rows import has_transforms
+from pbdist.pld.transform_rows import has_transforms, rows_of_few_rounds
 from pbdist.results import ENDLESS_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -319,6 +319,10 @@ class _Search:
         question = self._question(1.0, -1.0)
         if not has_transforms(question):
             return False
+        if rows_of_few_rounds(question):
+            self._by_ladder(*self.guess)
+            if self._done:
+                return True
         found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
         if found is None:
             return False
@@ -359,7 +363,8 @@ class _Search:
                 guess = high if low == 0.0 else low
                 continue
             width = high - low
-            if before[1] - before[0] <= 1.1 * width:
+            # A guess beside what is known already gains nothing; one within it does not, either, if it did not.
+            if before[1] - before[0] <= 1.1 * width and low <= guess <= high:
                 return False
             guess = 0.5 * (low + high)
             finer *= min(max(math.sqrt(_GOAL * self._aim * high / width), _MOST), _LEAST)

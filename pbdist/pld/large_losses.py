@@ -34,8 +34,9 @@ _MIDDLES = (0.65, 0.45)
 #: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one of outcomes that
 #: it moves by so many deviations times 1 + 1 / b².
 _TILTS, _LEAST_USUAL, _MOST_USUAL, _MOST_SHIFT = 121, 0.05, 100.0, 1000.0
-#: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut, or lie beyond such an outcome.
-_ENOUGH_TILTS, _FARTHEST = 2.0, 60.0
+#: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut. No cut lies beyond such an
+#: outcome: there is next to nothing.
+_ENOUGH_TILTS, _FARTHEST = 2.0, 50.0
 #: Part of the tolerance that the part left out may take.
 _OF_OTHER = 0.02
 #: Nats by which a saddle point may overstate ln δ of usual losses, and by which all losses seem to have more δ than
@@ -74,7 +75,7 @@ class _Cut:
         """Tilts of usual losses."""
         transform, _, count = self._rounds.sampled[0]
         part = SoftCut(self._outcome, _BLUR, large=False)
-        most = min(_MOST_USUAL / self._loss, _MOST_SHIFT / transform.ratio)
+        most = min(_MOST_USUAL / self._loss, _MOST_SHIFT / transform.usual_ratio)
         tilt = exactly(np.geomspace(_LEAST_USUAL / self._loss, most, _TILTS))
         moments = count * transform.log_real(1.0 + tilt, part)
         moments += 0.5 * self._rounds.variance * (tilt + tilt * tilt)
@@ -86,7 +87,7 @@ class LossCuts:
 
     def __init__(self, rounds: Rounds, tilts: Tilts) -> None:
         self._rounds, self._tilts = rounds, tilts
-        self._cuts: dict[float, _Cut] = {}
+        self._cuts: dict[tuple[float, int], _Cut] = {}
 
     @staticmethod
     def serves(rounds: Rounds) -> bool:
@@ -108,11 +109,9 @@ class LossCuts:
         return result
 
     def sees(self, epsilon: float) -> bool:
-        """Whether cuts for an ε see tilts that matter, of outcomes that are not too far away."""
-        transform = self._rounds.sampled[0][0]
-        if _FRACTIONS_LEAST * epsilon * _MOST_SHIFT <= _ENOUGH_TILTS * transform.ratio:
-            return False
-        return transform.outcome(epsilon) < _FARTHEST
+        """Whether cuts for an ε see tilts that matter."""
+        ratio = self._rounds.sampled[0][0].usual_ratio
+        return _FRACTIONS_LEAST * epsilon * _MOST_SHIFT > _ENOUGH_TILTS * ratio
 
     def log_delta_of_both(self, number: int, epsilon: float) -> float:
         """Return about ln δ of both parts at one ε that is seen."""
@@ -155,8 +154,10 @@ class LossCuts:
 
     def parts(self, number: int, loss: float, which: Sequence[int] = (_LARGE, _USUAL)) -> list[Smoothed]:
         """Cut at about a loss, and return some of the parts: large losses, usual ones."""
-        outcome = _STEPS * math.floor(self._rounds.sampled[0][0].outcome(loss) / _STEPS)
-        cut = self._cuts.setdefault(outcome, _Cut(self._rounds, self._tilts, outcome, loss))
+        outcome = _STEPS * math.floor(min(self._rounds.sampled[0][0].outcome(loss), _FARTHEST) / _STEPS)
+        # Of the farthest one losses may differ much.
+        key = outcome, math.frexp(loss)[1]
+        cut = self._cuts.setdefault(key, _Cut(self._rounds, self._tilts, outcome, loss))
         return [
             Smoothed(self._rounds, number, cut.usual)
             if each == _USUAL
@@ -189,5 +190,5 @@ def _log_single(transform: LossTransform, number: int, epsilon: FloatArray) -> F
         with np.errstate(under="ignore", over="ignore"):
             mass = float(np.sum(np.exp(each - 0.5 * y * y) * np.expm1(np.maximum(losses - each, 0.0))))
         if mass > 0.0:
-            result[index] = math.log(number * mass * _STEP / math.sqrt(2.0 * math.pi))
+            result[index] = math.log(mass) + math.log(number * _STEP / math.sqrt(2.0 * math.pi))
     return result

@@ -1,9 +1,10 @@
-r"""The transform of a subsampled Gaussian's losses, χ(w) = E_B e^{w loss}: its rule of summation, and real moments.
+r"""The transform of a sampled Gaussian's losses, χ(w) = E_B e^{w loss}: its rule of summation, and real moments.
 
-With noise of deviation 1, y its outcome, and μ the sensitivity in deviations, the likelihood ratio A / B is
-C = 1 - q + q e^V, V = μ y - μ²/2. With X = ln(C / (1-q)) >= 0, the excess of a loss over the smallest one,
+With noise of deviation 1, y its outcome, and shifts of 0 < μ_1 < .. < μ_K deviations, of weights q_0, q_1, .., q_K, the
+likelihood ratio A / B is C = q_0 + Σ q_k e^{V_k}, V_k = μ_k y - μ_k²/2: of a subsampled Gaussian 1 - q + q e^V. With
+X = ln(C / q_0) >= 0, the excess of a loss over the smallest one,
 
-    χ(w) = (1-q)^w (1 + G(w)),   G(w) = ∫ (e^{wX} - 1) e^{-y²/2} dy / √(2π),
+    χ(w) = q_0^w (1 + G(w)),   G(w) = ∫ (e^{wX} - 1) e^{-y²/2} dy / √(2π),
 
 where G is as small as sampling is rare, so that powers of 1 + G are known well. It is summed by the trapezoidal rule
 (section 13 of ``docs/pld.md``), on the real line here and on lines y + ia in `transform_line`. A `SoftCut` parts large
@@ -11,13 +12,14 @@ losses from usual ones (section 15). `Rounds` are all pairs of a round in one di
 """
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import log_ndtr, wofz
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, Reversed, SubsampledGaussian
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, GaussianMixture, Reversed, SubsampledGaussian
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["REACH", "LossTransform", "Rounds", "SoftCut", "rounds_of"]
@@ -29,7 +31,7 @@ REACH = 10.0
 _WIDEST_ANGLE, _WIDEST_STRIP = 2.7, 3.0
 #: Nats by which the error of a trapezoidal rule lies below what is summed, and what steep tilts may add on the strip.
 _QUADRATURE, _STEEP = 42.0, 8.0
-#: Where q e^V / (1-q) exceeds e to this, it is C / (1-q) but for a small part.
+#: Where E = C / q_0 - 1 exceeds e to this, it is C / q_0 but for a small part.
 _LARGE = 30.0
 #: Largest Im y of a soft cut's strip, relative to b.
 _STRIP = 4.0
@@ -37,8 +39,11 @@ _STRIP = 4.0
 _ERROR = 2e-13
 #: Nats below its largest term at which a part's sum ends.
 _FALLEN = 60.0
-#: Different pairs of a round, at most, and their largest sensitivity in deviations: beyond, transforms take long.
-_MOST_PAIRS, _LARGEST_RATIO = 4096, 4.0
+#: Different pairs of a round, at most; their largest shift in deviations, where there is one and usually, and where
+#: there are several: beyond, transforms take long.
+_MOST_PAIRS, _LARGEST_RATIO, _LARGEST_OF_SEVERAL = 4096, 4.0, 40.0
+#: Steps of Newton's method, at most.
+_STEPS = 60
 
 
 @dataclass(frozen=True)
@@ -124,15 +129,30 @@ class SoftCut:
 class LossTransform:
     """χ of one pair."""
 
-    #: μ: sensitivity / scale, above 0.
-    ratio: float
-    #: q, above 0 and below 1.
-    rate: float
+    #: μ_1, .., μ_K: shifts / scale, increasing, above 0.
+    ratios: tuple[float, ...]
+    #: ln q_1, .., ln q_K.
+    log_weights: tuple[float, ...]
+    #: ln q_0, nats.
+    smallest_loss: float
+
+    @staticmethod
+    def subsampled(ratio: float, rate: float) -> "LossTransform":
+        """Return that of a sampling probability q, above 0 and below 1, and a shift μ above 0."""
+        return LossTransform((ratio,), (math.log(rate),), math.log1p(-rate))
 
     @property
-    def smallest_loss(self) -> float:
-        """ln(1 - q), nats."""
-        return math.log1p(-self.rate)
+    def ratio(self) -> float:
+        """The largest μ."""
+        return self.ratios[-1]
+
+    @property
+    def usual_ratio(self) -> float:
+        """The mean μ_k of outcomes that show a shift; of one shift μ itself."""
+        if len(self.ratios) == 1:
+            return self.ratio
+        shares = np.exp(np.array(self.log_weights) - max(self.log_weights))
+        return float(shares @ np.array(self.ratios)) / float(shares.sum())
 
     def log_real(self, exponents: FloatArray, part: SoftCut | None = None) -> FloatArray:
         r"""Return ln χ at some real exponents, to 10^-11 (1 + \|w\|) and 64u (μ w)².
@@ -152,24 +172,62 @@ class LossTransform:
 
     def outcome(self, loss: float) -> float:
         """Return the outcome of a loss above the smallest one, about."""
-        odds = loss + math.log(self.rate * math.exp(-loss) - math.expm1(-loss)) - math.log(self.rate)
-        return odds / self.ratio + 0.5 * self.ratio
+        # Σ q_k e^{V_k} = e^loss - q_0.
+        wanted = loss + math.log(-math.expm1(self.smallest_loss - loss))
+        ratios, odds = np.array(self.ratios), np.array(self.log_weights)
+        # No single shift has more; from there on Newton's steps come down.
+        y = float(np.min((wanted - odds) / ratios + 0.5 * ratios))
+        if ratios.size == 1:
+            return y
+        for _ in range(_STEPS):
+            terms = odds + ratios * (y - 0.5 * ratios)
+            top = float(terms.max())
+            parts = np.exp(terms - top)
+            step = (top + math.log(float(parts.sum())) - wanted) * float(parts.sum()) / float(ratios @ parts)
+            y -= step
+            if step < 1e-9:
+                break
+        return y
 
     def excess(self, y: FloatArray, above: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return real and imaginary part of X at y + i `above`, and a bound on its error; no angle exceeds π/2."""
-        odds = math.log(self.rate) - self.smallest_loss
-        real = (self.ratio * y - 0.5 * self.ratio * self.ratio) + odds
-        angle = self.ratio * above
+        real, angle, error = self._log_odds(y, above)
         large = real > _LARGE
         # ln(1 + E) for E = e^{real + i angle}, and real + i angle + ln(1 + 1 / E) where E is large.
         size = np.exp(np.where(large, -real, real))
-        cosine, sine = math.cos(angle), math.sin(angle)
+        cosine, sine = np.cos(angle), np.sin(angle)
         modulus = 0.5 * np.log1p(size * (2.0 * cosine + size))
         turn = np.arctan2(size * sine, 1.0 + size * cosine)
         part = np.where(large, 1.0, size / np.hypot(1.0 + size * cosine, size * sine))
         excess, turned = np.where(large, real + modulus, modulus), np.where(large, angle - turn, turn)
-        off = 8.0 * (np.abs(real) + abs(odds) + self.ratio * (self.ratio + np.abs(y)) + angle) + 16.0
-        return excess, turned, _U * (part * off + 8.0 * (excess + turned))
+        return excess, turned, _U * (part * error + 8.0 * (excess + turned))
+
+    def _log_odds(self, y: FloatArray, above: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return real and imaginary part of ln E, E = C / q_0 - 1, and a bound on its error, in u."""
+        real, angle, off = self._odds_of(0, y, above)
+        if len(self.ratios) == 1:
+            return real, np.asarray(angle), off
+        highest = real
+        for place in range(1, len(self.ratios)):
+            highest = np.maximum(highest, self._odds_of(place, y, above)[0])
+        total = np.zeros(y.size, dtype=np.complex128)
+        errors = np.zeros(y.size)
+        for place in range(len(self.ratios)):
+            real, angle, off = self._odds_of(place, y, above)
+            term = np.exp(real - highest + 1j * angle)
+            total += term
+            errors += np.abs(term) * off
+        size = np.abs(total)
+        # Logarithms of weights, and of q_0, of which the difference may be next to none; and the sum.
+        besides = 16.0 * abs(self.smallest_loss) + 2.0 * len(self.ratios) + 8.0
+        return highest + np.log(size), np.angle(total), errors / size + besides
+
+    def _odds_of(self, place: int, y: FloatArray, above: float) -> tuple[FloatArray, float, FloatArray]:
+        """Return ln of q_k e^{V_k} / q_0 at y + i `above`, real and imaginary, and a bound on its error, in u."""
+        ratio, odds = self.ratios[place], self.log_weights[place] - self.smallest_loss
+        real = (ratio * y - 0.5 * ratio * ratio) + odds
+        angle = ratio * above
+        return real, angle, 8.0 * (np.abs(real) + abs(odds) + ratio * (ratio + np.abs(y)) + angle) + 16.0
 
     def rule(self, exponents: FloatArray, *, shifted: bool, part: SoftCut | None = None) -> tuple[float, float, float]:
         """Return the step of a trapezoidal rule that serves all exponents, and where to begin and to end."""
@@ -192,20 +250,24 @@ class LossTransform:
         """Return an outcome with no mode of C^ρ e^{-y²/2} below it."""
         if exponent >= 0.0:
             return 0.0
-        # -y = |ρ| μ p(y), of which the left side falls and the right one rises.
+        # -y = |ρ| Σ μ_k p_k(y), of which the left side falls and the right one rises.
         low, high = exponent * self.ratio, 0.0
         for _ in range(20):
             middle = 0.5 * (low + high)
-            if -middle > -exponent * self.ratio * self.sampled(middle):
+            if -middle > -exponent * self.slope_below(middle):
                 low = middle
             else:
                 high = middle
         return low
 
-    def sampled(self, y: float) -> float:
-        """Return with what probability q e^V / C the record was sampled, at a real outcome."""
-        odds = self.ratio * y - 0.5 * self.ratio * self.ratio + math.log(self.rate) - self.smallest_loss
-        return 1.0 / (1.0 + math.exp(-odds)) if odds > -700.0 else 0.0
+    def slope_below(self, y: float) -> float:
+        """Bound Σ μ_k Re p_k, p_k = q_k e^{V_k} / C, at all outcomes up to y + ia, whose angles are at most π/2."""
+        odds = [float(self._odds_of(place, np.array([y]), 0.0)[0][0]) for place in range(len(self.ratios))]
+        if max(odds) > 0.0:
+            return self.ratio
+        if len(odds) == 1:
+            return self.ratio / (1.0 + math.exp(-odds[0])) if odds[0] > -700.0 else 0.0
+        return min(math.fsum(map(operator.mul, self.ratios, map(math.exp, odds))), self.ratio)
 
 
 @dataclass(frozen=True)
@@ -216,6 +278,11 @@ class Rounds:
     sampled: tuple[tuple[LossTransform, bool, int], ...]
     #: Of the losses of all Gaussian mechanisms of a round together.
     variance: float
+
+    @property
+    def several_shifts(self) -> bool:
+        """Whether some pair has several."""
+        return any(len(transform.ratios) > 1 for transform, _, _ in self.sampled)
 
     def log_moment(self, tilt: FloatArray) -> FloatArray:
         """Return ln E e^{τ loss} of a round."""
@@ -239,13 +306,21 @@ def rounds_of(counts: Mapping[ElementaryPair, int], direction: Direction) -> Rou
         inner = pair.pair if isinstance(pair, Reversed) else pair
         if isinstance(inner, Gaussian) and inner.truncate is None:
             variance += count * (inner.sensitivity / inner.scale) ** 2
-        elif isinstance(inner, SubsampledGaussian) and inner.rate < 1.0:
-            transform = LossTransform(inner.sensitivity / inner.scale, inner.rate)
-            if transform.ratio > _LARGEST_RATIO:
-                return None
+        elif (transform := _transform_of(inner)) is not None:
             sampled.append((transform, (direction is Direction.A_TO_B) is (inner is pair), count))
         else:
             return None
     if not 1 <= len(sampled) <= _MOST_PAIRS:
         return None
     return Rounds(tuple(sampled), variance)
+
+
+def _transform_of(pair: ElementaryPair) -> LossTransform | None:
+    if isinstance(pair, SubsampledGaussian) and pair.rate < 1.0:
+        found = LossTransform.subsampled(pair.sensitivity / pair.scale, pair.rate)
+    elif isinstance(pair, GaussianMixture) and pair.shifts[0] == 0.0:
+        ratios = tuple(shift / pair.scale for shift in pair.shifts[1:])
+        found = LossTransform(ratios, pair.log_weights[1:], pair.smallest_loss)
+    else:
+        return None
+    return found if found.usual_ratio <= _LARGEST_RATIO and found.ratio <= _LARGEST_OF_SEVERAL else None

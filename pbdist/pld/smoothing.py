@@ -315,8 +315,9 @@ class Tilts:
     @staticmethod
     def of(rounds: Rounds, top: int, epsilon: float) -> "Tilts":
         """Look at as many as matter for up to `epsilon` after `top` rounds."""
-        ratio = max(transform.ratio for transform, _, _ in rounds.sampled)
-        most = max(min(_MOST_TILT, _MOST_SHIFT / ratio), _FIRST_TILT)
+        # Where a record is added steep tilts move no outcome far.
+        ratio = max((transform.ratio for transform, forward, _ in rounds.sampled if forward), default=0.0)
+        most = max(min(_MOST_TILT, _MOST_SHIFT / ratio if ratio > 0.0 else math.inf), _FIRST_TILT)
         largest = _FIRST_TILT
         while True:
             tilt, last = _steepest(rounds, largest)

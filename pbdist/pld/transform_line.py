@@ -1,4 +1,4 @@
-r"""The transform of a subsampled Gaussian's losses on a line of the complex plane, with a bound on its error.
+r"""The transform of a sampled Gaussian's losses on a line of the complex plane, with a bound on its error.
 
 χ(ρ + it) is summed along outcomes y + ia, where e^{itX} decays. The sum is one of exponentials of t: many frequencies
 are interpolated between Chebyshev points, panel by panel. Section 13 of ``docs/pld.md`` proves the errors.
@@ -335,15 +335,14 @@ class _Panel:
 def _beyond(transform: LossTransform, exponent: float, first: float, step: float) -> float:
     """All terms beyond both ends, relative to the outermost ones.
 
-    The logarithm of a term changes by -y + ρ μ Re p, p = q e^V / C, and 0 <= Re p <= 1 as no angle exceeds π/2: above
-    all modes it falls by at least the reach. Below the first outcome so it does, too, where Re p is at most its real
-    value, which rises with y: as soon as q e^V <= 1 - q.
+    The logarithm of a term changes by -y + ρ Σ μ_k Re p_k, p_k = q_k e^{V_k} / C; no Re p_k is below 0, nor their sum
+    above 1, as no angle exceeds π/2: above all modes it falls by at least the reach. Below the first outcome so it
+    does, too, but for what the sum is there.
     """
-    probability = transform.sampled(first)
     slope = REACH
     if exponent < 0.0:
-        slope = min(slope, -first + exponent * transform.ratio * probability)
-        if probability > 0.5 or slope < 0.5 * REACH:
+        slope = min(slope, -first + exponent * transform.slope_below(first))
+        if slope < 0.5 * REACH:
             return math.inf
     return 1.0 / -math.expm1(-step * slope)
 

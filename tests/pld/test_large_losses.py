@@ -246,7 +246,7 @@ def test_large_losses_that_are_no_floats_are_not_said_to_be_there(tilt: float) -
     rounds = rounds_for(2.0, 1e-12)
     tilts = Tilts.of(rounds, 47, float(epsilon[0]))
     part = LossCuts(rounds, tilts).parts(47, 4.0 * float(epsilon[0]))[0]
-    assert part.chernoff(epsilon)[0] < -1700.0
+    assert part.chernoff(epsilon)[0] < -1200.0
     period = part.period(epsilon, part.saddle(epsilon)[1], tilt, 1e-3)
     lower, upper = part.at(tilt, 0.02 / tilt, period).bounds(epsilon)
     assert lower[0] == -math.inf

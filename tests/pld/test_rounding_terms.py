@@ -383,7 +383,7 @@ def test_delta_near_the_largest_loss_is_rounded_up() -> None:
 def test_between_chebyshev_points_transforms_are_within_their_error(
     ratio: float, rate: float, exponent: float, spacing: float
 ) -> None:
-    line = TransformLine(LossTransform(ratio, rate), exponent)
+    line = TransformLine(LossTransform.subsampled(ratio, rate), exponent)
     # So many frequencies are interpolated.
     values, errors = line._values(spacing, 2500)
     chosen = np.arange(1, 2500, 250)
@@ -392,7 +392,8 @@ def test_between_chebyshev_points_transforms_are_within_their_error(
 
 
 def test_losses_of_complex_outcomes_are_within_their_error() -> None:
-    transform, y, odds = LossTransform(2.0, 0.1), np.linspace(-5.0, 40.0, 99), mpmath.mpf(0.1) / (1 - mpmath.mpf(0.1))
+    transform, y = LossTransform.subsampled(2.0, 0.1), np.linspace(-5.0, 40.0, 99)
+    odds = mpmath.mpf(0.1) / (1 - mpmath.mpf(0.1))
     for place, *found in zip(mpf(y), *map(mpf, transform.excess(y, 0.4)), strict=True):
         truth = mpmath.log1p(odds * mpmath.exp(2 * mpmath.mpc(place, 0.4) - 2))
         assert abs(mpmath.mpc(*found[:2]) - truth) <= found[2]
