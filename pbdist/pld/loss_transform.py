@@ -27,8 +27,8 @@ __all__ = ["REACH", "LossTransform", "Rounds", "SoftCut", "rounds_of"]
 _U = UNIT_ROUNDOFF
 #: Outcomes that are summed beyond all modes, deviations.
 REACH = 10.0
-#: Largest Im V on any line, and the largest Im y.
-_WIDEST_ANGLE, _WIDEST_STRIP = 2.7, 3.0
+#: Largest Im V on any strip, and on one where no loss is below the smallest one; and the largest Im y.
+_WIDEST_ANGLE, _ACUTE_ANGLE, _WIDEST_STRIP = 2.7, 1.5, 3.0
 #: Nats by which the error of a trapezoidal rule lies below what is summed, and what steep tilts may add on the strip.
 _QUADRATURE, _STEEP = 42.0, 8.0
 #: Where E = C / q_0 - 1 exceeds e to this, it is C / q_0 but for a small part.
@@ -243,8 +243,21 @@ class LossTransform:
 
     def strip(self, least: float, part: SoftCut | None = None) -> float:
         """Largest Im y of the strip that is used, for exponents of at least `least`."""
-        angle = _WIDEST_ANGLE if least >= 0.0 else min(_WIDEST_ANGLE, math.sqrt(6.0 * _STEEP / -least))
+        angle = _WIDEST_ANGLE
+        if least < 0.0:
+            angle = min(angle, math.sqrt(6.0 * _STEEP / -least))
+            if least * self.smallest_loss <= _STEEP:
+                angle = max(angle, _ACUTE_ANGLE)
         return min(_WIDEST_STRIP if part is None else part.strip, angle / self.ratio)
+
+    def log_growth(self, exponent: float, strip: float) -> float:
+        r"""Bound ln of the integral of \|e^{wX}\| e^{-(Re y)²/2} on lines of a strip, relative to the real line."""
+        if exponent >= 0.0:
+            return 0.0
+        angle = self.ratio * strip
+        growth = exponent * math.log(math.cos(0.5 * angle))
+        # Where no angle exceeds π/2, |C| is at least q_0; and χ(ρ) is at least 1, as E_B C is.
+        return growth if angle > 0.5 * math.pi else min(growth, exponent * self.smallest_loss)
 
     def lowest_mode(self, exponent: float) -> float:
         """Return an outcome with no mode of C^ρ e^{-y²/2} below it."""

@@ -27,7 +27,7 @@ _WIDER = 1.5
 #: Terms so many nats below the largest one are cut off, by default.
 _CUT = 36.0
 #: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
-_TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 2e4, 400.0
+_TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 1e6, 400.0
 #: They are computed in so many parts.
 _AT_ONCE = 4
 #: Moments of so many rounds are kept for further questions.

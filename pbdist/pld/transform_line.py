@@ -90,9 +90,8 @@ class TransformLine:
         self._excess, self._turn, self._log_normal = excess[kept], turn[kept], log_normal[kept]
         self._phase = phase[kept]
         self._error, self._move = off[kept], move[kept]
-        steep = min(exponent, 0.0) * math.log(math.cos(0.5 * transform.ratio * strip))
-        # On the strip |C|^ρ <= (1 - q + q e^Re V)^ρ cos(angle / 2)^min(ρ, 0), and e^{itX} is at most 1; 1 + G is at
-        # most e as it is scaled, and 1 is summed besides or not.
+        steep = transform.log_growth(exponent, strip)
+        # e^{itX} is at most 1; 1 + G is at most e as it is scaled, and 1 is summed besides or not.
         grown = 0.0 if part is None else part.log_growth(strip)
         quadrature = (
             math.exp(0.5 * strip * strip + grown) * (3.0 * math.exp(steep) + 1.0) / math.expm1(math.pi * strip / step)

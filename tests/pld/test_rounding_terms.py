@@ -348,10 +348,13 @@ def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
 
 
 def test_an_epsilon_is_found_where_little_more_than_the_revealed_mass_is_met() -> None:
-    search = _Search({Histogram((7, 2, 1), (3, 7, 0)): 1}, 1, 0.10001, (A_TO_B,), 1e-6)
-    assert search.settled()
+    # More outcomes than are summed one by one, of which two rounds reveal .19.
+    pair = Histogram((7,) * 40 + (2,) * 40 + (40,), (3,) * 40 + (7,) * 40 + (0,))
+    search = _Search({pair: 1}, 2, 0.19002, (A_TO_B,), 1e-6)
+    assert not search.settled()
+    search.by_engines()
     low, high = search.bracket
-    assert low <= mpmath.log((8 - 10 * mpmath.mpf(0.10001)) / 3) <= high
+    assert low <= mpmath.log((mpmath.mpf(0.49) + mpmath.mpf(0.19) - mpmath.mpf(0.19002)) / mpmath.mpf(0.09)) <= high
 
 
 @pytest.mark.parametrize("direction", Direction)
