@@ -232,15 +232,21 @@ class _Search:
         guess, slope = self.guess
         question = self._question(guess, slope)
         if guess > 0.0 and frequency_cost(question, 0) is not None:
-            self._closer(guess, slope, point_reader)
+            self._from_nothing(partial(self._closer, guess, slope, point_reader))
         # A ladder multiplies all pairs anew for each lattice.
         many = len(self._counts) > _MANY
         if not self._done and not many:
-            self._by_ladder(guess, slope)
+            self._from_nothing(partial(self._by_ladder, guess, slope))
         if not self._done and guess > 0.0:
-            self._closer(guess, slope, _every_frequency)
+            self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
         if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY:
             self._by_ladder(guess, slope)
+
+    def _from_nothing(self, engine: Callable[[], object]) -> None:
+        """Let an engine start from nothing: a wide bracket would end its search before it sees closer."""
+        known, self._low, self._high = self.bracket, 0.0, math.inf
+        engine()
+        self._low, self._high = max(known[0], self._low), min(known[1], self._high)
 
     def above(self) -> float:
         """Return an ε that meets δ in the only direction, by what holds for every pair."""
@@ -324,9 +330,9 @@ class _Search:
             if self._done:
                 return True
         found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
-        if found is None:
-            return False
-        return self._closer(*found, transform_reader, farther=_FARTHER)
+        if found is not None:
+            self._from_nothing(partial(self._closer, *found, transform_reader, farther=_FARTHER))
+        return self._done
 
     def _closer(
         self,
@@ -363,8 +369,7 @@ class _Search:
                 guess = high if low == 0.0 else low
                 continue
             width = high - low
-            # A guess beside what is known already gains nothing; one within it does not, either, if it did not.
-            if before[1] - before[0] <= 1.1 * width and low <= guess <= high:
+            if before[1] - before[0] <= 1.1 * width:
                 return False
             guess = 0.5 * (low + high)
             finer *= min(max(math.sqrt(_GOAL * self._aim * high / width), _MOST), _LEAST)

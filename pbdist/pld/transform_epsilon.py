@@ -36,6 +36,8 @@ def transform_reader(question: Question, finer: float) -> _Reader | None:
             readers.append(partial(_from_above, side))
             continue
         best = _best_of_parts(rows, question, side) or _best(rows, side)
+        if best is None or _missed(best, question):
+            best = _best_of_parts(rows, question, side, missed=True) or best
         if best is None:
             return None
         readers.append(best)
@@ -53,10 +55,16 @@ def _best(rows: TransformRows, side: Smoothed) -> _Reader | None:
     return None if best is None else best.bounds
 
 
-def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed) -> _Reader | None:
-    """Return bounds by parts of the losses, where they are needed."""
+def _missed(reader: _Reader, question: Question) -> bool:
+    """Whether the bounds at the only point are farther apart than is wanted."""
+    lower, upper = reader(question.epsilon)
+    return bool(upper[0] > lower[0] + math.log1p(question.tolerance))
+
+
+def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed, *, missed: bool = False) -> _Reader | None:
+    """Return bounds by parts of the losses, where they are needed: with `missed` where one tilt has missed."""
     cuts = rows.cuts.get(side.rounds)
-    if cuts is None or not cuts.needed(side, question.epsilon)[0]:
+    if cuts is None or not cuts.needed(side, question.epsilon, missed=missed)[0]:
         return None
     found = cuts.part(side.number, question.epsilon, question.tolerance)
     parts = next(cuts.both(side.number, float(question.epsilon[0]))) if found is None else (found[0],)
