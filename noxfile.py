@@ -48,7 +48,7 @@ def nightly(session: nox.Session) -> None:
     steps: list[tuple[list[str], dict[str, str]]] = [
         (["pytest", "--cpu-budget"], usual),
         (["python", "-m", "tests.mutants"], usual),
-        (["pytest", "-m", "not browser and not opacus", "--dist", "load", "--timeout", "7200"], effort),
+        (["pytest", "-m", "not browser and not opacus", "--dist", "worksteal", "--timeout", "7200"], effort),
         (["pytest", "-m", "browser", "-n", "0", "tests/report/explorer/test_browser.py"], {}),
         (["pytest", "-m", "nightly", "-n", "0", "tests/benchmarks"], {}),
     ]

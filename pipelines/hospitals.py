@@ -9,6 +9,7 @@ command adds the points that it lacks.
 
 import argparse
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pbdist import Gaussian, epsilon_bounds, open_study
+from pbdist.errors import PrecisionWarning
 from pbdist.granularity.rules.for_numbers import (
     AtMostTouched,
     EachTouched,
@@ -169,8 +171,11 @@ def _proved(study: Study, label: str, epsilon: float, delta: float) -> float:
     """Return the smallest ε at which the study proves δ, or about none: the rule's own if it does there."""
     wanted = delta or _NEXT_TO_NONE
     # The rule's ε is the largest loss there is, next to which bounds between points are wide.
-    at_rule = study.delta(label, compositions=1, epsilon=epsilon, refine=True)
-    found = float(study.epsilon(label, compositions=1, delta=wanted, refine=True).upper)
+    with warnings.catch_warnings():
+        # Upper bounds alone are read; most plans have no lower ones.
+        warnings.simplefilter("ignore", PrecisionWarning)
+        at_rule = study.delta(label, compositions=1, epsilon=epsilon, refine=True)
+        found = float(study.epsilon(label, compositions=1, delta=wanted, refine=True).upper)
     return min(found, epsilon) if float(at_rule.upper) <= wanted else found
 
 

@@ -18,7 +18,7 @@ from pbdist.arguments import (
     checked_epsilon,
     checked_precision,
 )
-from pbdist.bounds.missed import delta_missed, epsilon_closest, epsilon_within, no_closer, why_wide
+from pbdist.bounds.missed import delta_missed, epsilon_within, why_wide
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Adjacency, Pair
 from pbdist.results import DeltaBounds, EpsilonBounds
@@ -119,10 +119,9 @@ def epsilon_of(history: Round | None, question: Question, adjacency: Adjacency) 
     rounds, values, places = _grid(history, question)
     table = _epsilon_table(history.components, rounds, values, question.tolerance, question.together)
     pairs = [pair for pair, _ in history.components]
-    within, missed = epsilon_within(table, question.tolerance, no_closer(pairs))
+    within, why, missed = epsilon_within(table, question.tolerance, pairs)
     _tell(missed, question)
     axis = 0 if question.together else slice(None)
-    why = why_wide(pairs, within, epsilon_closest(table, question.tolerance), np.isinf(table.upper))
     lower, upper, met, why = (_frozen(each[(axis, *places)]) for each in (table.lower, table.upper, within, why))
     return EpsilonBounds(lower, upper, met, why, adjacency)
 
@@ -145,11 +144,11 @@ def delta_of(history: Round | None, question: Question, adjacency: Adjacency) ->
         bounds, within = [each.max(axis=0) for each in bounds], np.all(within, axis=0)
     points = table.compositions, table.epsilon
     pairs = [pair for pair, _ in history.components]
-    _tell(delta_missed(points, bounds, within, question.tolerance, no_closer(pairs)), question)
     closest = within if table.closest is None else table.closest
     if question.together and table.closest is not None:
         closest = np.all(closest, axis=0)
     why = why_wide(pairs, within, closest, (bounds[0] == 0.0) & (bounds[1] >= 1.0))
+    _tell(delta_missed(points, bounds, within, why, question.tolerance), question)
     lower, upper, log_lower, log_upper, met, why = (_frozen(each[(..., *places)]) for each in (*bounds, within, why))
     return DeltaBounds(lower, upper, log_lower, log_upper, met, why, adjacency)
 

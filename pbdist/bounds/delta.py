@@ -16,7 +16,7 @@ from pbdist.arguments import (
     components_of,
 )
 from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
-from pbdist.bounds.missed import delta_missed, epsilon_closest, epsilon_within, no_closer, why_wide
+from pbdist.bounds.missed import delta_missed, epsilon_within, why_wide
 from pbdist.errors import PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Pair
 from pbdist.table import METHODS, bounds_table, epsilon_table_of
@@ -161,7 +161,7 @@ def privacy_bounds(
         },
     )
     if WITHIN in found:
-        _tell(_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance), components), strict=strict)
+        _tell(_missed(found, DEFAULT_TOLERANCE if tolerance is None else float(tolerance)), strict=strict)
     return found
 
 
@@ -236,17 +236,15 @@ def epsilon_bounds(
         tolerance=tolerance,
         together=direction == "both",
     )
-    pairs = _pairs(components)
     aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
-    within, missed = epsilon_within(found, aimed, no_closer(pairs))
+    within, why, missed = epsilon_within(found, aimed, _pairs(components))
     _tell(missed, strict=strict)
-    closest = epsilon_closest(found, aimed)
     return bounds_dataset(
         {
             "epsilon_lower": Variable(found.lower, "certified lower bound on ε in nats"),
             "epsilon_upper": Variable(found.upper, "certified upper bound on ε in nats"),
             WITHIN: Variable(within, _WITHIN_NAME, worse=np.all),
-            WHY: Variable(why_wide(pairs, within, closest, np.isinf(found.upper)), _WHY_NAME, worse=_some_text),
+            WHY: Variable(why, _WHY_NAME, worse=_some_text),
         },
         found.compositions,
         Axis(DELTA, found.delta, "δ"),
@@ -266,11 +264,11 @@ def _some_text(values: Any, axis: int) -> Any:
     return np.where(first == "", second, first)
 
 
-def _missed(found: xr.Dataset, tolerance: float, components: Iterable[tuple[Pair, int]]) -> str | None:
+def _missed(found: xr.Dataset, tolerance: float) -> str | None:
     """Return a sentence on the widest bracket of those that miss the tolerance, if there are any."""
     points = found[COMPOSITIONS].values, found[EPSILON].values
     bounds = [found[name].values for name in _LONG_NAMES]
-    return delta_missed(points, bounds, found[WITHIN].values, tolerance, no_closer(_pairs(components)))
+    return delta_missed(points, bounds, found[WITHIN].values, found[WHY].values, tolerance)
 
 
 def _tell(missed: str | None, *, strict: bool) -> None:

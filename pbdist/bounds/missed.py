@@ -10,13 +10,13 @@ from pbdist.results import ENCLOSED, NO_LOWER, relative_width
 from pbdist.table import EpsilonTable
 from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
 
-__all__ = ["delta_missed", "epsilon_closest", "epsilon_within", "no_closer", "why_wide"]
+__all__ = ["delta_missed", "epsilon_within", "why_wide"]
 
 #: Why bounds are wide where no property of the mechanism keeps them apart; and why there is none.
 _NOT_FOUND, _UNKNOWN = "closer bounds were not found", "no bound that is known holds so far out"
 
 
-def no_closer(pairs: Iterable[Pair]) -> str:
+def _no_closer(pairs: Iterable[Pair]) -> str:
     """Return why bounds stay apart however closely those of each pair are computed; empty text where they need not."""
     known = list(pairs)
     if not all(pair.attained_by_some for pair in known):
@@ -31,8 +31,8 @@ def why_wide(pairs: Iterable[Pair], within: BoolArray, closest: BoolArray, unkno
     `closest` tells where those of the pairs are as close as they were to be, `unknown` where nothing is known.
     """
     pairs = list(pairs)
-    why = np.where(closest, no_closer(pairs) or _NOT_FOUND, _NOT_FOUND)
-    found: TextArray = np.where(within, "", np.where(unknown, no_closer(pairs) or _UNKNOWN, why)).astype(object)
+    why = np.where(closest, _no_closer(pairs) or _NOT_FOUND, _NOT_FOUND)
+    found: TextArray = np.where(within, "", np.where(unknown, _no_closer(pairs) or _UNKNOWN, why)).astype(object)
     return found
 
 
@@ -40,8 +40,8 @@ def delta_missed(
     points: tuple[IntArray, FloatArray],
     bounds: Sequence[FloatArray],
     within: BoolArray,
+    why: TextArray,
     tolerance: float,
-    reason: str = "",
 ) -> str | None:
     """Return in a sentence how many bounds on δ miss the tolerance, and which are the widest; None for none.
 
@@ -53,9 +53,9 @@ def delta_missed(
         Lower and upper bounds on δ, and on its logarithm.
     within : ndarray of bool, shape (.., R, E)
         Which do not miss it.
+    why : ndarray of str, shape (.., R, E)
+        Of `why_wide`.
     tolerance : float
-    reason : str, optional
-        Of `no_closer`.
     """
     if within.all():
         return None
@@ -67,33 +67,38 @@ def delta_missed(
         f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at"
         f" {int(np.count_nonzero(~within))} of {within.size} points, most at r = {int(points[0][worst[-2]])},"
         f" ε = {float(points[1][worst[-1]]):g}: δ is between {lower[worst]:.6g} and {upper[worst]:.6g}"
-        f"{_because(reason)}"
+        f"{_because(str(why[worst]))}"
     )
 
 
-def _because(reason: str) -> str:
-    return f"; {reason}" if reason else ""
+def _because(why: str) -> str:
+    return f"; {why}" if why not in ("", _NOT_FOUND) else ""
 
 
-def epsilon_closest(found: EpsilonTable, tolerance: float) -> BoolArray:
-    """Return where bounds on ε are as close as those of the pairs that they come from, shape (2, R, D)."""
-    lower = found.lower if found.computed_lower is None else found.computed_lower
-    return np.asarray(relative_width(lower, found.upper) <= tolerance)
+def epsilon_within(
+    found: EpsilonTable, tolerance: float, pairs: Iterable[Pair]
+) -> tuple[BoolArray, TextArray, str | None]:
+    """Return where bounds on ε are within the tolerance, why the others are not, and a sentence on the widest of them.
 
-
-def epsilon_within(found: EpsilonTable, tolerance: float, reason: str = "") -> tuple[BoolArray, str | None]:
-    """Return where bounds on ε are within the tolerance, shape (2, R, D), and a sentence on the widest that are not."""
+    Both arrays are of shape (2, R, D).
+    """
     lower, upper = found.lower, found.upper
     ratio = relative_width(lower, upper)
     # No ε up to the largest one meets δ: nothing is left to be told.
     ratio[(lower >= LARGEST_EPSILON) & np.isinf(upper)] = 0.0
     worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
     within = np.asarray(ratio <= tolerance)
+    computed = lower if found.computed_lower is None else found.computed_lower
+    why = why_wide(pairs, within, relative_width(computed, upper) <= tolerance, np.isinf(upper))
     if within.all():
-        return within, None
-    return within, (
-        f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
-        f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
-        f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}"
-        f"{_because(reason)}"
+        return within, why, None
+    return (
+        within,
+        why,
+        (
+            f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
+            f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
+            f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}"
+            f"{_because(str(why[worst]))}"
+        ),
     )

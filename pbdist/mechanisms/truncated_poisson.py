@@ -164,7 +164,8 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
     def log_tail_moment(self, tilt: float, loss: float, direction: Direction) -> float:
         """Upper bound of ln E_A[e^(tilt L); loss < L < ∞]: those of both cases, with their probabilities."""
         logs = [math.log(most) + part.log_tail_moment(tilt, loss, direction) for _, most, part in self._parts]
-        return rounded_up(float(np.logaddexp.reduce(logs)) + 1e-14)
+        size = max(abs(math.log(most)) for _, most, _ in self._parts)
+        return rounded_up(float(np.logaddexp.reduce(logs)) + 1e-14 * (1.0 + size))
 
     def _scaled_masses(self, edges: FloatArray) -> ScaledLossMasses:
         parts = [part.scaled_loss_masses(edges) for _, _, part in self._parts]

@@ -60,7 +60,8 @@ class _Moment:
         """Return upper bounds on ln δ at some ε."""
         finite = self._log_factor - self.tilt * epsilon
         finite += 16.0 * _U * (1.0 + abs(self.log_moment) + self.tilt * epsilon)
-        return np.asarray(np.logaddexp(finite, self.log_infinite) + 1e-15)
+        both = np.logaddexp(finite, self.log_infinite)
+        return np.asarray(both + 8.0 * _U * (1.0 + np.where(np.isfinite(both), np.abs(both), 0.0)))
 
     def epsilon(self, log_delta: float) -> float:
         """Return an ε with which a δ is met, nats; infinite where nearly as much may be revealed."""
@@ -200,7 +201,10 @@ class Fallback:
             return 0.0
         unused = sum(count * math.log1p(-pair.participation) for pair, count in self._counts.items())
         some = -math.expm1(float(self._rounds) * unused * (1.0 + 8.0 * (len(self._counts) + 4.0) * _U))
-        return min(math.log(some) + 1e-15, 0.0) if some > 0.0 else -700.0
+        if some == 0.0:
+            return -700.0
+        log = math.log(some)
+        return min(log + 8.0 * _U * (1.0 + abs(log)), 0.0)
 
     @cached_property
     def _unsampled(self) -> dict[ElementaryPair, int]:
@@ -374,11 +378,11 @@ def _some(log_a: FloatArray, log_b: FloatArray, count: float) -> tuple[FloatArra
         # Of masses that are no float, so many times the mass: 1 - (1 - x)^n is at most n x, and at least
         # n x (1 - n x / 2).
         some_a = np.log(-np.expm1(count * np.log1p(-np.minimum(a, 1.0 - _U)))) - 1e-14 * (2.0 + np.abs(log_a))
-        some_b = np.log(-np.expm1(count * np.log1p(-np.minimum(b, 1.0 - _U)))) + 1e-14
+        size = np.where(np.isfinite(log_b), np.abs(log_b), 0.0)
+        some_b = np.log(-np.expm1(count * np.log1p(-np.minimum(b, 1.0 - _U)))) + 1e-14 * (2.0 + size)
         faint_a, faint_b = log_a < -650.0, log_b < -650.0
         some_a = np.where(faint_a, log_a + math.log(count) - 1e-12 * np.abs(log_a), some_a)
         nothing = log_b == -np.inf
-        size = np.where(nothing, 0.0, np.abs(log_b))
         some_b = np.where(faint_b, log_b + math.log(count) + 1e-12 * size, np.where(nothing, -np.inf, some_b))
     return some_a, np.minimum(some_b, 0.0)
 

@@ -14,7 +14,7 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, log_revealed_mass
-from pbdist.pld.cost import frequency_cost
+from pbdist.pld.cost import frequency_cost, ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.few_outcomes import FewOutcomes, few_outcomes
@@ -58,6 +58,8 @@ _COARSER = (1.0, 4.0, 16.0, 64.0)
 _CLEARLY = 1.1
 #: How far from the guess is read, as a factor; where nothing is known from below there; and off exact transforms.
 _APART, _NEAR, _FARTHER = 1.25, 1.01, 16.0
+#: Where transforms give a bracket that is relatively so narrow no ladder is climbed that takes longer, seconds.
+_NEAR_ENOUGH, _LONG = 0.25, 5.0
 #: Nats by which δ falls from the guess to the ends of the nearest look.
 _FALL = 4.0
 
@@ -235,12 +237,16 @@ class _Search:
             self._from_nothing(partial(self._closer, guess, slope, point_reader))
         # A ladder multiplies all pairs anew for each lattice.
         many = len(self._counts) > _MANY
-        if not self._done and not many:
+        if not self._done and not many and not self._near_enough(question):
             self._from_nothing(partial(self._by_ladder, guess, slope))
         if not self._done and guess > 0.0:
             self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
         if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY:
             self._by_ladder(guess, slope)
+
+    def _near_enough(self, question: Question) -> bool:
+        """Whether transforms have come so near that a ladder is not worth its time."""
+        return self.within(_NEAR_ENOUGH) and has_transforms(question) and ladder_cost(question, [0]).seconds > _LONG
 
     def _from_nothing(self, engine: Callable[[], object]) -> None:
         """Let an engine start from nothing: a wide bracket would end its search before it sees closer."""

@@ -10,9 +10,9 @@ __all__ = ["PROJECTED", "find_study", "shipped_names", "shipped_study"]
 
 #: What each study is projected to take on one core, as `pbdist plan` prints it: planning all of them takes seconds.
 PROJECTED = {
-    "almanac-dp-sgd": "84.1 min",
+    "almanac-dp-sgd": "84.8 min",
     "almanac-dp-sgd-tenth": "6.53 min",
-    "bucket-convergence": "0.851 s",
+    "bucket-convergence": "0.852 s",
     "bucket-convergence-1e3": "0.897 s",
     "bucket-convergence-1e4": "1.25 s",
     "bucket-convergence-1e4-r512": "0.742 s",

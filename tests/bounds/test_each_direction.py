@@ -142,7 +142,7 @@ def test_the_smaller_direction_has_an_epsilon_of_its_own() -> None:
     assert 3.637 < found.lower[0] <= found.upper[0] < 3.639
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a search that no engine ends early")
 def test_an_epsilon_that_no_tilt_reaches_is_told() -> None:
     """Of losses so small that no spacing of few frequencies is known: it raised a `ZeroDivisionError`."""
     pair = mech.GaussianMixture(

@@ -36,7 +36,13 @@ def bracket(mechanism: Any, compositions: int, delta: float, direction: str = "b
 @pytest.mark.parametrize(
     ("mechanism", "compositions", "delta", "about"),
     [
-        ([(SubsampledGaussian(1 + 0.9 * i / 66, 0.01), 1) for i in range(66)], 1, 1e-5, 0.3662),
+        pytest.param(
+            [(SubsampledGaussian(1 + 0.9 * i / 66, 0.01), 1) for i in range(66)],
+            1,
+            1e-5,
+            0.3662,
+            marks=pytest.mark.slow,
+        ),
         (Laplace(1 / 40), 16, 1e-9, 640.0),
         (RandomizedResponse(0.6), 1, 1e-148, math.log(1.5)),
         (SubsampledGaussian(0.22, 0.1), 1000, 1e-5, 1134.7),
@@ -47,7 +53,9 @@ def bracket(mechanism: Any, compositions: int, delta: float, direction: str = "b
         (RandomizedResponse(0.9999), 10**6, 1e-5, 9_209_128.0),
         (KaryRandomizedResponse(0.999, 4), 10**6, 1e-5, 7_996_177.0),
         (Laplace(1 / 40), 10**6, 1e-5, 39_007_335.0),
-        pytest.param(DiscreteGaussian(5.0), 10**6, 1e-5, 20_852.0, marks=pytest.mark.slow),
+        pytest.param(
+            DiscreteGaussian(5.0), 10**6, 1e-5, 20_852.0, marks=pytest.mark.slow(reason="a million rounds of integers")
+        ),
         (SubsampledLaplace(0.02, 0.1), 1000, 1e-60, 13_257.2),
         (GaussianMixture(0.1, (0.0, 1.0, 3.0), (0.9, 0.09, 0.01)), 10**6, 1e-5, 8_840_456.0),
         # δ far below what a ladder resolves.
@@ -110,6 +118,7 @@ def test_without_delta_no_epsilon_is_enough_for_gaussian_noise() -> None:
     assert lower[1] <= -3.0 * math.log(0.99) <= upper[1] <= lower[1] * (1.0 + 1e-9)
 
 
+@pytest.mark.slow
 def test_bounded_losses_have_an_epsilon_however_large_their_sum() -> None:
     lower, upper = bracket(Laplace(1.0), 2 * 10**9, 0.0)
     assert 2e9 * (1.0 - 1e-6) <= lower[0] <= 2e9 <= upper[0] <= 2e9 * (1.0 + 1e-6)
@@ -131,6 +140,7 @@ def test_deltas_of_0_and_above_go_together() -> None:
     assert found.within_tolerance.values.all()
 
 
+@pytest.mark.slow
 def test_wide_bounds_are_not_called_close() -> None:
     mechanism = TruncatedPoissonGaussian(3.0, 0.02, 25, 1000)
     with pytest.warns(PrecisionWarning, match="between two pairs"):

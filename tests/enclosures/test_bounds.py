@@ -84,7 +84,7 @@ def two_step_delta(scale: float, epsilon: float) -> tuple[mpmath.mpf, mpmath.mpf
     return forth / 2, back * mpmath.exp(epsilon) / 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="pairs of enclosures, and the integral over both steps")
 @pytest.mark.filterwarnings("ignore::pbdist.PrecisionWarning")
 @pytest.mark.parametrize(
     ("scale", "epsilon"),

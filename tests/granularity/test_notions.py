@@ -120,6 +120,7 @@ def test_closed_forms_are_the_numbers_of_steps(
         assert closed(second, first) == searched(first, second)
 
 
+@pytest.mark.slow
 def test_covers_are_smallest() -> None:
     for one in graphs(4, 5).listed("this test"):
         nodes, edges = one

@@ -97,7 +97,7 @@ def test_a_pair_between_two_stored_ones_is_bounded_by_them(pair: Pair, finished_
     assert there.delta_lower.item() <= float(between.upper) < 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a store of every kind of mechanism is verified")
 def test_the_store_is_asked_and_verified(finished_store: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     store = str(finished_store(STUDY))
     assert main(["verify", store]) == 0

@@ -203,7 +203,13 @@ def test_a_group_that_is_always_sampled_moves_as_one() -> None:
     assert tenth.upper_pair == Gaussian(3.0, 0.30000000000000004)
 
 
-@pytest.mark.parametrize("rate", [5e-324, pytest.param(1e-200, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    "rate",
+    [
+        pytest.param(5e-324, marks=pytest.mark.slow(reason="a ladder of the least spacing")),
+        pytest.param(1e-200, marks=pytest.mark.nightly),
+    ],
+)
 def test_rates_of_next_to_nothing(rate: float) -> None:
     """At most all individuals are sampled in some round, with the probability 5 · rate in each."""
     found = privacy_bounds(SubsampledGaussianGroup(1.0, rate, 5), compositions=2, epsilon=0.0)

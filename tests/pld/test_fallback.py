@@ -66,6 +66,7 @@ def exact_delta(factors: list[Masses], epsilon: float, direction: Direction) -> 
     return min(total, mpmath.mpf(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_drawn_products_lie_within_the_bounds(part: int) -> None:
     rng = np.random.default_rng((SEED, part))
@@ -202,6 +203,7 @@ def test_noise_on_every_record_dominates_noise_on_a_sample(pair: ElementaryPair)
         assert np.all(found[0] <= found[1] + 1e-9)
 
 
+@pytest.mark.slow
 def test_no_more_is_revealed_than_that_a_record_was_used() -> None:
     counts: dict[ElementaryPair, int] = {mech.SubsampledGaussian(1e-9, 0.01): 1, mech.SubsampledLaplace(1e-9, 0.02): 2}
     for direction in Direction:
@@ -209,6 +211,14 @@ def test_no_more_is_revealed_than_that_a_record_was_used() -> None:
         used = math.log1p(-(0.99**3) * 0.98**6)
         assert np.all(used - 1e-12 <= found[0])
         assert np.all(found <= used + 1e-12)
+    # The logarithm of a rate is rounded up however large it is.
+    for rate in (4.654e-321, 5e-324, 1e-310, 3e-300, 1e-150, 1e-40, 1e-8, 0.3):
+        for rounds in (1, 3):
+            bound = Fallback(question({mech.SubsampledGaussian(1e-3, rate): 1}, rounds), rounds, Direction.A_TO_B)
+            found = float(bound.log_delta_above(np.array([0.0]))[0])
+            with mpmath.workdps(400):
+                exact = mpmath.log(1 - (1 - mpmath.mpf(rate)) ** rounds)
+                assert exact <= found <= exact + 1e-9
     for pair in SAMPLED:
         assert pair.participation <= 1.0
         epsilon = np.array([0.0, 0.5])
@@ -225,6 +235,7 @@ def _hockey_stick(pair: ElementaryPair, epsilon: np.ndarray, direction: Directio
     return (a + above @ atoms_a) - np.exp(epsilon) * (b + above @ atoms_b)  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_without_sampling_only_gaussian_noise_is_left() -> None:
     counts: dict[ElementaryPair, int] = {mech.SubsampledGaussian(0.4, 0.3): 2, mech.Gaussian(1.0): 1}
     known = Fallback(question(counts, 5), 5, Direction.A_TO_B)

@@ -51,7 +51,7 @@ def drawn_mixture(draw: random.Random) -> tuple[LossTransform, list[tuple[mpmath
     return found.sampled[0][0], exact
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="integrals of sixty digits")
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.nightly) for part in (1, 2, 3))])
 def test_that_of_several_shifts_is_off_by_no_more_than_it_says(part: int) -> None:
     draw = random.Random(f"mixture {part}")  # noqa: S311

@@ -25,6 +25,7 @@ from tests.effort import SEED, times
 ORDERS = (1.0 + 2.0**-10, 1.5, 2.0, 8.0, 64.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(3))
 def test_moments_of_drawn_outcomes(part: int) -> None:
     rng = np.random.default_rng((SEED, part))

@@ -55,6 +55,7 @@ def test_no_bound_is_infinite():
     assert epsilon == math.inf
 
 
+@pytest.mark.slow(reason="moments of a sequence, of both ways to ask")
 def test_sequences_are_taken():
     parts = [(Gaussian(20.0), 2), (SubsampledGaussian(2.0, 0.1), 3)]
     found = earlier_epsilon(parts, compositions=[4], delta=[1e-5], theorem="moments-improved")
