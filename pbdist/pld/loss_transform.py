@@ -42,6 +42,8 @@ _FALLEN = 60.0
 #: Different pairs of a round, at most; their largest shift in deviations, where there is one and usually, and where
 #: there are several: beyond, transforms take long.
 _MOST_PAIRS, _LARGEST_RATIO, _LARGEST_OF_SEVERAL = 4096, 4.0, 40.0
+#: Terms of a sum, more than any exponent of `Tilts` needs; and terms times exponents that are summed at once.
+_MOST_TERMS, _MOST_AT_ONCE = 4e5, 4e6
 #: Steps of Newton's method, at most.
 _STEPS = 60
 
@@ -117,7 +119,9 @@ class SoftCut:
         below = away < 0.0
         z = np.where(below, -away, away) + 1j * np.where(below, -height, height)
         log_tail = np.log(0.5 * wofz(1j * z / math.sqrt(2.0))) - 0.5 * z * z
-        error = _ERROR + 8.0 * _U * np.abs(z) ** 2
+        size_z = np.abs(z)
+        # An outcome is off by a rounding of its own, and ln Φ moves by |z| + 1 times what z does.
+        error = _ERROR + 8.0 * _U * size_z**2 + 2.0 * _U * np.abs(y) * (1.0 + size_z) / self.blur
         tail = np.exp(np.minimum(log_tail.real, 0.5 * height * height + 1.0) + 1j * log_tail.imag)
         rest = np.where(below, 1.0, 1.0 - tail)
         size = np.maximum(np.abs(rest), 1e-300)
@@ -157,9 +161,15 @@ class LossTransform:
     def log_real(self, exponents: FloatArray, part: SoftCut | None = None) -> FloatArray:
         r"""Return ln χ at some real exponents, to 10^-11 (1 + \|w\|) and 64u (μ w)².
 
-        Of a part, with exponents of at least 1, what it has of χ.
+        Of a part, with exponents of at least 1, what it has of χ. Infinite where a sum had too many terms: these are
+        exponents at which the farthest outcomes outweigh all others by thousands of nats.
         """
         step, low, high = self.rule(exponents, shifted=False, part=part)
+        terms = (high - low) / step
+        if exponents.size > 1 and terms * exponents.size > _MOST_AT_ONCE:
+            return np.concatenate([self.log_real(each, part) for each in np.split(exponents, exponents.size)])
+        if terms > _MOST_TERMS:
+            return np.full(exponents.shape, np.inf)
         y: FloatArray = step * np.arange(math.floor(low / step), math.ceil(high / step) + 1).astype(np.float64)
         excess, _, _ = self.excess(y, 0.0)
         exponent = np.multiply.outer(exponents, excess) - 0.5 * y * y
@@ -314,18 +324,18 @@ class Rounds:
 
 def rounds_of(counts: Mapping[ElementaryPair, int], direction: Direction) -> Rounds | None:
     """Return what a round consists of, None where a pair has no transform here."""
-    sampled, variance = [], 0.0
+    sampled, variances = [], []
     for pair, count in counts.items():
         inner = pair.pair if isinstance(pair, Reversed) else pair
         if isinstance(inner, Gaussian) and inner.truncate is None:
-            variance += count * (inner.sensitivity / inner.scale) ** 2
+            variances.append(count * (inner.sensitivity / inner.scale) ** 2)
         elif (transform := _transform_of(inner)) is not None:
             sampled.append((transform, (direction is Direction.A_TO_B) is (inner is pair), count))
         else:
             return None
     if not 1 <= len(sampled) <= _MOST_PAIRS:
         return None
-    return Rounds(tuple(sampled), variance)
+    return Rounds(tuple(sampled), math.fsum(variances))
 
 
 def _transform_of(pair: ElementaryPair) -> LossTransform | None:

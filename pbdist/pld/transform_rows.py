@@ -51,7 +51,7 @@ MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
 #: A bracket of more than this part of the one before is not tried again.
 _HOPELESS = 0.9
 #: Pairs of all rounds that are few.
-_FEW_ROUNDS = 16
+_FEW_ROUNDS = 64
 #: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
 _TOGETHER, SUMMED = 1.5, 1e-12
 
@@ -249,11 +249,13 @@ class TransformRows:
         return lower[columns], upper[columns]
 
     def groups(self, side: Smoothed, columns: IntArray, most: float) -> Iterator[Group]:
-        """Cover ε by as few tilts as keep the rounding below the tolerance."""
+        """Cover ε of which a tilt is known, by as few tilts as keep the rounding below the tolerance."""
         question = self._question
         if columns.size == 0:
             return
         tilt, log_delta = side.saddle(question.epsilon[columns])
+        known = ~np.isnan(log_delta)
+        columns, tilt, log_delta = columns[known], tilt[known], log_delta[known]
         left = np.argsort(tilt, kind="stable")
         while left.size:
             # As far as the tilt of the first one serves, and then as far as that one's.

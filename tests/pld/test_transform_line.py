@@ -76,6 +76,36 @@ def test_that_of_several_shifts_is_off_by_no_more_than_it_says(part: int) -> Non
             assert whole == pytest.approx(exact, rel=1e-11, abs=1e-11)
 
 
+@pytest.mark.slow
+def test_moments_of_steep_exponents() -> None:
+    """Of mixtures whose farthest shift is rare, against sums over all outcomes that count."""
+    draw = random.Random("steep")  # noqa: S311
+    mixtures = [LossTransform((0.05, 3.0), (math.log(0.3), math.log(1e-6)), math.log(0.7 - 1e-6))]
+    mixtures += [drawn_mixture(draw)[0] for _ in range(8)]
+    mixtures += [
+        LossTransform.subsampled(10.0 ** draw.uniform(-1.0, 0.6), 10.0 ** -draw.uniform(0.5, 9.0)) for _ in "123"
+    ]
+    for transform in mixtures:
+        for exponent in (6.0, 40.0 / transform.ratio, 300.0 / transform.ratio, -3.0, -1e3, -1e6):
+            end = 40.0 + max(exponent, 0.0) * transform.ratio
+            y = np.linspace(-end if exponent > 0.0 else -400.0, end, 100_001)
+            odds = [
+                log - mu * mu / 2.0 + mu * y for mu, log in zip(transform.ratios, transform.log_weights, strict=True)
+            ]
+            losses = np.logaddexp.reduce([np.full(y.size, transform.smallest_loss), *odds])
+            exact = np.logaddexp.reduce(exponent * losses - 0.5 * y * y) + math.log(
+                (y[1] - y[0]) / math.sqrt(2 * math.pi)
+            )
+            found = float(transform.log_real(np.array([exponent]))[0])
+            if found == math.inf:
+                # That had too many terms.
+                assert exponent == -1e6
+                continue
+            assert found == pytest.approx(exact, rel=1e-9, abs=1e-10 * (1.0 + abs(exponent))), (transform, exponent)
+        found, other = transform.log_real(np.array([1e9, 2.0]))
+        assert found == math.inf > other
+
+
 def test_losses_of_several_shifts_at_complex_outcomes_are_within_their_error() -> None:
     draw = random.Random("complex outcomes")  # noqa: S311
     with mpmath.workdps(40):
