@@ -58,8 +58,11 @@ _COARSER = (1.0, 4.0, 16.0, 64.0)
 _CLEARLY = 1.1
 #: How far from the guess is read, as a factor; where nothing is known from below there; and off exact transforms.
 _APART, _NEAR, _FARTHER = 1.25, 1.01, 16.0
-#: Where transforms give a bracket that is relatively so narrow no ladder is climbed that takes longer, seconds.
+#: A bracket that is relatively so narrow is improved upon; where transforms give it no ladder is climbed that takes
+#: longer, seconds.
 _NEAR_ENOUGH, _LONG = 0.25, 5.0
+#: How far, relatively, one end moves at least towards a crossing that is looked for.
+_MOVED = 1e-3
 #: Nats by which δ falls from the guess to the ends of the nearest look.
 _FALL = 4.0
 
@@ -249,8 +252,10 @@ class _Search:
         return self.within(_NEAR_ENOUGH) and has_transforms(question) and ladder_cost(question, [0]).seconds > _LONG
 
     def _from_nothing(self, engine: Callable[[], object]) -> None:
-        """Let an engine start from nothing: a wide bracket would end its search before it sees closer."""
-        known, self._low, self._high = self.bracket, 0.0, math.inf
+        """Let an engine start from nothing where a wide bracket would end its search before it sees closer."""
+        known = self.bracket
+        if known[1] < math.inf and not self.within(_NEAR_ENOUGH):
+            self._low, self._high = 0.0, math.inf
         engine()
         self._low, self._high = max(known[0], self._low), min(known[1], self._high)
 
@@ -370,7 +375,8 @@ class _Search:
             low, high = self._low, self._high
             if not 0.0 < low <= high < math.inf:
                 # A guess far off is moved to where the crossing must be.
-                if (low, high) == before or (low == 0.0) == (high == math.inf):
+                still = low <= (1.0 + _MOVED) * before[0] and high >= (1.0 - _MOVED) * before[1]
+                if still or (low == 0.0) == (high == math.inf):
                     return False
                 guess = high if low == 0.0 else low
                 continue
