@@ -61,6 +61,8 @@ _APART, _NEAR, _FARTHER = 1.25, 1.01, 16.0
 #: A bracket that is relatively so narrow is improved upon; where transforms give it no ladder is climbed that takes
 #: longer, seconds.
 _NEAR_ENOUGH, _LONG = 0.25, 5.0
+#: Part of the bracket before at which a ladder is not made finer.
+_STUCK = 0.9
 #: How far, relatively, one end moves at least towards a crossing that is looked for.
 _MOVED = 1e-3
 #: Nats by which δ falls from the guess to the ends of the nearest look.
@@ -417,7 +419,12 @@ class _Search:
 
             self._read(reader, 0.0, largest)
             low, high = self._low, self._high
-            if self._done or (low, high) == before:
+            # A bracket that a finer ladder leaves nearly as wide is kept wide by other things than its spacing.
+            if (
+                self._done
+                or (low, high) == before
+                or (before[1] < math.inf and high - low > _STUCK * (before[1] - before[0]))
+            ):
                 return
             if high == math.inf:
                 if largest == LARGEST_READ:
