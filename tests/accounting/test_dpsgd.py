@@ -99,6 +99,7 @@ def test_noise_is_certified() -> None:
     assert found.noise_multipliers == tuple(one.scale for one in found.sized)
 
 
+@pytest.mark.slow
 def test_what_notebooks_show() -> None:
     each = dpsgd(examples=100, batch=5, noise_multiplier=2.0, epochs=[1, 2], delta=[1e-2, 1e-3], direction="each")
     html = each._repr_html_()

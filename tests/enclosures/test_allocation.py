@@ -122,6 +122,7 @@ def lower_deltas(pair: FinitePair, exp_epsilon: float) -> tuple[float, float]:
     return forth, back
 
 
+@pytest.mark.slow(reason="exact masses of finite steps")
 def test_finite_steps_are_enclosed() -> None:
     """A thousand cases against every outcome, in exact arithmetic; the bounds of most of them are close."""
     rng = np.random.default_rng(SEED)

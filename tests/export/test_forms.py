@@ -143,6 +143,7 @@ def test_digest_and_provenance_travel_along(store: Path, tmp_path: Path) -> None
     assert described == {b"description": b"upper bound on delta(epsilon) after r-fold composition"}
 
 
+@pytest.mark.slow(reason="all forms, of many chunks")
 def test_a_study_in_many_chunks_is_the_same(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of one cell, which lie across all parts."""
     whole = {form: exported(store, tmp_path, form) for form in FORMS}

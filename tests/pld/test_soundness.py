@@ -76,6 +76,7 @@ def test_a_pair_and_its_reverse_are_mirrored() -> None:
         assert np.all(two.lower[second] <= one.upper[first])
 
 
+@pytest.mark.slow(reason="both ways, at a small delta")
 @pytest.mark.parametrize("rounds", [30, 1000])
 @pytest.mark.parametrize("delta_asked", [1e-5, 1e-8])
 def test_epsilon_by_either_way_is_met(delta_asked: float, rounds: int) -> None:

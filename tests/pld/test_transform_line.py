@@ -131,6 +131,7 @@ def test_the_outcome_of_a_loss_has_that_loss() -> None:
         assert found == pytest.approx(loss, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_slopes_below_an_outcome_are_bounded() -> None:
     """On lines whose angles are up to π/2, of Σ μ_k Re p_k."""
     draw = random.Random("slopes")  # noqa: S311
@@ -145,7 +146,7 @@ def test_slopes_below_an_outcome_are_bounded() -> None:
         assert np.all(slopes <= np.array(bounds) * (1.0 + 1e-9))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="integrals of many digits")
 @pytest.mark.parametrize("part", [0, 1, *(pytest.param(part, marks=pytest.mark.nightly) for part in (2, 3))])
 def test_it_is_off_by_no_more_than_it_says(part: int) -> None:
     draw = random.Random(f"transform {part}")  # noqa: S311

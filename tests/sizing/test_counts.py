@@ -55,6 +55,7 @@ def check_certificate(sized: SizedNoise, family: CountFamily) -> None:
         assert point.expected_messages == pytest.approx(part * sized.expected_messages, rel=1e-9)
 
 
+@pytest.mark.slow(reason="exact sums beside the search")
 @pytest.mark.parametrize("noise", [Laplace, Gaussian])
 def test_count_of_one_round_against_exact_sums(noise: type[Laplace] | type[Gaussian]) -> None:
     sized = size(NoisyCount, noise=noise, shift=2, compositions=1, epsilon=0.5, delta=1e-3)

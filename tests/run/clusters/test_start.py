@@ -50,6 +50,7 @@ def shipped(folder: Path, kind: str, **changes: object) -> Any:
     return load_profile(write_study(folder, yaml.safe_dump(content), f"{kind}.yaml"))
 
 
+@pytest.mark.slow(reason="starts a cluster of its own")
 def test_threads_are_pinned_and_resources_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
     # As users start them.
