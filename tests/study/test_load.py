@@ -387,7 +387,7 @@ _values = st.recursive(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="900 study files")
 @examples(900)
 @given(
     field=st.sampled_from(
