@@ -214,3 +214,9 @@ def test_where_nearly_every_record_is_sampled_lower_outcomes_are_bounded() -> No
     # Not so where it is steep there, as it cannot be shown to fall.
     steep = LossTransform((0.5,), (math.log(0.5),), math.log(0.5))
     assert _beyond(steep, -400.0, -5.0, 0.1) == math.inf
+
+
+def test_what_is_not_looked_at_is_part_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pbdist.pld.transform_line._beyond", lambda *_: math.inf)
+    doubts = TransformLine(LossTransform.subsampled(0.5, 0.1), -3.0).logarithms(1.0, 2)[1]
+    assert np.all(np.isinf(doubts))
