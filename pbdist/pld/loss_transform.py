@@ -42,7 +42,8 @@ _FALLEN = 60.0
 #: Different pairs of a round, at most; their largest shift in deviations, where there is one and usually, and where
 #: there are several: beyond, transforms take long.
 _MOST_PAIRS, _LARGEST_RATIO, _LARGEST_OF_SEVERAL = 4096, 4.0, 40.0
-#: Terms of a sum, more than any exponent of `Tilts` needs; and terms times exponents that are summed at once.
+#: Terms of one sum, at most, and terms times exponents that are summed at once. Without the steepest tilts bounds are
+#: wider at most.
 _MOST_TERMS, _MOST_AT_ONCE = 4e5, 4e6
 #: Steps of Newton's method, at most.
 _STEPS = 60
@@ -161,8 +162,8 @@ class LossTransform:
     def log_real(self, exponents: FloatArray, part: SoftCut | None = None) -> FloatArray:
         r"""Return ln χ at some real exponents, to 10^-11 (1 + \|w\|) and 64u (μ w)².
 
-        Of a part, with exponents of at least 1, what it has of χ. Infinite where a sum had too many terms: these are
-        exponents at which the farthest outcomes outweigh all others by thousands of nats.
+        Of a part, with exponents of at least 1, what it has of χ. Infinite, so not below ln χ, where the
+        sum would have too many terms.
         """
         step, low, high = self.rule(exponents, shifted=False, part=part)
         terms = (high - low) / step

@@ -211,7 +211,7 @@ def test_no_more_is_revealed_than_that_a_record_was_used() -> None:
         used = math.log1p(-(0.99**3) * 0.98**6)
         assert np.all(used - 1e-12 <= found[0])
         assert np.all(found <= used + 1e-12)
-    # The logarithm of a rate is rounded up however large it is.
+    # The logarithm is rounded up, however small the rate.
     for rate in (4.654e-321, 5e-324, 1e-310, 3e-300, 1e-150, 1e-40, 1e-8, 0.3):
         for rounds in (1, 3):
             bound = Fallback(question({mech.SubsampledGaussian(1e-3, rate): 1}, rounds), rounds, Direction.A_TO_B)

@@ -98,7 +98,7 @@ def test_moments_of_steep_exponents() -> None:
             )
             found = float(transform.log_real(np.array([exponent]))[0])
             if found == math.inf:
-                # That had too many terms.
+                # The sum would have too many terms.
                 assert exponent == -1e6
                 continue
             assert found == pytest.approx(exact, rel=1e-9, abs=1e-10 * (1.0 + abs(exponent))), (transform, exponent)
