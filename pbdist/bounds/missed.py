@@ -7,6 +7,7 @@ import numpy as np
 from pbdist.mechanisms import Alternatives, Pair
 from pbdist.pld.inversion import LARGEST_EPSILON
 from pbdist.results import ENCLOSED, NO_LOWER, relative_width
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.table import EpsilonTable
 from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
 
@@ -66,7 +67,8 @@ def delta_missed(
     return (
         f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at"
         f" {int(np.count_nonzero(~within))} of {within.size} points, most at r = {int(points[0][worst[-2]])},"
-        f" ε = {float(points[1][worst[-1]]):g}: δ is between {lower[worst]:.6g} and {upper[worst]:.6g}"
+        f" ε = {float(points[1][worst[-1]]):g}: δ is between"
+        f" {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
         f"{_because(str(why[worst]))}"
     )
 
@@ -98,7 +100,7 @@ def epsilon_within(
         (
             f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
             f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
-            f" ε is between {lower[worst]:.6g} and {upper[worst]:.6g}"
+            f" ε is between {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
             f"{_because(str(why[worst]))}"
         ),
     )

@@ -22,6 +22,7 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.pld.transform_rows import TransformRows, has_transforms, rows_of_few_rounds
 from pbdist.progress import report
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 __all__ = [
@@ -428,8 +429,9 @@ class _Table:
         raise PrecisionError(
             f"tolerance: expected upper / lower - 1 <= {question.tolerance:g} for every r and ε, got"
             f" {self._brackets()[at]:.3g} at r = {int(question.rounds[row])},"
-            f" ε = {float(question.epsilon[column]):g} (ln δ between {self._judged_lower()[at]:.6g} and"
-            f" {self.log_upper[at]:.6g}) with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
+            f" ε = {float(question.epsilon[column]):g} (ln δ between"
+            f" {rounded_down(self._judged_lower()[at])} and {rounded_up(self.log_upper[at])})"
+            f" with loss buckets of {width:.3g} nats; allow a larger tolerance, or give"
             " `factor`, with which none is asked for"
         )
 

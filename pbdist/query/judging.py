@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
-from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.results import NO_LOWER, Bracket, Verdict, log_relative_width, verdict_of
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
 from pbdist.study import Cell, StudySpec, Target

@@ -13,9 +13,9 @@ from pbdist.errors import printable
 from pbdist.query.judging import BETWEEN, NO_LOWER, Precision, TargetResult
 from pbdist.query.lookup import Bounds, telling
 from pbdist.query.neighbours import neighbours_words
-from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
 from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store.cell_columns import cell_columns
 from pbdist.store.layout import TEXT_COLUMNS
 from pbdist.study import StudySpec, Target

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from pbdist.errors import printable
-from pbdist.query.rounding import exact
+from pbdist.rounding import exact
 
 __all__ = ["HEADS", "Cell", "Column", "Sheet", "Shown", "Value", "head_of", "text_of", "value_of"]
 

@@ -14,6 +14,7 @@ from pbdist.errors import PrecisionError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.renyi.closed_form import always_reveals, closed_form_bounds
 from pbdist.renyi.terms import MOST_BINS, ROUGH_EDGES, Interval, RenyiTerms
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import Direction
 
 __all__ = ["closest_bounds", "divergence_bounds", "finite_moment_above"]
@@ -37,7 +38,7 @@ def divergence_bounds(
     if best.upper > best.lower * (1.0 + tolerance) and abs(best.upper) > _NEGLIGIBLE:
         raise PrecisionError(
             f"tolerance: the divergence of order {alpha!r} of {shown(pair)}, {direction.value}, lies between"
-            f" {best.lower:.6g} and {best.upper:.6g}, a relative {tolerance:.3g} was asked for"
+            f" {rounded_down(best.lower)} and {rounded_up(best.upper)}, a relative {tolerance:.3g} was asked for"
         )
     return best.lower, best.upper
 

@@ -7,6 +7,7 @@ from pbdist.enclosures import USUAL_PART
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Pair
 from pbdist.results import Bracket
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import ScaleFamily
 from pbdist.sizing.goal import Judge
 
@@ -256,7 +257,8 @@ class Bracketing:
         return InvalidInputError(
             f"delta: expected a goal that some scale of {self.family.name} within the limits meets, got {goal}: none of"
             f" the {len(self.looked)} scales looked at, from {self._range()}, provably does; the smallest δ found is"
-            f" between {bracket.lower:.6g} and {bracket.upper:.6g}, at scale {self.family.scale_of(best):.6g}"
+            f" between {rounded_down(bracket.lower)} and {rounded_up(bracket.upper)},"
+            f" at scale {self.family.scale_of(best):.6g}"
         )
 
     def all_hold(self, amount: float) -> InvalidInputError:

@@ -13,6 +13,7 @@ from pbdist.arguments import check_either, checked_compositions, checked_delta, 
 from pbdist.errors import InvalidInputError, PrecisionError, shown
 from pbdist.mechanisms import Pair
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.table import bounds_table
 
 __all__ = ["Computed", "Goal", "Judge", "Source", "checked_goal", "computed_bracket"]
@@ -164,6 +165,6 @@ class Judge:
         """Return the error of a goal that the bounds on δ cannot tell from δ."""
         return PrecisionError(
             f"delta: expected a target that bounds on δ tell apart from δ, got {self.goal.delta!r} where δ of"
-            f" {shown(pair)} is only known to lie between {found.lower:.6g} and {found.upper:.6g}: allow a larger"
-            " tolerance of the size"
+            f" {shown(pair)} is only known to lie between {rounded_down(found.lower)} and {rounded_up(found.upper)}:"
+            " allow a larger tolerance of the size"
         )

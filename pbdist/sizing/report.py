@@ -9,8 +9,8 @@ from pbdist.errors import BatchError, PbdistError
 from pbdist.mechanisms import Gaussian, Laplace
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.mechanisms.pair import Pair
-from pbdist.query.rounding import rounded_down, rounded_up
 from pbdist.results import Bracket, Verdict
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.certificate import SizedNoise
 from pbdist.sizing.printed import printed_size
 from pbdist.sizing.system_sizing import (

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from pbdist.errors import PbdistError
 from pbdist.query.printing import neighbours_line
-from pbdist.query.rounding import exact, rounded_down, rounded_up
 from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.certificate import SizedNoise
 from pbdist.sizing.goal import Goal
 from pbdist.sizing.printed import PrintedSize

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from decimal import Decimal
 from typing import Any
 
 import mpmath
@@ -170,3 +171,12 @@ def test_as_little_noise_as_epsilons_of_thousands_need_is_bounded_by_delta_too()
             found = privacy_bounds(mechanism, compositions=rounds, epsilon=[lower[0], upper[0]])
         assert found.delta_upper.values[0, 0] >= 1e-5 >= found.delta_lower.values[0, 1]
         assert found.delta_upper.values[0, 1] <= 1e-5 * 1.02
+
+
+def test_a_warning_rounds_its_bounds_outwards() -> None:
+    for scale in (2.0, 2.2, 2.4, 2.6):
+        with pytest.warns(PrecisionWarning, match="ε is between") as told:
+            found = epsilon_bounds(TruncatedPoissonGaussian(scale, 0.02, 25, 1000), compositions=3, delta=1e-5)
+        words = str(told[0].message).partition("ε is between ")[2].split(";")[0].split(" and ")
+        lower, upper = map(Decimal, words)
+        assert lower <= Decimal(found.epsilon_lower.item()) < Decimal(found.epsilon_upper.item()) <= upper

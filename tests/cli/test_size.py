@@ -11,7 +11,7 @@ import pytest
 
 import pbdist
 from pbdist.cli import main
-from pbdist.query.rounding import rounded_down, rounded_up
+from pbdist.rounding import rounded_down, rounded_up
 
 pytestmark = pytest.mark.slow
 

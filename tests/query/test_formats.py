@@ -20,8 +20,8 @@ from pbdist.errors import printable
 from pbdist.query.formats import as_csv, as_markdown, as_table
 from pbdist.query.latex import as_latex, escaped
 from pbdist.query.printing import NONE_MEETS, NOT_FOUND
-from pbdist.query.rounding import exact, rounded_down, rounded_up
 from pbdist.query.sheet import Column, Sheet, Shown
+from pbdist.rounding import exact, rounded_down, rounded_up
 from tests.studies import Finished
 
 #: What labels may hold: of a study file every printable character, of a store that somebody made anything.

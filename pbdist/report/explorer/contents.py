@@ -7,9 +7,9 @@ import numpy as np
 
 from pbdist.query.neighbours import neighbours_by_label, neighbours_words
 from pbdist.query.noise_choice import NoiseGroup
-from pbdist.query.rounding import exact
 from pbdist.report.explorer.packing import packed
 from pbdist.report.explorer.snapshot import PartState, Snapshot
+from pbdist.rounding import exact
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue

@@ -6,13 +6,13 @@ from typing import Any
 
 from pbdist.query.lookup import telling
 from pbdist.query.noise_choice import NoiseChoice
-from pbdist.query.rounding import exact
 from pbdist.query.study import Study
 from pbdist.report.pages.document import Block, Column, Command, Heading, Paragraph, Table
 from pbdist.report.pages.noise_blocks import setting_in_words
 from pbdist.report.pages.numerals import bracket_text, epsilon_text
 from pbdist.report.pages.shell import command
 from pbdist.report.pages.stored_rows import CellBounds, bounds_of_cells, is_set, spread
+from pbdist.rounding import exact
 from pbdist.sizing.goal import Goal
 from pbdist.store import StoredStudy
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from decimal import Decimal
 
-from pbdist.query.rounding import exact
 from pbdist.report.pages.document import named
+from pbdist.rounding import exact
 from pbdist.types import JsonValue
 
 __all__ = ["ASSUMED", "READINGS_IN_WORDS", "UNITS", "WHAT_IT_DOES", "kinds_of", "parameters", "readings_of"]

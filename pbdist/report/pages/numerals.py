@@ -3,7 +3,7 @@
 import math
 
 from pbdist.query.printing import NOT_KNOWN, rounded_down, rounded_up
-from pbdist.query.rounding import exact
+from pbdist.rounding import exact
 from pbdist.study.spec import exponential
 
 __all__ = ["NOT_COMPUTED", "bracket_text", "epsilon_text"]

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pbdist.query.neighbours import neighbours_by_label
-from pbdist.query.rounding import exact
 from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, named
 from pbdist.report.pages.mechanism_words import ASSUMED, READINGS_IN_WORDS, UNITS, WHAT_IT_DOES, kinds_of, readings_of
 from pbdist.report.pages.numerals import epsilon_text
+from pbdist.rounding import exact
 from pbdist.store.layout import COLUMNS
 from pbdist.study import StudySpec
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pbdist.errors import OffGridError
-from pbdist.query.rounding import exact
 from pbdist.report.plots.compositions import GUIDE, delta_over_rounds, rounds_axis
 from pbdist.report.plots.frame import (
     LN10,
@@ -24,6 +23,7 @@ from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.notes import NO_LOWER, gap_notes
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen
 from pbdist.results import log_relative_width
+from pbdist.rounding import exact
 from pbdist.types import BoolArray, FloatArray
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
-from pbdist.query.rounding import exact
 from pbdist.report.plots.compositions import GUIDE, delta_over_rounds
 from pbdist.report.plots.epsilon_delta import draw_graphs, graphs_of
 from pbdist.report.plots.frame import (
@@ -26,6 +25,7 @@ from pbdist.report.plots.frame import (
 from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing, width_note, zero_note
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, one_of
+from pbdist.rounding import exact
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.types import COMPOSITIONS
 

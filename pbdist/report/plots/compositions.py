@@ -11,7 +11,6 @@ import xarray as xr
 
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
 from pbdist.mechanisms import checked_adjacency
-from pbdist.query.rounding import exact
 from pbdist.report.plots.frame import (
     LN10,
     LOWEST,
@@ -25,6 +24,7 @@ from pbdist.report.plots.frame import (
 from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing, width_note, zero_note
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, named
+from pbdist.rounding import exact
 from pbdist.study.grids import nearest_exponential, nearest_match
 from pbdist.types import COMPOSITIONS, DELTA, Adjacency, FloatArray, IntArray
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.query.convex_delta import Curve
-from pbdist.query.rounding import exact
 from pbdist.report.plots.frame import (
     LN10,
     LOWEST,
@@ -23,6 +22,7 @@ from pbdist.report.plots.frame import (
 from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing, width_note, zero_note
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, one_of
+from pbdist.rounding import exact
 from pbdist.types import COMPOSITIONS, DIRECTION, FloatArray
 
 if TYPE_CHECKING:

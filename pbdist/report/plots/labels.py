@@ -4,8 +4,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pbdist.query.rounding import exact
 from pbdist.report.sheet import plain
+from pbdist.rounding import exact
 from pbdist.types import COMPOSITIONS, DIRECTION
 
 __all__ = ["SPOKEN", "labelled", "number", "wrapped"]

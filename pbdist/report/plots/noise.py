@@ -9,12 +9,12 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.query import Study, Verdict
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise, noise_choices
-from pbdist.query.rounding import exact
 from pbdist.query.stored import NOT_COMPUTED
 from pbdist.report.plots.frame import LOWEST, amounts_axis, axes_for, decimal_axis, finish, height_limits, lowest_place
 from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing
 from pbdist.report.sheet import LINES
+from pbdist.rounding import exact
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
