@@ -173,6 +173,7 @@ def test_as_little_noise_as_epsilons_of_thousands_need_is_bounded_by_delta_too()
         assert found.delta_upper.values[0, 1] <= 1e-5 * 1.02
 
 
+@pytest.mark.slow
 def test_a_warning_rounds_its_bounds_outwards() -> None:
     for scale in (2.0, 2.2, 2.4, 2.6):
         with pytest.warns(PrecisionWarning, match="ε is between") as told:
