@@ -161,7 +161,7 @@ def test_a_few_outcomes_are_summed_exactly() -> None:
     assert found.delta_lower.item() <= exact <= found.delta_upper.item() <= found.delta_lower.item() * (1.0 + 1e-11)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="a thousand rounds whose losses are in the thousands")
 def test_as_little_noise_as_epsilons_of_thousands_need_is_bounded_by_delta_too() -> None:
     for scale, rounds in ((0.22, 1000), (0.05, 1000), (0.05, 3)):
         mechanism = SubsampledGaussian(scale, 0.1)

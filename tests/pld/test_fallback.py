@@ -71,7 +71,7 @@ def exact_delta(factors: list[Masses], epsilon: float, direction: Direction) -> 
 def test_drawn_products_lie_within_the_bounds(part: int) -> None:
     rng = np.random.default_rng((SEED, part))
     with mpmath.workdps(60):
-        for _ in range(times(30)):
+        for _ in range(times(18)):
             first, own = drawn(rng)
             other, beside = drawn(rng)
             count, rounds = int(rng.integers(1, 3)), int(rng.integers(1, 3))

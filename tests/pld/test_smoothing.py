@@ -60,6 +60,7 @@ def side_of(counts: dict[ElementaryPair, int], direction: Direction, rounds: int
     return Smoothed(found, rounds, Tilts.of(found, rounds, epsilon))
 
 
+@pytest.mark.slow(reason="integrals of forty digits")
 @pytest.mark.parametrize("direction", list(Direction))
 @pytest.mark.parametrize("part", range(3))
 def test_any_tilt_ratio_and_period_is_sound(direction: Direction, part: int) -> None:

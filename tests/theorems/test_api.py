@@ -68,7 +68,7 @@ PAIRS: list[Any] = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(reason="all theorems on one pair")
 @pytest.mark.parametrize(("pair", "rounds"), PAIRS)
 def test_our_lower_bound_is_below_every_theorem_and_our_upper_bound_within_the_tolerance(
     pair: Pair, rounds: int

@@ -214,7 +214,12 @@ def test_products_and_repeated_pairs() -> None:
         (Laplace(scale=20, truncate=(-100, 100)), 64, 2e-3),
         (NoisyCount(Laplace(20), mean=100, shift=2), 16, 2e-3),
         (NoisyCount(Gaussian(20), mean=70, shift=2, reading="redraw-and-floor"), 16, 2e-3),
-        (Product(ApproximateDP(0.1, 1e-6), SubsampledGaussian(scale=1, rate=0.1)), 16, 2e-3),
+        pytest.param(
+            Product(ApproximateDP(0.1, 1e-6), SubsampledGaussian(scale=1, rate=0.1)),
+            16,
+            2e-3,
+            marks=pytest.mark.slow(reason="exact masses of a product"),
+        ),
     ],
 )
 def test_brackets_meet_those_of_the_bucket_lists(pair: Pair, rounds: int, loss_width: float) -> None:
