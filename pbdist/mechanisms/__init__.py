@@ -34,11 +34,13 @@ from pbdist.mechanisms.sampled_group import LARGEST_SAMPLED_GROUP, SubsampledGau
 from pbdist.mechanisms.staircase import Staircase
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
+from pbdist.mechanisms.tails import BEYOND
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
 from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
 from pbdist.types import JsonValue
 
 __all__ = [
+    "BEYOND",
     "LARGEST_SAMPLED_GROUP",
     "MECHANISMS",
     "READINGS",

@@ -18,7 +18,7 @@ from pbdist.mechanisms.intervals import (
 )
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.mechanisms.tails import log_moment_of_tail, picture_values
+from pbdist.mechanisms.tails import BEYOND, log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["AdditiveNoise", "Gaussian", "Laplace"]
@@ -280,11 +280,11 @@ class Gaussian(AdditiveNoise):
         """Infinite, but for truncated noise, of which the masses tell."""
         return math.inf if self.truncate is None else None
 
-    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+    def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:
         """Equally spaced losses with the density of N(v/2, v), v = (sensitivity / scale)²; none with truncation."""
         ratio = self.sensitivity / self.scale
         variance = ratio * ratio
-        losses = picture_values(-0.5 * variance - target, 0.5 * variance + target, ratio)
+        losses = picture_values(-0.5 * variance - target, 0.5 * variance + target, ratio, beyond)
         if self.truncate is not None or losses is None:
             return None
         return losses, -((losses - 0.5 * variance) ** 2) / (2.0 * variance)

@@ -18,6 +18,7 @@ from pbdist.mechanisms.masses import (
     rounded_up,
 )
 from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.tails import BEYOND
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["LaplaceSum"]
@@ -83,7 +84,7 @@ class LaplaceSum(ElementaryPair):
         """True: the reflection of x exchanges A and B."""
         return True
 
-    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
+    def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
         """Losses at outcomes that lie denser towards 0 and the sensitivity; none where the masses have atoms.
 
         So the losses next to the bound on all of them are seen, which decide δ at large ε.

@@ -13,6 +13,7 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.adjacency import Adjacency, joined
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
+from pbdist.mechanisms.tails import BEYOND
 from pbdist.notebook import html_of_fields
 from pbdist.types import Direction, FloatArray, JsonValue
 
@@ -210,13 +211,15 @@ class ElementaryPair(Pair):
         """The pair whose masses upper bounds come from: itself, but for an enclosure."""
         return self
 
-    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
+    def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:  # noqa: ARG002
         """A rough picture of the losses, on which no bound rests.
 
         Parameters
         ----------
         target : float
             The largest mean that an exponential tilt is to give the loss in either direction, nats.
+        beyond : float
+            How far beyond its means a normal loss is seen, in deviations.
 
         Returns
         -------

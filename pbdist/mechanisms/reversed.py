@@ -9,6 +9,7 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.tails import BEYOND
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["Reversed"]
@@ -119,9 +120,9 @@ class Reversed(ElementaryPair):
         plain = self.pair.without_sampling
         return None if plain is None else plain if plain.symmetric else Reversed(plain)
 
-    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+    def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:
         """That of the pair with its losses negated: P_B has e^-L times the mass of P_A at a loss of L."""
-        picture = self.pair.loss_picture(target)
+        picture = self.pair.loss_picture(target, beyond)
         if picture is None:
             return None
         loss, log_mass = picture

@@ -13,7 +13,7 @@ from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_inter
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.sampling import edge_error, full_losses
-from pbdist.mechanisms.tails import log_moment_of_lines, picture_values, steepest_tilt
+from pbdist.mechanisms.tails import BEYOND, log_moment_of_lines, picture_values, steepest_tilt
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["SubsampledGaussian"]
@@ -59,14 +59,14 @@ class SubsampledGaussian(ElementaryPair):
         """One record is added or removed."""
         return Adjacency.ADD_OR_REMOVE
 
-    def loss_picture(self, target: float) -> tuple[FloatArray, FloatArray] | None:
+    def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:
         """Losses at equally spaced V, with the density of V times the likelihood ratio; none for the steepest tilts."""
         if target >= 0.9 * self._deepest:
             return None
         ratio = self.sensitivity / self.scale
         variance = ratio * ratio
         low, high = self._gain(np.array([-target, target])).tolist()
-        gains = picture_values(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio)
+        gains = picture_values(min(low, -0.5 * variance), max(high, 0.5 * variance), ratio, beyond)
         if gains is None:
             return None
         loss = np.logaddexp(-self._deepest, math.log(self.rate) + gains)

@@ -9,15 +9,19 @@ from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up
 from pbdist.types import FloatArray
 
-__all__ = ["log_moment_of_lines", "log_moment_of_tail", "picture_values", "steepest_tilt"]
+__all__ = ["BEYOND", "log_moment_of_lines", "log_moment_of_tail", "picture_values", "steepest_tilt"]
 
-#: A picture of a Gaussian variable: deviations beyond its means, values a deviation, and values at most.
-_BEYOND, _RESOLUTION, _MOST_VALUES = 12.0, 6.0, 2000
+#: A picture of a Gaussian variable: deviations beyond its means at least, values a deviation, and values at most.
+BEYOND = 12.0
+_RESOLUTION, _MOST_VALUES = 6.0, 2000
 
 
-def picture_values(low: float, high: float, deviation: float) -> FloatArray | None:
-    """Equally spaced values of a Gaussian variable of any mean from `low` to `high`; None if they would be too many."""
-    first, last = low - _BEYOND * deviation, high + _BEYOND * deviation
+def picture_values(low: float, high: float, deviation: float, beyond: float) -> FloatArray | None:
+    """Equally spaced values of a Gaussian variable of any mean from `low` to `high`, and so many deviations beyond.
+
+    None if they would be too many.
+    """
+    first, last = low - beyond * deviation, high + beyond * deviation
     count = (last - first) / deviation * _RESOLUTION
     return np.linspace(first, last, math.ceil(count) + 1) if count < _MOST_VALUES else None
 

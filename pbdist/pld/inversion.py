@@ -5,8 +5,8 @@ lower bound on δ exceeds δ a lower one, however they are found (Theorem 16 in 
 """
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -19,10 +19,9 @@ from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
 from pbdist.pld.few_outcomes import FewOutcomes, few_outcomes
 from pbdist.pld.ladder import climbed, serves
-from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.many_rounds import point_reader
 from pbdist.pld.one_round import log_delta_above, log_delta_below
-from pbdist.pld.question import Question
+from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.state import PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_epsilon import guessed_epsilon, transform_reader
@@ -34,14 +33,14 @@ __all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
 
 #: No ε beyond this is looked for.
 LARGEST_EPSILON = ENDLESS_EPSILON
-#: Part of the tolerance that is aimed at.
-_AIM = 0.1
+#: Part of the tolerance that is aimed at, and how much more of it by engines that take long for many pairs.
+_AIM, _MORE = 0.1, 6.0
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
 _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
 #: ε of one look between two ε, looks at most, and the part of the aim at which looks end.
 _POINTS, _LOOKS, _FINE = 17, 16, 0.02
-#: No ladder looks for a smaller δ.
-_LEAST_DELTA = 1e-120
+#: No ladder looks for a smaller δ; pictures for a smaller one leave nothing out.
+_LEAST_DELTA, _TINY = 1e-120, 1e-280
 #: Brackets of δ, relative, that passes aim at.
 _FINEST, _COARSEST = 2e-6, 1e-2
 #: Largest ε of each rough look.
@@ -126,31 +125,33 @@ def _bounds(
     directions: tuple[Direction, ...],
     tolerance: float,
     *,
-    looks: dict[tuple[ElementaryPair, float, float], LossProfile] | None = None,
+    shared: Shared | None = None,
 ) -> tuple[float, float]:
-    """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart.
-
-    `looks` are pictures of the pairs that are known already.
-    """
-    looks = {} if looks is None else looks
+    """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
+    shared = shared or Shared()
     if delta == 0.0:
         return pure_bounds(counts, rounds, directions, LARGEST_EPSILON)
-    search = _Search(counts, rounds, delta, directions, _AIM * tolerance, looks=looks)
-    if search.settled():
+    made = partial(_Search, counts, rounds, delta, aim=_AIM * tolerance, shared=shared)
+    search = made(directions)
+    # Of many pairs each direction by itself takes the engines as long again, and they see hardly more.
+    many = len(counts) > _MANY
+    if search.settled() or (many and search.within(_NEAR_ENOUGH)):
         return search.bracket
     if len(directions) == 1:
         search.by_engines()
         return search.bracket if search.within(tolerance) else search.fallen_back()
-    parts = [_Search(counts, rounds, delta, (direction,), _AIM * tolerance, looks=looks) for direction in directions]
+    parts = [made((direction,)) for direction in directions]
     larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
     if larger.guess[0] <= _CLEARLY * smaller.guess[0]:
         search.by_engines()
-        if search.within(tolerance):
-            return search.bracket
+    if many and not search.within(tolerance):
+        search.falls_back_to(parts)
+    if search.within(_NEAR_ENOUGH if many else tolerance):
+        return search.bracket
     # The larger one's ε. What is far off in one of them hides the other.
-    found = _bounds(counts, rounds, delta, larger.directions, tolerance, looks=looks)
+    found = _bounds(counts, rounds, delta, larger.directions, tolerance, shared=shared)
     if smaller.above() > found[0]:
-        other = _bounds(counts, rounds, delta, smaller.directions, tolerance, looks=looks)
+        other = _bounds(counts, rounds, delta, smaller.directions, tolerance, shared=shared)
         found = max(found[0], other[0]), max(found[1], other[1])
     return max(found[0], search.bracket[0]), min(found[1], search.bracket[1])
 
@@ -180,11 +181,11 @@ class _Search:
         rounds: int,
         delta: float,
         directions: tuple[Direction, ...],
-        aim: float,
         *,
-        looks: dict[tuple[ElementaryPair, float, float], LossProfile] | None = None,
+        aim: float,
+        shared: Shared,
     ) -> None:
-        self._looks = {} if looks is None else looks
+        self._shared = shared
         self._counts, self._rounds, self._delta = counts, rounds, delta
         self._directions, self._aim = directions, aim
         self._low, self._high = 0.0, math.inf
@@ -237,14 +238,16 @@ class _Search:
     def by_engines(self) -> None:
         """Look at few frequencies, ladders and all frequencies, until ε is known as well as is wanted."""
         guess, slope = self.guess
+        many = len(self._counts) > _MANY
+        if many:
+            self._aim *= _MORE
         question = self._question(guess, slope)
         if guess > 0.0 and frequency_cost(question, 0) is not None:
             self._from_nothing(partial(self._closer, guess, slope, point_reader))
         # A ladder multiplies all pairs anew for each lattice.
-        many = len(self._counts) > _MANY
         if not self._done and not many and not self._near_enough(question):
             self._from_nothing(partial(self._by_ladder, guess, slope))
-        if not self._done and guess > 0.0:
+        if not self._done and guess > 0.0 and not (many and self.bracket != (0.0, math.inf)):
             self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
         if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY:
             self._by_ladder(guess, slope)
@@ -274,7 +277,13 @@ class _Search:
         self._high = min(self._high, known.epsilon_above(self._delta, guess))
         return self._low, self._high
 
-    @property
+    def falls_back_to(self, parts: "Sequence[_Search]") -> None:
+        """Improve the bracket by what holds for every pair, in searches of one direction each."""
+        found = [part.fallen_back() for part in parts]
+        self._low = max(self._low, *(low for low, _ in found))
+        self._high = min(self._high, max(high for _, high in found))
+
+    @cached_property
     def _fallback(self) -> Fallback:
         return Fallback(self._question(max(self.guess[0], 1e-6), -1.0), self._rounds, self._directions[0])
 
@@ -293,25 +302,36 @@ class _Search:
             max(1e-3 * self._delta, _SMALLEST),
             together,
             self._directions,
-            self._looks,
+            shared=self._shared,
         )
+
+    def _seen(self, epsilon: float, slope: float) -> Question:
+        """Return a question for a guess: what the pictures of a tiny δ leave out would be more than that δ."""
+        return replace(self._question(epsilon, slope), whole=self._delta < _TINY)
 
     @cached_property
     def guess(self) -> tuple[float, float]:
         """About the ε that meets δ, and the slope of ln δ there, by rough pictures."""
         for largest in _LARGEST_LOOKED:
-            question = self._question(largest, -1.0)
+            question = self._seen(largest, -1.0)
             found = [self._guess_of(question, direction) for direction in self._directions]
             guess, slope = max(found)
             if guess < largest:
                 break
         if 0.0 < guess < LARGEST_EPSILON:
             # Losses are seen best where they matter.
-            question = self._question(guess, slope)
+            question = self._seen(guess, slope)
             guess, slope = max(self._guess_of(question, direction) for direction in self._directions)
         return guess, slope
 
     def _guess_of(self, question: Question, direction: Direction) -> tuple[float, float]:
+        """Return the guess of a direction, from the pictures of a question."""
+        known, asked = self._shared.guesses, (direction, question.largest, question.tolerance)
+        if asked not in known:
+            known[asked] = self._guessed(question, direction)
+        return known[asked]
+
+    def _guessed(self, question: Question, direction: Direction) -> tuple[float, float]:
         infinite = sum(
             count * (profile.only_a if direction is Direction.A_TO_B else profile.only_b)
             for profile, count in question.profiles
@@ -370,6 +390,9 @@ class _Search:
                 # Bounds are best near the guess, and of many rounds nowhere else.
                 self._read(reader, guess / _NEAR, guess * _NEAR)
                 self._read(reader, max(guess + _FALL / slope, 0.0), guess - _FALL / slope)
+                if 0.0 < self._low < self._high < math.inf:
+                    # Each end may have been found by another look.
+                    self._read(reader, self._low, self._high)
             if farther > 1.0 and (self._low == 0.0 or self._high == math.inf):
                 self._read(reader, guess / farther, guess * farther)
             if self._done:

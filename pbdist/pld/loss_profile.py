@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdist.mechanisms import ElementaryPair
+from pbdist.mechanisms import BEYOND, ElementaryPair
 from pbdist.types import Direction, FloatArray
 
 __all__ = ["Exponents", "LossProfile", "SaddlePoints", "loss_profile"]
@@ -121,12 +121,12 @@ class LossProfile:
         )
 
 
-def loss_profile(pair: ElementaryPair, target: float, rare: float) -> LossProfile:
+def loss_profile(pair: ElementaryPair, target: float, rare: float, beyond: float = BEYOND) -> LossProfile:
     """Picture a pair around its own losses, and up to the mean loss `target` that tilts may give it, nats.
 
-    Up to `rare` with as many bins as are allowed.
+    Up to `rare` with as many bins as are allowed, and so many deviations beyond where it has a picture of its own.
     """
-    picture = pair.loss_picture(rare)
+    picture = pair.loss_picture(rare, beyond)
     if picture is not None:
         loss, log_a = picture
         largest = float(log_a.max())

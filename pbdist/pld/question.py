@@ -5,16 +5,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pbdist.mechanisms import ElementaryPair
+from pbdist.mechanisms import BEYOND, ElementaryPair
 from pbdist.pld.loss_profile import Exponents, LossProfile, SaddlePoints, loss_profile
+from pbdist.pld.loss_transform import Rounds
+from pbdist.pld.transform_line import Lines
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["Question"]
+__all__ = ["Question", "Shared"]
 
 #: Part of the tolerance, at the floor, that windows may take.
 _OF_FLOOR = 0.1
 #: Part of the tolerance that may be left open where lower bounds are known.
 _OF_KNOWN = 0.1
+#: Part of the floor that profiles show.
+_SHOWN = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What is computed once for all questions about the same pairs, number of rounds and δ."""
+
+    #: Profiles of pairs, by the losses up to which they are seen and the deviations beyond.
+    profiles: dict[tuple[ElementaryPair, float, float, float], LossProfile] = field(default_factory=dict)
+    #: Guesses of an ε, by direction and by the ε and tolerance for which the pairs are seen.
+    guesses: dict[tuple[Direction, float, float], tuple[float, float]] = field(default_factory=dict)
+    #: Transforms of a round, by tilt.
+    lines: dict[Rounds, Lines] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,8 +61,10 @@ class Question:
     floor: float
     together: bool
     asked: tuple[Direction, ...] = tuple(Direction)
-    #: Profiles of pairs by the losses that they look at; shared by questions that were made from this one.
-    looks: dict[tuple[ElementaryPair, float, float], LossProfile] = field(default_factory=dict, repr=False)
+    #: Whether profiles show losses too rare to matter, as well.
+    whole: bool = False
+    #: Shared with all questions that are made from this one.
+    shared: Shared = field(default_factory=Shared, repr=False)
     _exponents: dict[Direction, Exponents] = field(default_factory=dict, init=False, repr=False)
     _saddles: dict[tuple[Direction, int], SaddlePoints] = field(default_factory=dict, init=False, repr=False)
 
@@ -83,11 +101,13 @@ class Question:
     def profiles(self) -> list[tuple[LossProfile, int]]:
         """The losses of each pair, usual ones of many rounds and rare ones of one; and how often it occurs."""
         usual, rare = self.largest / (self.top * self.leaves), self.largest / self.leaves
+        lost, known = self.lost / (self.top * self.leaves), self.shared.profiles
+        beyond = _deviations(_SHOWN * max(self.floor, 1e-290) / (self.top * self.leaves))
         for pair in self.counts:
-            if (pair, usual, rare) not in self.looks:
-                self.looks[pair, usual, rare] = loss_profile(pair, usual, rare)
-        lost = self.lost / (self.top * self.leaves)
-        return [(self.looks[pair, usual, rare].seen(lost), count) for pair, count in self.counts.items()]
+            if (pair, usual, rare, beyond) not in known:
+                known[pair, usual, rare, beyond] = loss_profile(pair, usual, rare, beyond)
+        found = ((known[pair, usual, rare, beyond], count) for pair, count in self.counts.items())
+        return [(profile if self.whole else profile.seen(lost), count) for profile, count in found]
 
     @property
     def lost(self) -> float:
@@ -116,3 +136,8 @@ class Question:
         if asked not in self._saddles:
             self._saddles[asked] = self.exponents(direction).saddle_points(rounds, self.epsilon)
         return self._saddles[asked]
+
+
+def _deviations(mass: float) -> float:
+    """Return about the deviations, a whole even number, beyond which a normal variable has so much mass."""
+    return max(BEYOND, 2.0 * math.ceil(0.5 * math.sqrt(-2.0 * math.log(mass))))

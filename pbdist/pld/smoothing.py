@@ -16,7 +16,7 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.loss_transform import Rounds, SoftCut
 from pbdist.pld.powers import Differences, Powers, log_most
-from pbdist.pld.transform_line import TransformLine
+from pbdist.pld.transform_line import Lines, TransformLine
 from pbdist.types import BoolArray, FloatArray
 
 __all__ = ["LargeLosses", "Smoothed", "SmoothedBounds", "Tilts", "exactly"]
@@ -310,11 +310,11 @@ class Tilts:
     log_moments_upper: FloatArray
     #: Of which losses; None for all.
     part: SoftCut | None = None
-    lines: dict[float, list[tuple[TransformLine, bool, int]]] = field(default_factory=dict)
+    lines: Lines = field(default_factory=dict)
 
     @staticmethod
-    def of(rounds: Rounds, top: int, epsilon: float) -> "Tilts":
-        """Look at as many as matter for up to `epsilon` after `top` rounds."""
+    def of(rounds: Rounds, top: int, epsilon: float, lines: Lines | None = None) -> "Tilts":
+        """Look at as many as matter for up to `epsilon` after `top` rounds, with `lines` that are known already."""
         # Where a record is added steep tilts move no outcome far.
         ratio = max((transform.ratio for transform, forward, _ in rounds.sampled if forward), default=0.0)
         most = max(min(_MOST_TILT, _MOST_SHIFT / ratio if ratio > 0.0 else math.inf), _FIRST_TILT)
@@ -326,7 +326,7 @@ class Tilts:
             if exponent[-1] > exponent[0] + 40.0 or not math.isfinite(exponent[-1]) or largest >= most:
                 break
             largest = min(3.0 * largest, most)
-        return Tilts(*_moments(rounds, largest))
+        return Tilts(*_moments(rounds, largest), lines={} if lines is None else lines)
 
     @property
     def log_largest(self) -> FloatArray:

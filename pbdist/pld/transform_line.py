@@ -6,6 +6,7 @@ are interpolated between Chebyshev points, panel by panel. Section 13 of ``docs/
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.loss_transform import REACH, LossTransform, SoftCut
 from pbdist.types import BoolArray, ComplexArray, FloatArray
 
-__all__ = ["TransformLine"]
+__all__ = ["Lines", "TransformLine"]
 
 _U = UNIT_ROUNDOFF
 #: Terms that are left out, relative to the largest.
@@ -303,6 +304,10 @@ def _less_one(real: FloatArray, phase: FloatArray) -> ComplexArray:
     result.real = growth * (1.0 - square) - square
     result.imag = (growth + 1.0) * (2.0 * sine * np.cos(angle))
     return result
+
+
+#: By tilt the transforms of all pairs of a round, whether each is taken as it is, and how often it occurs.
+Lines: TypeAlias = dict[float, list[tuple[TransformLine, bool, int]]]
 
 
 @dataclass(frozen=True, eq=False)

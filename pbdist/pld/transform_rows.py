@@ -115,7 +115,8 @@ class TransformRows:
         for direction in question.directions:
             rounds = rounds_of(question.counts, direction)
             if rounds is not None:
-                tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest)
+                lines = question.shared.lines.setdefault(rounds, {})
+                tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
                 self._sides[direction] = rounds, tilts
                 if LossCuts.serves(rounds):
                     self.cuts[rounds] = LossCuts(rounds, tilts)

@@ -161,6 +161,28 @@ def test_a_few_outcomes_are_summed_exactly() -> None:
     assert found.delta_lower.item() <= exact <= found.delta_upper.item() <= found.delta_lower.item() * (1.0 + 1e-11)
 
 
+@pytest.mark.slow
+def test_a_tiny_delta_of_different_pairs() -> None:
+    """Losses of Gaussian noise count far beyond the deviations that matter for a usual δ."""
+    several = [(Laplace(420.0 + k), 1) for k in range(20)] + [(Gaussian(140.0 + k), 1) for k in range(20)]
+    lower, upper = bracket(several, 1, 1e-60)
+    assert 0.50391 < lower[0] < upper[0] < lower[0] * 1.001
+    # Floats of less than 1e-290 bound nothing from above.
+    steep = [(Laplace(3.0), 4), (Gaussian(2.0), 4), (SubsampledGaussian(1.0, 1e-3), 4)]
+    lower, upper = bracket(steep, 1, 1e-300, direction="each")
+    assert np.all(upper < lower * 1.01)
+
+
+@pytest.mark.slow(reason="transforms of seventy pairs")
+def test_directions_of_many_pairs_share_what_they_need() -> None:
+    """Where rare large losses count as much as many usual ones, the bracket stays wide, in little time."""
+    several = [(SubsampledGaussian(4.0 + k / 10.0, 2e-4), 1) for k in range(70)]
+    lower, upper = bracket(several, 1, 1e-12)
+    each_lower, each_upper = bracket(several, 1, 1e-12, direction="each")
+    assert max(lower[0], each_lower.max()) <= min(upper[0], each_upper.max())
+    assert upper[0] < lower[0] * 1.25
+
+
 @pytest.mark.slow(reason="a thousand rounds whose losses are in the thousands")
 def test_as_little_noise_as_epsilons_of_thousands_need_is_bounded_by_delta_too() -> None:
     for scale, rounds in ((0.22, 1000), (0.05, 1000), (0.05, 3)):

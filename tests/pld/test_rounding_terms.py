@@ -20,7 +20,7 @@ from pbdist.pld.lattice import Dominating, Exact
 from pbdist.pld.leaf import Lattice, _beyond, leaf_state
 from pbdist.pld.loss_transform import LossTransform
 from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound, point_reader
-from pbdist.pld.question import Question
+from pbdist.pld.question import Question, Shared
 from pbdist.pld.splitting import Bins, split_bins
 from pbdist.pld.state import Masses, PairState, lower_deltas, product, upper_deltas
 from pbdist.pld.transform_line import TransformLine
@@ -336,13 +336,13 @@ def test_revealed_mass_is_that_from_below() -> None:
 
 def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
     for delta in (0.3, 0.05, 1e-9):
-        search = _Search({RandomizedResponse(0.75): 1}, 1, delta, (A_TO_B,), 1e-6)
+        search = _Search({RandomizedResponse(0.75): 1}, 1, delta, (A_TO_B,), aim=1e-6, shared=Shared())
         assert search._met <= mpmath.log(mpmath.mpf(delta)) <= search._unmet
         # ln δ lies within 0.01 of -ε.
         search._read(lambda epsilon: (-epsilon - 0.01, -epsilon + 0.01), 0.0, 100.0)
         assert 0.0 < search._low < search._high < math.inf
         assert mpmath.exp(-mpmath.mpf(search._low) - 0.01) > delta >= mpmath.exp(-mpmath.mpf(search._high) + 0.01)
-    search = _Search({RandomizedResponse(0.75): 1}, 1, 0.1, (A_TO_B,), 1e-6)
+    search = _Search({RandomizedResponse(0.75): 1}, 1, 0.1, (A_TO_B,), aim=1e-6, shared=Shared())
     search._read(lambda epsilon: (np.full_like(epsilon, -1.0), np.zeros_like(epsilon)), 0.0, 100.0)
     assert search._high == math.inf
 
@@ -350,7 +350,7 @@ def test_epsilon_is_read_off_the_bounds_that_prove_it() -> None:
 def test_an_epsilon_is_found_where_little_more_than_the_revealed_mass_is_met() -> None:
     # More outcomes than are summed one by one, of which two rounds reveal .19.
     pair = Histogram((7,) * 40 + (2,) * 40 + (40,), (3,) * 40 + (7,) * 40 + (0,))
-    search = _Search({pair: 1}, 2, 0.19002, (A_TO_B,), 1e-6)
+    search = _Search({pair: 1}, 2, 0.19002, (A_TO_B,), aim=1e-6, shared=Shared())
     assert not search.settled()
     search.by_engines()
     low, high = search.bracket

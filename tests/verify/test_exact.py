@@ -113,6 +113,7 @@ def gaussian_delta(scale: float, rounds: int, epsilon: float, digits: int = 400)
         return rational(near - mpmath.exp(loss) * far)
 
 
+@pytest.mark.slow(reason="exact masses of many bits")
 def test_far_tail_needs_and_gets_more_bits() -> None:
     truth = gaussian_delta(20, 64, 11)
     assert 1e-180 < float(truth) < 1e-150
