@@ -22,7 +22,6 @@ from pbdist.pld.transform_rows import (
     MOST_FREQUENCIES,
     TransformRows,
     has_transforms,
-    rows_of_few_rounds,
 )
 from pbdist.types import Direction
 
@@ -84,12 +83,10 @@ def table_cost(question: Question, *, width: float | None, positions: int | None
     if gaussian_ratio(question.counts) is not None:
         return Cost(0.0, 0)
     if has_transforms(question):
-        transforms, few = TransformRows(question), rows_of_few_rounds(question)
-        told = [_transform_cost(question, transforms, row) for row in rows if row not in few]
+        transforms = TransformRows(question)
+        told = [_transform_cost(question, transforms, row) for row in rows]
         frequencies = max((number for _, number, _ in told), default=0.0)
         total = Cost(sum(seconds for seconds, _, _ in told), round(_BYTES_PER_FREQUENCY * frequencies) + _LEAST_BYTES)
-        if few:
-            total += ladder_cost(question, few)
         parts = SECONDS_OF_PARTS * sum(left for _, _, left in told)
         by_ladder = ladder_cost(question, rows) if parts > FEW_SECONDS else Cost(math.inf, 0)
         # A ladder bounds many points as quickly as one.

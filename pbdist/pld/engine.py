@@ -20,7 +20,7 @@ from pbdist.pld.one_round import log_delta_above as log_above_one
 from pbdist.pld.one_round import log_delta_below as log_below_one
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON
-from pbdist.pld.transform_rows import TransformRows, has_transforms, rows_of_few_rounds
+from pbdist.pld.transform_rows import TransformRows, has_transforms
 from pbdist.progress import report
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -246,9 +246,6 @@ class _Table:
 
     def _by_transforms(self) -> None:
         """Bound all by exact transforms, and what is left by parts of losses or by a ladder."""
-        self._ladder(self.question, rows_of_few_rounds(self.question))
-        if not self._missed_rows():
-            return
         transforms = TransformRows(self.question)
         self._rows_by_transforms(transforms, parts=False)
         if not self._missed_rows():

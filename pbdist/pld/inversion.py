@@ -25,7 +25,7 @@ from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.state import PairState, lower_deltas, upper_deltas
 from pbdist.pld.transform_epsilon import guessed_epsilon, transform_reader
-from pbdist.pld.transform_rows import has_transforms, rows_of_few_rounds
+from pbdist.pld.transform_rows import has_transforms
 from pbdist.results import ENDLESS_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -358,10 +358,6 @@ class _Search:
         question = self._question(1.0, -1.0)
         if not has_transforms(question):
             return False
-        if rows_of_few_rounds(question):
-            self._by_ladder(*self.guess)
-            if self._done:
-                return True
         found = guessed_epsilon(question, self._delta, LARGEST_EPSILON)
         if found is not None:
             self._from_nothing(partial(self._closer, *found, transform_reader, farther=_FARTHER))

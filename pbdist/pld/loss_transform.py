@@ -303,11 +303,6 @@ class Rounds:
     #: Of the losses of all Gaussian mechanisms of a round together.
     variance: float
 
-    @property
-    def several_shifts(self) -> bool:
-        """Whether some pair has several."""
-        return any(len(transform.ratios) > 1 for transform, _, _ in self.sampled)
-
     def log_moment(self, tilt: FloatArray) -> FloatArray:
         """Return ln E e^{τ loss} of a round."""
         total = 0.5 * self.variance * (tilt + tilt * tilt)

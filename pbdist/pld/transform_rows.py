@@ -23,7 +23,6 @@ __all__ = [
     "DirectedRow",
     "TransformRows",
     "has_transforms",
-    "rows_of_few_rounds",
 ]
 
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
@@ -50,8 +49,6 @@ _FEW_ENOUGH = 500
 MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
 #: A bracket of more than this part of the one before is not tried again.
 _HOPELESS = 0.9
-#: Pairs of all rounds that are few.
-_FEW_ROUNDS = 64
 #: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
 _TOGETHER, SUMMED = 1.5, 1e-12
 
@@ -59,14 +56,6 @@ _TOGETHER, SUMMED = 1.5, 1e-12
 def has_transforms(question: Question) -> bool:
     """Whether all pairs have a transform."""
     return rounds_of(question.counts, Direction.A_TO_B) is not None
-
-
-def rows_of_few_rounds(question: Question) -> list[int]:
-    """Return the rows for which a ladder is quicker: with several shifts transforms of few rounds fall slowly."""
-    rounds = rounds_of(question.counts, Direction.A_TO_B)
-    if rounds is None or not rounds.several_shifts:
-        return []
-    return [int(row) for row in np.flatnonzero(question.rounds * question.leaves <= _FEW_ROUNDS)]
 
 
 @dataclass(frozen=True, eq=False)
