@@ -238,6 +238,7 @@ class _Search:
     def by_engines(self) -> None:
         """Look at few frequencies, ladders and all frequencies, until ε is known as well as is wanted."""
         guess, slope = self.guess
+        guess = min(max(guess, self._low), self._high)
         many = len(self._counts) > _MANY
         if many:
             self._aim *= _MORE
@@ -259,7 +260,7 @@ class _Search:
     def _from_nothing(self, engine: Callable[[], object]) -> None:
         """Let an engine start from nothing where a wide bracket would end its search before it sees closer."""
         known = self.bracket
-        if known[1] < math.inf and not self.within(_NEAR_ENOUGH):
+        if not self.within(_NEAR_ENOUGH):
             self._low, self._high = 0.0, math.inf
         engine()
         self._low, self._high = max(known[0], self._low), min(known[1], self._high)
