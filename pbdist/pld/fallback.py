@@ -134,7 +134,21 @@ class Fallback:
                     break
             else:
                 step *= 0.35
+        if len(self._moments) * max(self._slow, 1) < _MOST_MOMENTS:
+            found = min(found, self._moment(self._lowest(log_delta)).epsilon(log_delta))
         return found
+
+    def _lowest(self, log_delta: float) -> float:
+        """Return about the tilt of the least ε, by a parabola through what is known next to it."""
+        known = sorted((each.tilt, each.epsilon(log_delta)) for each in self._moments.values())
+        tilts, found = np.log([tilt for tilt, _ in known]), np.array([epsilon for _, epsilon in known])
+        best = int(np.argmin(found))
+        near = slice(best - 1, best + 2)
+        if not 0 < best < found.size - 1 or not np.all(np.isfinite(found[near])):
+            return known[best][0]
+        (left, middle, right), (first, second) = found[near], np.diff(tilts[near])
+        rise, fall = (right - middle) / second, (middle - left) / first
+        return float(np.exp(tilts[best] - 0.5 * (rise * first + fall * second) / max(rise - fall, 1e-300)))
 
     @property
     def some_loss(self) -> float:

@@ -34,6 +34,8 @@ _U = UNIT_ROUNDOFF
 MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000
 #: Longest window: its length times a frequency's number is an int64; and where every frequency is taken.
 _LONGEST, _LONGEST_OF_EVERY = 1 << 48, 1 << 18
+#: After so many factors it is looked whether more are needed.
+_AT_ONCE = 64
 #: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
 #: much the ones before are coarser.
 _LONGEST_LOOK, _LOOKS, _FINE, _CLOSER = 1 << 17, 4, 3.9e-3, 4.0
@@ -280,17 +282,24 @@ def _far(
     deviation = max(math.sqrt(float(np.max(each.second_above))) for each in moments)
     rows = [leaf.dense(_LONGEST_LOOK) for leaf, _ in factors]
     size = max(dense.shape[-1] for dense, _ in rows)
+    order = list(range(len(factors)))
+    if len(factors) > _AT_ONCE:
+        # Those of widely spread losses fall first.
+        order.sort(key=lambda index: -factors[index][1] * float(np.min(moments[index].second)))
     for look in reversed(range(looks)):
         wanted = math.ceil(2.0 * math.pi * deviation / (_FINE * _CLOSER**look))
         length = good_length(min(max(2 * size, wanted), max(2 * size, _LONGEST_LOOK)))
-        logs = [
-            0.5 * power * np.log(_squares(leaf, row, each.second_above, length))
-            for (leaf, power), row, each in zip(factors, rows, moments, strict=True)
-        ]
-        # The largest from each frequency on.
-        beyond = np.maximum.accumulate(np.add.reduce(logs, axis=0)[:, ::-1], axis=-1)[:, ::-1]
-        small = np.flatnonzero((beyond <= enough).all(axis=0))
         first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
+        logs: FloatArray = np.zeros(())
+        for done, index in enumerate(order):
+            # No factor is more than 1, so that some of them bound the product of all.
+            if done % _AT_ONCE == 0 < done and np.all(logs[:, first:] <= enough):
+                break
+            leaf, power = factors[index]
+            logs = logs + 0.5 * power * np.log(_squares(leaf, rows[index], moments[index].second_above, length))
+        # The largest from each frequency on.
+        beyond = np.maximum.accumulate(logs[:, ::-1], axis=-1)[:, ::-1]
+        small = np.flatnonzero((beyond <= enough).all(axis=0))
         if small.size and int(small[0]) <= first:
             return begin, beyond[:, first]
         if not look or length >= max(2 * size, _LONGEST_LOOK):

@@ -124,34 +124,31 @@ def _bounds(
     delta: float,
     directions: tuple[Direction, ...],
     tolerance: float,
-    *,
-    shared: Shared | None = None,
 ) -> tuple[float, float]:
     """Bound the ε with which all of some directions meet δ: at once, or each by itself where they are far apart."""
-    shared = shared or Shared()
     if delta == 0.0:
         return pure_bounds(counts, rounds, directions, LARGEST_EPSILON)
-    made = partial(_Search, counts, rounds, delta, aim=_AIM * tolerance, shared=shared)
+    made = partial(_Search, counts, rounds, delta, aim=_AIM * tolerance, shared=Shared())
     search = made(directions)
+    if len(directions) == 1:
+        return search.alone(tolerance)
     # Of many pairs each direction by itself takes the engines as long again, and they see hardly more.
     many = len(counts) > _MANY
     if search.settled() or (many and search.within(_NEAR_ENOUGH)):
         return search.bracket
-    if len(directions) == 1:
-        search.by_engines()
-        return search.bracket if search.within(tolerance) else search.fallen_back()
     parts = [made((direction,)) for direction in directions]
     larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
-    if larger.guess[0] <= _CLEARLY * smaller.guess[0]:
+    together = larger.guess[0] <= _CLEARLY * smaller.guess[0]
+    if together:
         search.by_engines()
     if many and not search.within(tolerance):
         search.falls_back_to(parts)
     if search.within(_NEAR_ENOUGH if many else tolerance):
         return search.bracket
-    # The larger one's ε. What is far off in one of them hides the other.
-    found = _bounds(counts, rounds, delta, larger.directions, tolerance, shared=shared)
+    # The larger one's ε. What is far off in one of them hides the other; of many pairs the larger one's was seen.
+    found = larger.bracket if many and together else larger.alone(tolerance)
     if smaller.above() > found[0]:
-        other = _bounds(counts, rounds, delta, smaller.directions, tolerance, shared=shared)
+        other = smaller.alone(tolerance)
         found = max(found[0], other[0]), max(found[1], other[1])
     return max(found[0], search.bracket[0]), min(found[1], search.bracket[1])
 
@@ -194,11 +191,6 @@ class _Search:
         self._met, self._unmet = math.log(delta) - slack, math.log(delta) + slack
 
     @property
-    def directions(self) -> tuple[Direction, ...]:
-        """Those of which the larger δ is to be met."""
-        return self._directions
-
-    @property
     def bracket(self) -> tuple[float, float]:
         """The largest ε that is known not to meet δ, or 0, and the smallest that is known to meet it."""
         return self._low, self._high
@@ -206,6 +198,14 @@ class _Search:
     def within(self, tolerance: float) -> bool:
         """Whether both are that close, relatively."""
         return self._high - self._low <= tolerance * self._high < math.inf
+
+    def alone(self, tolerance: float) -> tuple[float, float]:
+        """Return the bracket of the only direction, by all means."""
+        if not self.settled():
+            self.by_engines()
+            if not self.within(tolerance):
+                self.fallen_back()
+        return self._low, self._high
 
     def settled(self) -> bool:
         """Look at closed forms, few outcomes, revealed masses and transforms; whether more would be in vain."""
@@ -243,12 +243,13 @@ class _Search:
         if many:
             self._aim *= _MORE
         question = self._question(guess, slope)
-        if guess > 0.0 and frequency_cost(question, 0) is not None:
+        few = guess > 0.0 and frequency_cost(question, 0) is not None
+        if few:
             self._from_nothing(partial(self._closer, guess, slope, point_reader))
         # A ladder multiplies all pairs anew for each lattice.
         if not self._done and not many and not self._near_enough(question):
             self._from_nothing(partial(self._by_ladder, guess, slope))
-        if not self._done and guess > 0.0 and not (many and self.bracket != (0.0, math.inf)):
+        if not self._done and guess > 0.0 and not (many and few):
             self._from_nothing(partial(self._closer, guess, slope, _every_frequency))
         if many and self._high == math.inf and len(self._directions) == 1 and len(self._counts) <= 4 * _MANY:
             self._by_ladder(guess, slope)
@@ -271,7 +272,7 @@ class _Search:
         return known.largest_loss if known.largest_loss < math.inf else known.epsilon_above(self._delta, self.guess[0])
 
     def fallen_back(self) -> tuple[float, float]:
-        """Return the bracket of the only direction with what holds for every pair."""
+        """Improve the bracket of the only direction by what holds for every pair, and return it."""
         guess = min(max(self.guess[0], self._low), self._high)
         known = self._fallback
         self._low = max(self._low, known.epsilon_below(self._delta))
@@ -313,7 +314,10 @@ class _Search:
     @cached_property
     def guess(self) -> tuple[float, float]:
         """About the ε that meets δ, and the slope of ln δ there, by rough pictures."""
+        guess = slope = 0.0
         for largest in _LARGEST_LOOKED:
+            if largest <= guess < LARGEST_EPSILON:
+                continue
             question = self._seen(largest, -1.0)
             found = [self._guess_of(question, direction) for direction in self._directions]
             guess, slope = max(found)
@@ -398,7 +402,9 @@ class _Search:
             if not 0.0 < low <= high < math.inf:
                 # A guess far off is moved to where the crossing must be.
                 still = low <= (1.0 + _MOVED) * before[0] and high >= (1.0 - _MOVED) * before[1]
-                if still or (low == 0.0) == (high == math.inf):
+                # Floats are no upper bounds on a tiny δ, wherever the guess; logarithms are.
+                hopeless = high == math.inf and self._delta < _TINY and farther == 1.0
+                if still or hopeless or (low == 0.0) == (high == math.inf):
                     return False
                 guess = high if low == 0.0 else low
                 continue

@@ -286,7 +286,11 @@ class LossTransform:
 
     def slope_below(self, y: float) -> float:
         """Bound Σ μ_k Re p_k, p_k = q_k e^{V_k} / C, at all outcomes up to y + ia, whose angles are at most π/2."""
-        odds = [float(self._odds_of(place, np.array([y]), 0.0)[0][0]) for place in range(len(self.ratios))]
+        # As `_odds_of` has them.
+        odds = [
+            (ratio * y - 0.5 * ratio * ratio) + (log_weight - self.smallest_loss)
+            for ratio, log_weight in zip(self.ratios, self.log_weights, strict=True)
+        ]
         if max(odds) > 0.0:
             return self.ratio
         if len(odds) == 1:

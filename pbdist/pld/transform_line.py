@@ -21,7 +21,7 @@ _U = UNIT_ROUNDOFF
 _LEFT_OUT = 1e-20
 #: Degree of an interpolation. Width of the first panel; of later ones relative to where they begin and to the panel
 #: before; factor by which a panel that is too wide is narrowed.
-_DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.6, 1.25, 0.7
+_DEGREE, _FIRST_PANEL, _GROWTH, _WIDER, _NARROWER = 24, 2.0, 0.8, 1.6, 0.7
 #: Up to so many frequencies are summed one by one.
 _FEW = 2000
 #: Ellipses that are tried.
@@ -287,6 +287,8 @@ class TransformLine:
         masses = np.exp(log_normal + 1j * turned)
         # Where e^z may be no float its mass makes it one.
         large = self._exponent * excess > _LARGE
+        if not large.any():
+            return np.asarray(_less_one(real, phase) * masses)
         small = ~large
         terms = np.empty(real.shape, dtype=np.complex128)
         terms[:, small] = _less_one(real[:, small], phase[:, small]) * masses[small]
