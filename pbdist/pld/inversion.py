@@ -387,7 +387,7 @@ class _Search:
                 return False
             before = self._low, self._high
             self._read(reader, guess / _APART, guess * _APART)
-            if self._low == 0.0 or self._high == math.inf:
+            if self._low == before[0] or self._high == before[1]:
                 # Bounds are best near the guess, and of many rounds nowhere else.
                 self._read(reader, guess / _NEAR, guess * _NEAR)
                 self._read(reader, max(guess + _FALL / slope, 0.0), guess - _FALL / slope)
@@ -402,8 +402,9 @@ class _Search:
             if not 0.0 < low <= high < math.inf:
                 # A guess far off is moved to where the crossing must be.
                 still = low <= (1.0 + _MOVED) * before[0] and high >= (1.0 - _MOVED) * before[1]
-                # Floats are no upper bounds on a tiny δ, wherever the guess; logarithms are.
-                hopeless = high == math.inf and self._delta < _TINY and farther == 1.0
+                # Floats are no upper bounds on a tiny δ, wherever the guess; of many pairs each pass takes long.
+                many = len(self._counts) > _MANY
+                hopeless = many and high == math.inf and self._delta < _TINY and farther == 1.0
                 if still or hopeless or (low == 0.0) == (high == math.inf):
                     return False
                 guess = high if low == 0.0 else low
