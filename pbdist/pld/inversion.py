@@ -38,7 +38,7 @@ _AIM, _MORE = 0.1, 6.0
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
 _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
 #: ε of one look between two ε, looks at most, and the part of the aim at which looks end.
-_POINTS, _LOOKS, _FINE = 17, 16, 0.02
+_POINTS, _LOOKS, _FINE = 17, 16, 0.002
 #: No ladder looks for a smaller δ; pictures for a smaller one leave nothing out.
 _LEAST_DELTA, _TINY = 1e-120, 1e-280
 #: Brackets of δ, relative, that passes aim at.
