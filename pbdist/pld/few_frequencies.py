@@ -34,7 +34,7 @@ _U = UNIT_ROUNDOFF
 MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000
 #: Longest window: its length times a frequency's number is an int64; and where every frequency is taken.
 _LONGEST, _LONGEST_OF_EVERY = 1 << 48, 1 << 18
-#: After so many factors it is looked whether more are needed.
+#: Every so many factors, the product so far is checked: it may be small enough already.
 _AT_ONCE = 64
 #: Longest transform that looks for frequencies far from 0; looks, the last one's step over the deviation, and by how
 #: much the ones before are coarser.
@@ -284,7 +284,7 @@ def _far(
     size = max(dense.shape[-1] for dense, _ in rows)
     order = list(range(len(factors)))
     if len(factors) > _AT_ONCE:
-        # Those of widely spread losses fall first.
+        # Widely spread losses first: their factors are the smallest.
         order.sort(key=lambda index: -factors[index][1] * float(np.min(moments[index].second)))
     for look in reversed(range(looks)):
         wanted = math.ceil(2.0 * math.pi * deviation / (_FINE * _CLOSER**look))
@@ -292,7 +292,7 @@ def _far(
         first = math.floor(begin * length / (2.0 * math.pi) * (1.0 - 1e-9))
         logs: FloatArray = np.zeros(())
         for done, index in enumerate(order):
-            # No factor is more than 1, so that some of them bound the product of all.
+            # No factor exceeds 1, so the product of some of them bounds the product of all.
             if done % _AT_ONCE == 0 < done and np.all(logs[:, first:] <= enough):
                 break
             leaf, power = factors[index]

@@ -33,7 +33,7 @@ __all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
 
 #: No ε beyond this is looked for.
 LARGEST_EPSILON = ENDLESS_EPSILON
-#: Part of the tolerance that is aimed at, and how much more of it by engines that take long for many pairs.
+#: Part of the tolerance that is aimed at; for many pairs, whose engines are slow, so many times as much.
 _AIM, _MORE = 0.1, 6.0
 #: Passes at most, by how much the spacing shrinks at least and at most, and the part of the aim that it aims at.
 _PASSES, _LEAST, _MOST, _GOAL = 4, 0.7, 0.05, 0.5
@@ -132,7 +132,7 @@ def _bounds(
     search = made(directions)
     if len(directions) == 1:
         return search.alone(tolerance)
-    # Of many pairs each direction by itself takes the engines as long again, and they see hardly more.
+    # For many pairs, a second run for each direction alone takes as long again and gains little.
     many = len(counts) > _MANY
     if search.settled() or (many and search.within(_NEAR_ENOUGH)):
         return search.bracket
@@ -145,7 +145,7 @@ def _bounds(
         search.falls_back_to(parts)
     if search.within(_NEAR_ENOUGH if many else tolerance):
         return search.bracket
-    # The larger one's ε. What is far off in one of them hides the other; of many pairs the larger one's was seen.
+    # Each direction alone, as a poor bracket of one hides the other; for many pairs the larger one is done.
     found = larger.bracket if many and together else larger.alone(tolerance)
     if smaller.above() > found[0]:
         other = smaller.alone(tolerance)
@@ -200,7 +200,7 @@ class _Search:
         return self._high - self._low <= tolerance * self._high < math.inf
 
     def alone(self, tolerance: float) -> tuple[float, float]:
-        """Return the bracket of the only direction, by all means."""
+        """Return the bracket of the only direction, from all engines and the fallback."""
         if not self.settled():
             self.by_engines()
             if not self.within(tolerance):
@@ -402,7 +402,7 @@ class _Search:
             if not 0.0 < low <= high < math.inf:
                 # A guess far off is moved to where the crossing must be.
                 still = low <= (1.0 + _MOVED) * before[0] and high >= (1.0 - _MOVED) * before[1]
-                # Floats are no upper bounds on a tiny δ, wherever the guess; of many pairs each pass takes long.
+                # On lattices, floats give no upper bound on a tiny δ, whatever the guess.
                 many = len(self._counts) > _MANY
                 hopeless = many and high == math.inf and self._delta < _TINY and farther == 1.0
                 if still or hopeless or (low == 0.0) == (high == math.inf):

@@ -61,7 +61,7 @@ class Question:
     floor: float
     together: bool
     asked: tuple[Direction, ...] = tuple(Direction)
-    #: Whether profiles show losses too rare to matter, as well.
+    #: Whether profiles also show losses that are too rare to matter.
     whole: bool = False
     #: Shared with all questions that are made from this one.
     shared: Shared = field(default_factory=Shared, repr=False)

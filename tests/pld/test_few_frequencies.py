@@ -494,11 +494,15 @@ def test_places_too_far_apart_for_a_transform_count_with_all_their_weight(monkey
     assert np.all(squares <= np.maximum(bound[:, places], bound[:, below]) + 1e-15)
 
 
-def test_from_the_end_that_is_found_nothing_is_larger() -> None:
+@pytest.mark.parametrize("checked_every", [1, 64])
+def test_from_the_end_that_is_found_nothing_is_larger(checked_every: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where some of the factors are enough, and no more are looked at."""
+    monkeypatch.setattr(characteristic, "_AT_ONCE", checked_every)
     draw = np.random.default_rng(28)
     told = 0
     for shape, looks in itertools.product(["bell", "noise", "two scales", "atoms", "nearly even"], [1, 4]):
-        factors = random_factors(draw, [shape], longest=80, most=1000)
+        shapes = [shape] if checked_every > 1 else [shape] * 4
+        factors = random_factors(draw, shapes, longest=80, most=1000)
         moments = [_Moments(leaf) for leaf, _ in factors]
         enough = -draw.uniform(2.0, 30.0)
         found = _far(factors, moments, draw.uniform(0.0, 0.5), enough, looks=looks)
