@@ -57,7 +57,9 @@ if TYPE_CHECKING:
         permute_and_flip,
     )
     from pbdist.query import open_study
-    from pbdist.sizing.api import CountFamily, SizedNoise, size
+    from pbdist.sizing.api import size
+    from pbdist.sizing.certificate import SizedNoise
+    from pbdist.sizing.count_families import CountFamily
     from pbdist.theorems import earlier_bounds
 
 __all__ = [

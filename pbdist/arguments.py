@@ -12,36 +12,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Pair, Product, adjacency_together, checked_adjacency, stated
 from pbdist.types import Adjacency, Direction, FloatArray, IntArray
 
-__all__ = [
-    "DEFAULT_BUCKETS",
-    "DEFAULT_FLOOR",
-    "DEFAULT_TOLERANCE",
-    "DIRECTIONS",
-    "MAX_BUCKETS",
-    "MAX_COMPOSITIONS",
-    "MAX_EPSILON",
-    "SMALLEST_TOLERANCE",
-    "Neighbours",
-    "Precision",
-    "check_choice",
-    "check_direction",
-    "check_either",
-    "check_strict",
-    "check_totals",
-    "checked_components",
-    "checked_compositions",
-    "checked_delta",
-    "checked_epsilon",
-    "checked_factor",
-    "checked_floor",
-    "checked_neighbours",
-    "checked_numbers",
-    "checked_precision",
-    "components_of",
-    "half_width_of",
-    "problem_of_either",
-]
-
 #: What is taken where nothing is asked for.
 DEFAULT_BUCKETS, DEFAULT_TOLERANCE = 100_000, 1e-3
 #: δ from which on bounds are to meet a tolerance, if nobody says otherwise: below 2^-128.

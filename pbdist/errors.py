@@ -8,30 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-__all__ = [
-    "BatchError",
-    "FileProblem",
-    "InvalidInputError",
-    "LostResultsWarning",
-    "MissingDependencyError",
-    "NotAStoreError",
-    "OffGridError",
-    "PbdistError",
-    "PrecisionError",
-    "PrecisionWarning",
-    "StoreDamagedError",
-    "StoreFormatError",
-    "StoreIncompleteError",
-    "StoreMismatchError",
-    "StoreRefusedError",
-    "StoreTakenError",
-    "StoreUnreachableError",
-    "StudyFileError",
-    "WorkersLostError",
-    "printable",
-    "shown",
-]
-
 #: So many problems of a file are told in a traceback, beside the first.
 _MOST_NOTES = 19
 #: Whole numbers of more bits are not written out: Python refuses to.

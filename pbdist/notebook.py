@@ -7,8 +7,6 @@ from typing import Any
 
 from pbdist.errors import printable, shown
 
-__all__ = ["html_of_bounds", "html_of_fields", "html_table"]
-
 #: More rows and letters are left out, and it is said.
 _MOST_ROWS, _MOST_LETTERS = 20, 160
 #: A grey that can be seen on white and on black.

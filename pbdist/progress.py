@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Hearer", "heard_by", "report"]
-
 #: Called with what is counted, how far the count has come, and its end.
 Hearer = Callable[[str, int, int], None]
 

@@ -10,22 +10,6 @@ import numpy as np
 from pbdist.notebook import html_of_bounds
 from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray, TextArray
 
-__all__ = [
-    "ENCLOSED",
-    "ENDLESS_EPSILON",
-    "NOTHING_KNOWN",
-    "NO_LOWER",
-    "Bracket",
-    "CompositionBounds",
-    "CurveBounds",
-    "DeltaBounds",
-    "EpsilonBounds",
-    "Verdict",
-    "log_relative_width",
-    "relative_width",
-    "verdict_of",
-]
-
 #: Why an answer is wide though no tolerance was missed (`DeltaBounds.why_wide`): nothing closer is to be had.
 NO_LOWER = "no lower bound is known"
 ENCLOSED = "the worst case lies between two pairs"

@@ -3,8 +3,6 @@
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["exact", "rounded_down", "rounded_up"]
-
 _DIGITS = 6
 
 

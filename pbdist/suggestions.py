@@ -3,8 +3,6 @@
 import difflib
 from collections.abc import Iterable, Mapping
 
-__all__ = ["did_you_mean", "likely"]
-
 #: How alike two names must be, from 0 to 1.
 _ALIKE = 0.65
 #: Longer names are no slips of the hand.

@@ -6,21 +6,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "COMPOSITIONS",
-    "DELTA",
-    "DIRECTION",
-    "EPSILON",
-    "Adjacency",
-    "BoolArray",
-    "ComplexArray",
-    "Direction",
-    "FloatArray",
-    "IntArray",
-    "JsonValue",
-    "TextArray",
-]
-
 BoolArray: TypeAlias = NDArray[np.bool_]
 ComplexArray: TypeAlias = NDArray[np.complex128]
 FloatArray: TypeAlias = NDArray[np.float64]

@@ -22,7 +22,7 @@ from statistics import NormalDist
 import numpy as np
 
 from pbdist import Laplace, PrecisionWarning, open_study
-from pbdist.query.printing import rounded_down, rounded_up
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import FloatArray
 
 __all__ = [

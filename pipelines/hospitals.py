@@ -28,7 +28,7 @@ from pbdist.granularity.rules.for_numbers import (
     pure_parameter,
 )
 from pbdist.query import Study
-from pbdist.query.printing import rounded_down, rounded_up
+from pbdist.rounding import rounded_down, rounded_up
 
 __all__ = ["Example", "examples", "main", "noisy_rows", "page", "paper_row"]
 

@@ -24,7 +24,7 @@ from data.timing.bounds import (
 from data.timing.delay import REACH, UNIT_NS
 from data.timing.measurement import Measurement, measurements
 from pbdist import Histogram, load_histograms, privacy_bounds
-from pbdist.query.printing import rounded_down, rounded_up
+from pbdist.rounding import rounded_down, rounded_up
 
 __all__ = ["TABLES", "main", "with_tables"]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pbdist import RandomAllocation, epsilon_bounds, open_study
 from pbdist.query import Study
-from pbdist.query.printing import rounded_down, rounded_up
+from pbdist.rounding import rounded_down, rounded_up
 
 __all__ = ["DELTA", "LESS", "PUBLISHED", "TOTAL_VARIATION", "Published", "main", "page"]
 

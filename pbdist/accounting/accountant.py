@@ -15,8 +15,6 @@ from pbdist.notebook import html_table
 from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.types import JsonValue
 
-__all__ = ["Accountant"]
-
 
 class Accountant:
     """Counts the steps of a run, and tells its ε and δ so far from both sides.

@@ -25,8 +25,6 @@ from pbdist.results import DeltaBounds, EpsilonBounds
 from pbdist.table import BoundsTable, EpsilonTable, bounds_table, epsilon_table_of
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Question", "asked", "delta_of", "epsilon_of"]
-
 #: Why an answer is wide.
 #: So many tables are remembered.
 _REMEMBERED = 32

@@ -8,9 +8,8 @@ from pbdist.accounting.training import Training, checked_training, step_of
 from pbdist.arguments import checked_epsilon
 from pbdist.mechanisms import SubsampledGaussian
 from pbdist.notebook import html_table
-from pbdist.sizing.api import SizedNoise, size
-
-__all__ = ["DEFAULT_STEP", "DpsgdNoise", "dpsgd_noise"]
+from pbdist.sizing.api import size
+from pbdist.sizing.certificate import SizedNoise
 
 #: How much smaller the refuted noise multiplier is, if nobody says otherwise.
 DEFAULT_STEP = 1e-3

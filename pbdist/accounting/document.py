@@ -15,8 +15,6 @@ from pbdist.mechanisms import pair_from_canonical
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
-__all__ = ["FORMAT", "KIND", "document_of", "phases_of", "read_document", "write_document"]
-
 #: What the document is, and the version of its format. A key that is added later is optional, and none changes its
 #: meaning; a document that older versions would misread gets a new version.
 KIND, FORMAT = "accountant", 1

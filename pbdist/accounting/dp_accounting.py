@@ -18,8 +18,6 @@ except ImportError as error:
         "an accountant of dp-accounting's events needs it: pip install 'pbdist[dp-accounting]'"
     ) from error
 
-__all__ = ["EventAccountant", "Interval"]
-
 _ADJACENCY: Mapping[Any, Adjacency] = {
     NeighboringRelation.ADD_OR_REMOVE_ONE: Adjacency.ADD_OR_REMOVE,
     NeighboringRelation.REPLACE_ONE: Adjacency.REPLACE_ONE,

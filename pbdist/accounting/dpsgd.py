@@ -8,8 +8,6 @@ from pbdist.accounting.training import Training, checked_training
 from pbdist.notebook import html_table
 from pbdist.results import EpsilonBounds
 
-__all__ = ["DpsgdEpsilon", "dpsgd"]
-
 
 @dataclass(frozen=True, eq=False)
 class DpsgdEpsilon:

@@ -10,8 +10,6 @@ from pbdist.errors import InvalidInputError, printable
 from pbdist.mechanisms import Adjacency, ApproximateDP, Pair
 from pbdist.results import DeltaBounds, EpsilonBounds
 
-__all__ = ["REVEALED", "Counted", "EventPairs", "EventRefusedError"]
-
 #: Pairs, and how often each occurs.
 Counted = tuple[tuple[Pair, int], ...]
 

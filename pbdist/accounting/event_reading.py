@@ -11,8 +11,6 @@ from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Adjacency, Pair
 
-__all__ = ["Reading"]
-
 Made = TypeVar("Made", bound=Pair)
 
 

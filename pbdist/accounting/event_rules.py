@@ -19,8 +19,6 @@ from pbdist.mechanisms import (
     RandomizedResponse,
 )
 
-__all__ = ["REFUSED", "RULES"]
-
 #: By how many norms of a value a sum moves: by one for a record that comes, goes, or is left out; by two for another.
 _DISTANCE = {Adjacency.ADD_OR_REMOVE: 1, Adjacency.ZERO_OUT: 1, Adjacency.REPLACE_ONE: 2}
 

@@ -17,8 +17,6 @@ from pbdist.mechanisms import (
     TruncatedPoissonGaussian,
 )
 
-__all__ = ["ONE_VALUE", "fixed_batch", "poisson_sampled", "truncated_batch"]
-
 #: The neighbours for which a sum moves by one value: one record more or less, or one in place of nothing.
 ONE_VALUE = (Adjacency.ADD_OR_REMOVE, Adjacency.ZERO_OUT)
 

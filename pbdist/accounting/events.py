@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pbdist.accounting.event_pairs import EventPairs, EventRefusedError, composed, refusal
+from pbdist.accounting.event_pairs import EventPairs, composed, refusal
 from pbdist.accounting.event_reading import Reading
 from pbdist.accounting.event_rules import REFUSED, RULES
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Adjacency
-
-__all__ = ["KINDS", "EventPairs", "EventRefusedError", "from_dp_event"]
 
 _MODULE = "dp_accounting.dp_event"
 _COMPOSED, _REPEATED = "ComposedDpEvent", "SelfComposedDpEvent"

@@ -10,8 +10,6 @@ from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Adjacency, Pair, adjacency_together, factor_counts
 
-__all__ = ["History", "Phase", "Round", "round_of"]
-
 
 @dataclass(frozen=True)
 class Phase:

@@ -2,8 +2,6 @@
 
 from pbdist.errors import MissingDependencyError
 
-__all__ = ["NAME", "register"]
-
 #: What the accountant is called in Opacus, if nothing else is said.
 NAME = "pbdist"
 

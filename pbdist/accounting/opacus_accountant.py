@@ -12,8 +12,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.results import DeltaBounds, EpsilonBounds
 
-__all__ = ["OpacusAccountant"]
-
 _OWNER = "OpacusAccountant"
 
 

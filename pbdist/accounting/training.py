@@ -11,8 +11,6 @@ from pbdist.arguments import MAX_COMPOSITIONS, check_either, checked_delta, chec
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Adjacency, Pair, SubsampledGaussian, WorstOf, validation
 
-__all__ = ["ASSUMED", "NOT_BOUNDED", "Training", "checked_training", "step_of"]
-
 #: What is taken for granted of a run, and what the bounds do not hold for.
 ASSUMED = (
     "Assumed: Poisson sampling, each record is in a batch with probability batch / examples, independently of the"

@@ -12,8 +12,6 @@ from pbdist.curves.renyi import renyi_table
 from pbdist.curves.tradeoff_table import CurveTable, total_variation_table, tradeoff_table
 from pbdist.mechanisms import Pair
 
-__all__ = ["renyi_bounds", "total_variation_bounds", "tradeoff_bounds"]
-
 TYPE_ONE_ERROR, ORDER = "type_one_error", "order"
 
 #: Name, what it bounds, units, and which of the two directions is the worse one.

@@ -12,8 +12,6 @@ from pbdist.types import COMPOSITIONS, DIRECTION, Direction, IntArray
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Axis", "Variable", "bounds_dataset"]
-
 
 @dataclass(frozen=True, eq=False)
 class Variable:

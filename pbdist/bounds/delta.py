@@ -22,8 +22,6 @@ from pbdist.mechanisms import Pair
 from pbdist.table import METHODS, bounds_table, epsilon_table_of
 from pbdist.types import COMPOSITIONS, DELTA, EPSILON
 
-__all__ = ["epsilon_bounds", "privacy_bounds"]
-
 WITHIN, _WITHIN_NAME = "within_tolerance", "whether the bounds meet within the tolerance"
 WHY, _WHY_NAME = "why_wide", "why they do not"
 _LONG_NAMES = {

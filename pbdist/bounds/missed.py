@@ -11,8 +11,6 @@ from pbdist.rounding import rounded_down, rounded_up
 from pbdist.table import EpsilonTable
 from pbdist.types import BoolArray, FloatArray, IntArray, TextArray
 
-__all__ = ["delta_missed", "epsilon_within", "why_wide"]
-
 #: Why bounds are wide where no property of the mechanism keeps them apart; and why there is none.
 _NOT_FOUND, _UNKNOWN = "closer bounds were not found", "no bound that is known holds so far out"
 

@@ -32,8 +32,6 @@ from pbdist.fourier.convolution import (
 from pbdist.fourier.vectors import Chunks, Vector, ranges, tower_candidates, towers_among
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["Convolution", "convolution_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class _Rows:

@@ -18,20 +18,6 @@ from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = [
-    "PIECE",
-    "BlockedVector",
-    "Mapper",
-    "MemoryVectors",
-    "SerialMapper",
-    "Summary",
-    "VectorStore",
-    "groups",
-    "piece_sums",
-    "summation_error",
-    "total",
-]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -16,8 +16,6 @@ from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import Pair, factor_counts, reveals_nothing
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["BucketBounds", "bucket_bounds"]
-
 
 @dataclass(frozen=True, eq=False)
 class BucketBounds:

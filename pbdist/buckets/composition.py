@@ -17,8 +17,6 @@ from pbdist.fourier.vectors import Vector, ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["compose", "overflow", "square"]
-
 #: To which side each vector is rounded, ..
 _ROUNDINGS = {
     "a_lower": Rounding.DOWN,

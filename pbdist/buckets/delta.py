@@ -12,8 +12,6 @@ from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["delta_lower", "delta_upper", "log_lower", "log_upper"]
-
 #: More than all that underflow can take from a sum of products of masses.
 _UNDERFLOW = 1e-300
 

@@ -18,8 +18,6 @@ import numpy as np
 from pbdist.mechanisms import ElementaryPair, Pair
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["choose_loss_width"]
-
 _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 801)
 #: Tail masses between whose quantiles the candidate ranges lie, and how many candidates there are.
 _WIDEST_TAIL, _NARROWEST_TAIL, _CANDIDATES = 1e-22, 1e-2, 64

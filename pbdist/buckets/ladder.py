@@ -10,8 +10,6 @@ from pbdist.buckets.state import BlockedState
 from pbdist.errors import InvalidInputError
 from pbdist.progress import report
 
-__all__ = ["SHARP_RULE", "SquaringRule", "composed_by_rule", "powers_by_rule"]
-
 
 @dataclass(frozen=True)
 class SquaringRule:

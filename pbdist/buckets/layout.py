@@ -15,8 +15,6 @@ from pbdist.buckets.blocked_vectors import (
 from pbdist.errors import InvalidInputError
 from pbdist.fourier.chunk_sizes import longest_chunk, most_chunks
 
-__all__ = ["LEAF_BLOCK", "Layout", "Work", "layout_within", "projected_bytes"]
-
 #: Positions of a leaf that are filled at once: its masses and what they are computed from stay small.
 LEAF_BLOCK = 1 << 18
 

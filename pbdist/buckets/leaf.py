@@ -18,8 +18,6 @@ from pbdist.fourier.vectors import ranges
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, MassBounds
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["corner_mass", "leaf"]
-
 
 def leaf(pair: ElementaryPair, grid: Grid, direction: Direction, work: Work) -> BlockedState:
     """Sort one pair into the buckets of a grid; `direction` says which of its distributions plays P_A.

@@ -15,8 +15,6 @@ from pbdist.fourier.chunked_convolution import Windows, block_sums, chunk_spectr
 from pbdist.fourier.vectors import Chunks
 from pbdist.types import ComplexArray, FloatArray
 
-__all__ = ["RunSums", "run_sums"]
-
 #: Frequencies of a slice, at least: numpy adds up a few of them in another order.
 _FEWEST_FREQUENCIES = 64
 #: Complex numbers that are worth a task.

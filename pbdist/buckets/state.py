@@ -11,8 +11,6 @@ from pbdist.buckets.blocked_vectors import BlockedVector, Summary
 from pbdist.errors import InvalidInputError
 from pbdist.types import FloatArray, JsonValue
 
-__all__ = ["VECTORS", "BlockedState", "BucketState", "Grid", "StateHead", "check_masses", "head_of"]
-
 
 @dataclass(frozen=True)
 class Grid:

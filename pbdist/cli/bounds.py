@@ -14,8 +14,6 @@ from pbdist.cli.sign_of_life import sign_of_life
 if TYPE_CHECKING:
     from pbdist.mechanisms import Pair
 
-__all__ = ["add_delta", "add_epsilon"]
-
 #: How the bounds are to be read: from above; and from below where some neighbours follow a pair exactly.
 _READ = {
     "epsilon": "The mechanism is (ε, δ)-private with the upper ε.",

@@ -10,8 +10,6 @@ from typing import Any
 from pbdist.cli.parser import complete
 from pbdist.errors import InvalidInputError, MissingDependencyError
 
-__all__ = ["add_to"]
-
 _SHELLS = ("bash", "zsh", "fish", "tcsh")
 _ABOUT = """\
 Print a script that completes commands, options, files and names of studies. Install it once:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from pbdist.results import EpsilonBounds
     from pbdist.types import JsonValue
 
-__all__ = ["add_to"]
-
 _ABOUT = """\
 How private is a run of DP-SGD? With --noise-multiplier epsilon is bounded from both sides; with --epsilon the smallest
 noise multiplier is found that provably keeps it, and a smaller one is refuted. Each step draws every record with

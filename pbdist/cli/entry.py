@@ -26,8 +26,6 @@ from pbdist.cli.output import EXIT_CODES, FAILED, WRONG
 from pbdist.cli.parser import Parser
 from pbdist.errors import BatchError, PbdistError, StudyFileError
 
-__all__ = ["command_parser", "run_command"]
-
 _ABOUT = """\
 Certified bounds on r-fold approximate differential privacy, for whole studies.
 

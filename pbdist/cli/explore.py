@@ -9,8 +9,6 @@ from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED
 from pbdist.errors import InvalidInputError, printable
 
-__all__ = ["add_to"]
-
 #: What an export is known by, and where it is looked for.
 _MARK, _HEAD = b'<meta name="generator" content="pbdist explore">', 4096
 _ABOUT = """\

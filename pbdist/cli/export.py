@@ -6,8 +6,6 @@ import sys
 from pbdist.cli.interrupts import ANEW, in_good_order
 from pbdist.cli.output import EXIT_CODES, FAILED
 
-__all__ = ["add_to"]
-
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add ``pbdist export``."""

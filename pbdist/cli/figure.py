@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pbdist.report.figures.figure import Figure
     from pbdist.report.figures.many import Ended
 
-__all__ = ["add_figure"]
-
 _FORMATS = ("csv", "svg", "png")
 
 

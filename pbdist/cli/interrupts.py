@@ -15,8 +15,6 @@ TYPE_CHECKING = False  # As in `typing`, which takes longer to import than this 
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["ANEW", "INTERRUPTED", "LINE", "end_if_watched", "in_good_order", "watch"]
-
 INTERRUPTED = 130
 LINE = "pbdist: interrupted: the same command goes on where this one stopped\n"
 #: Of a command that keeps nothing of its work until it is done.

@@ -10,8 +10,6 @@ from pbdist.cli.parser import add_late
 if TYPE_CHECKING:
     from pbdist.study.words import NamedPair
 
-__all__ = ["add_mechanism_options", "column_name", "given_parameters", "named_pairs"]
-
 #: Parameters whose names are those of questions; as `pbdist query` has them.
 _RENAMED = {"epsilon": "pair_epsilon", "delta": "pair_delta"}
 _PREFIX = "parameter_"

@@ -12,21 +12,6 @@ if TYPE_CHECKING:
 
     from pbdist.query.sheet import Sheet
 
-__all__ = [
-    "EXIT_CODES",
-    "FAILED",
-    "FORMATS",
-    "MISSED",
-    "NOT_FOUND",
-    "WRONG",
-    "add_formats",
-    "chosen_format",
-    "page",
-    "print_all",
-    "print_sheet",
-    "printed_warnings",
-]
-
 FAILED, WRONG, MISSED, NOT_FOUND = 1, 2, 3, 4
 
 #: What answers are printed as.

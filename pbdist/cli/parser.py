@@ -8,8 +8,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-__all__ = ["Parser", "add_late", "complete"]
-
 _CHOICE = re.compile(r"invalid choice: '(?P<wrong>[^']*)' \(choose from (?P<known>.*)\)")
 
 

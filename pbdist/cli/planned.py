@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pbdist.study import Plan, StudySpec
     from pbdist.types import JsonValue
 
-__all__ = ["plan_as_json", "print_plan"]
-
 #: So many values that targets added are listed.
 _MOST_LISTED = 6
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from pbdist.study.addition import Addition
     from pbdist.types import JsonValue
 
-__all__ = ["additions", "additions_as_json", "print_additions"]
-
 
 def additions(asked: "StudySpec | Addition", store: str) -> "list[Plan]":
     """Return the plans of the parts that a run would add to a store; none where it has all points.

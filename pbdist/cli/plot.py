@@ -13,8 +13,6 @@ from pbdist.errors import InvalidInputError, printable
 if TYPE_CHECKING:
     from pbdist.query import Study
 
-__all__ = ["KINDS", "add_plot"]
-
 #: What is drawn, and which options beside the settings a kind takes.
 KINDS = {
     "epsilon-delta": "δ over epsilon, one band for each setting and r",

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from pbdist.query.lookup import Bounds
     from pbdist.query.printing import Answers
 
-__all__ = ["NOISE_NUMBERS", "NOISE_TEXTS", "add_noise_options", "add_to"]
-
 _ABOUT = """\
 Of the number of compositions, epsilon and delta two are given, and the third is bounded from both sides. Each of
 them, and each parameter of the noise that is a number, may be several values: all combinations are answered. A stored

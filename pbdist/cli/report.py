@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pbdist.sizing.goal import Goal
     from pbdist.study import StudySpec
 
-__all__ = ["add_report"]
-
 _FORMATS = ("html", "md", "pdf", "latex")
 _GOAL = ("compositions", "epsilon", "exp_epsilon", "delta")
 _ABOUT = """\

@@ -8,8 +8,6 @@ from threading import Event, Thread
 
 from pbdist.progress import heard_by
 
-__all__ = ["sign_of_life"]
-
 #: Seconds until the first sign, and between two of them.
 _FIRST, _NEXT = 2.0, 1.0
 #: Clears the line of a terminal from the cursor on.

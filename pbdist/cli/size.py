@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pbdist.sizing.goal import Goal
     from pbdist.sizing.sized import Answer
 
-__all__ = ["add_to"]
-
 _FAMILIES = (
     "Gaussian",
     "Laplace",

@@ -11,8 +11,6 @@ from pbdist.errors import PbdistError, StoreDamagedError, printable
 if TYPE_CHECKING:
     from pbdist.query.status import StoreStatus
 
-__all__ = ["add_status", "add_verify"]
-
 _MOST_PRINTED = 20
 
 

@@ -5,8 +5,6 @@ from pathlib import Path
 
 from pbdist.cli.output import page
 
-__all__ = ["add_new", "add_studies"]
-
 
 def add_studies(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Add ``pbdist studies``."""

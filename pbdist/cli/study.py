@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pbdist.study import StudySpec
     from pbdist.study.addition import Addition
 
-__all__ = ["add_plan", "add_run", "study_file"]
-
 #: Workers take about so long to start, in seconds.
 _SERIAL_SECONDS = 3.0
 #: Options that name files of certificates.

@@ -17,8 +17,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, Pair
 from pbdist.renyi import divergence_bounds
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["LARGEST_ORDER", "checked_orders", "renyi_table"]
-
 #: Orders beyond this are refused.
 LARGEST_ORDER = 1e6
 

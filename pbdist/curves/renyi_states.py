@@ -13,8 +13,6 @@ from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.renyi.bins import LogMasses, Order, a_term, b_term, down, log_unit_of, share_at_end, terms_below, up
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["pair_state_renyi_bounds", "state_renyi_bounds"]
-
 _U = UNIT_ROUNDOFF
 #: Masses below the normal floats lose less than this.
 _UNDERFLOW = 1e-290

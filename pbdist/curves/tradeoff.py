@@ -17,8 +17,6 @@ from pbdist.pld import LARGEST_EPSILON, PairState, lower_deltas, upper_deltas
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["SupportCurve", "Wholes", "mass_excess", "state_tradeoff", "wholes_of"]
-
 #: Elements of the matrices that are made at a time.
 _ELEMENTS = 1 << 21
 #: At most so many corners are used for one curve.

@@ -27,8 +27,6 @@ from pbdist.pld.loss_profile import loss_profile
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["CurveTable", "checked_errors", "total_variation_table", "tradeoff_table", "variation_of"]
-
 #: ε of the first look at a curve, and the parts into which an interval is cut that is not yet fine enough.
 _FIRST_LOOK, _CUTS = 33, 6
 #: How often intervals are cut in a row without bringing the bounds a third closer.

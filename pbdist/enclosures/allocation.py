@@ -26,8 +26,6 @@ from pbdist.enclosures.spacings import LEVEL, Plan, Stage
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["Dominated", "Dominating", "dominated_sum", "dominating_sum"]
-
 _U = UNIT_ROUNDOFF
 _State = TypeVar("_State")
 #: Level of single ratios: exponent, first point, and one beyond the last point.

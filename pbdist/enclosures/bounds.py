@@ -21,8 +21,6 @@ from pbdist.pld import (
 )
 from pbdist.types import FloatArray, IntArray
 
-__all__ = ["delta_bounds", "epsilon_bounds", "states_to_keep"]
-
 #: Bounds are to be this part of the distance apart at which they would just tell a δ, were it where it mostly is.
 _TELLING = 1.0
 #: Where bounds through enclosures are relatively wider than this, simpler ones are looked at.

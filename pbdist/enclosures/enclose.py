@@ -11,8 +11,6 @@ from pbdist.enclosures.spacings import chosen_plan
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, RandomAllocation, Reversed
 
-__all__ = ["Fineness", "any_enclosed", "enclosed_counts"]
-
 #: Enclosures that are kept from one call to the next.
 _KEPT = 4
 

@@ -10,8 +10,6 @@ from pbdist.enclosures.measures import Level
 from pbdist.mechanisms import UNIT_ROUNDOFF, FinitePair, LossMasses, MassBounds
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["dominated_pair", "dominating_pair"]
-
 _U = UNIT_ROUNDOFF
 #: A mass below this has no reliable loss.
 _FAINT = 1e-280

@@ -14,8 +14,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, MassBounds
 from pbdist.mechanisms.intervals import gaussian_interval
 from pbdist.types import FloatArray
 
-__all__ = ["GaussianRatio", "Ratio", "Split"]
-
 _U = UNIT_ROUNDOFF
 #: Masses known better than this are split as they are, and their ratios taken to be off by as much; ratios of the
 #: others, which are rare, are split from rounded masses, at the cost of adding to them.

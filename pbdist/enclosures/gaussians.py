@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, RandomAllocation, Reversed
 
-__all__ = ["dominated_gaussians", "dominating_gaussians"]
-
 
 def dominating_gaussians(counts: Mapping[ElementaryPair, int]) -> dict[ElementaryPair, int]:
     """Return the pairs of a round, those that are enclosed replaced by noise that dominates them (Theorem 48)."""

@@ -19,8 +19,6 @@ from pbdist.fourier import convolve, convolve_plainly, plain_error
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["Coarsening", "Level", "gathered", "merged_in_halves", "parted", "product", "scaled", "split_to_both"]
-
 _U = UNIT_ROUNDOFF
 #: Errors are convolved in blocks, at least so many of them.
 _BLOCKS = 600

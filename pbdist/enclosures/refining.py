@@ -13,8 +13,6 @@ from pbdist.enclosures.enclose import Fineness, enclosed_counts
 from pbdist.mechanisms import ElementaryPair
 from pbdist.types import FloatArray
 
-__all__ = ["USUAL_PART", "Aim", "Asked", "Found", "kept_fineness", "refined"]
-
 #: After so many finer enclosures that bring nothing no more are tried.
 _IDLE = 2
 #: Enclosures that are tried; resolutions, relative to what the tolerance takes: of the first one, at most, of all.

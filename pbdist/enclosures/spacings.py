@@ -19,8 +19,6 @@ from scipy.special import ndtr, ndtri
 
 from pbdist.types import FloatArray
 
-__all__ = ["Plan", "Stage", "chosen_plan"]
-
 #: Doublings of the spacing from one level to the next.
 LEVEL = 2
 #: A part of the distance over which masses fall by a factor e, times the resolution, that a spacing is at most.

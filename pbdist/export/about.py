@@ -10,8 +10,6 @@ from pbdist.query.neighbours import neighbours_by_label, neighbours_text
 from pbdist.store import read_refinements
 from pbdist.types import JsonValue
 
-__all__ = ["EXPORT_FORMAT", "MARK", "Points", "about_study", "as_text", "flat"]
-
 #: The attribute by which an export is known, and its version.
 MARK, EXPORT_FORMAT = "pbdist_export", 1
 _WHAT = (

@@ -19,8 +19,6 @@ from pbdist.query.blocks import Block
 from pbdist.query.rows import ABOUT, rows_of
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, JsonValue
 
-__all__ = ["writer"]
-
 #: So many points are lines in memory.
 _POINTS_AT_ONCE = 1 << 14
 _GRID = (DIRECTION, COMPOSITIONS, EPSILON, "exp_epsilon")

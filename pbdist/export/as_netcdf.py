@@ -16,8 +16,6 @@ from pbdist.store.layout import CELL, COLUMN_CHUNK, COLUMNS, COMPUTED, GRIDS, TE
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
-__all__ = ["writer"]
-
 _TEXT = h5py.string_dtype("utf-8")
 _PACKED = {"compression": "gzip", "compression_opts": 4, "shuffle": True, "fletcher32": True}
 

@@ -13,8 +13,6 @@ from pbdist.query.rows import ABOUT, STATUS, rows_of
 from pbdist.store.layout import TEXT_COLUMNS, WITHIN
 from pbdist.types import COMPOSITIONS, DIRECTION, JsonValue
 
-__all__ = ["writer"]
-
 #: So many points are a row group, of twice as many rows.
 _POINTS_AT_ONCE = 1 << 16
 _TEXTS = {*TEXT_COLUMNS, "setting", "adjacency", DIRECTION, STATUS}

@@ -14,8 +14,6 @@ from pbdist.store.documents import group_document
 from pbdist.store.layout import ROOT_FILE, shard_file
 from pbdist.types import JsonValue
 
-__all__ = ["writer"]
-
 
 class _ZarrWriter:
     """Writes chunk by chunk; the root comes last, so that nothing opens what is not whole."""

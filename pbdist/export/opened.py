@@ -12,8 +12,6 @@ from pbdist.store.layout import COLUMNS
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["open_export"]
-
 
 def open_export(where: str | Path) -> "xr.Dataset":
     """Open an export that ends in ``.zarr`` or ``.nc``, with the parameters of the cells as one index.

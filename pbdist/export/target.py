@@ -11,8 +11,6 @@ from pbdist.errors import InvalidInputError
 from pbdist.store import LocalPlace, check_outside
 from pbdist.store.files import PARTIAL
 
-__all__ = ["METADATA", "SUFFIXES", "checked_target", "written_beside"]
-
 #: The forms of an export, by the end of its name.
 SUFFIXES = (".zarr", ".nc", ".parquet", ".csv")
 #: The end of the name of the file that says what a CSV file holds, as in the W3C's model for tabular data.

@@ -18,8 +18,6 @@ from pbdist.query.rows import attained_of
 from pbdist.store import Place
 from pbdist.types import Direction, JsonValue
 
-__all__ = ["Exported", "Writer", "export_study"]
-
 #: About so many bytes of one array of bounds are in memory, and are a chunk of an export.
 _CHUNK_BYTES = 1 << 22
 #: The module of each form, and the packages that it needs beside those that pbdist always has.

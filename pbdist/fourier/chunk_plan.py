@@ -18,8 +18,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 from pbdist.fourier.transform import good_length
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["SEGMENTS", "ChunkPlan", "Run", "chunk_length", "flat_plan", "plan_blocks", "segment_maxima"]
-
 #: Segments of one chunk.
 SEGMENTS = 8
 

@@ -14,8 +14,6 @@ from pbdist.fourier.chunk_plan import SEGMENTS, ChunkPlan, chunk_length, flat_pl
 from pbdist.fourier.vectors import IN_MEMORY, Chunks, Survey, Vector, exponent_of
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["ConvolutionPlan", "Level", "longest_chunk", "most_chunks", "plan_chunks"]
-
 #: Up to this many products are summed directly where chunks lose accuracy.
 _EXACTING_PRODUCTS = 1 << 23
 

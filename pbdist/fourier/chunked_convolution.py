@@ -35,17 +35,6 @@ from pbdist.fourier.vectors import HEADROOM_BITS, Chunks
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import ComplexArray, FloatArray
 
-__all__ = [
-    "add_blocks",
-    "block_sums",
-    "chunk_spectra",
-    "convolve_blocks",
-    "norm_bits",
-    "reach",
-    "run_windows",
-    "way_back",
-    "widths",
-]
 #: For each block, the chunks of x and the chunks of y.
 Windows: TypeAlias = list[tuple[slice, slice]]
 

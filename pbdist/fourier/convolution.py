@@ -22,25 +22,6 @@ from pbdist.fourier.vectors import Vector, scale
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray, IntArray
 
-__all__ = [
-    "DirectPlan",
-    "Ends",
-    "Rounding",
-    "add_towers",
-    "check_range",
-    "convolve",
-    "direct_sums",
-    "end_sums",
-    "keep_better",
-    "plan_directly",
-    "put_ends",
-    "rounded",
-    "rounded_convolution",
-    "scale_back",
-    "sums_directly",
-    "supported_convolution",
-]
-
 #: The direct sum is used up to this many non-zero elements in the sparser vector, ..
 _DIRECT_TERMS = 96
 #: .. or up to this many products.

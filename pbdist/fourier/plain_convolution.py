@@ -14,8 +14,6 @@ from pbdist.fourier.transform import forward, good_length, inverse, transform_er
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["convolve_plainly", "plain_error"]
-
 #: More than underflow loses: at most 2^60 numbers lose 2^-1074, times at most 2^100.
 _UNDERFLOW = 2.0**-900
 

@@ -26,8 +26,6 @@ from pbdist.fourier.transform import forward, good_length, inverse, transform_er
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["convolve_by_tilts"]
-
 #: Vectors of no more elements above 0 are left to direct sums.
 _SPARSE = 48
 #: Segments of the longer vector, twice and four times as many of results longer than these.

@@ -10,20 +10,6 @@ import numpy as np
 
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "BESIDE",
-    "LONGEST",
-    "Allowance",
-    "Level",
-    "Needs",
-    "Run",
-    "max_plus",
-    "needed",
-    "parts_of",
-    "runs_of",
-    "segments_of",
-]
-
 #: Tilts that are tried, and runs at most.
 _TRIED, _MOST = 40, 10
 #: Tilts are whole multiples of this many bits an element, so that exponents are exact.

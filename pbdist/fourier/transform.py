@@ -31,8 +31,6 @@ from scipy import fft
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["EXTENDED_ROUNDOFF", "forward", "good_length", "inverse", "transform_error"]
-
 
 def good_length(n: int) -> int:
     """Smallest length 2^a 3^b 5^c that is at least `n`, for which `transform_error` holds."""

@@ -9,19 +9,6 @@ import numpy as np
 from pbdist.fourier.chunk_plan import SEGMENTS, segment_maxima
 from pbdist.types import FloatArray, IntArray
 
-__all__ = [
-    "HEADROOM_BITS",
-    "IN_MEMORY",
-    "Chunks",
-    "Survey",
-    "Vector",
-    "exponent_of",
-    "ranges",
-    "scale",
-    "tower_candidates",
-    "towers_among",
-]
-
 #: Chunks are scaled by a power of two, to a largest element of about 2 to this power.
 HEADROOM_BITS = 300
 

@@ -16,18 +16,6 @@ from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularit
 from pbdist.granularity.spaces import Database, DatabaseClass, Metric
 from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases
 
-__all__ = [
-    "CanonicalMetric",
-    "canonical_metric",
-    "diameter",
-    "induced_metric",
-    "is_connected",
-    "is_totally_disconnected",
-    "neighbours",
-    "privacy_metric",
-    "refuse_without_neighbours",
-]
-
 
 @lru_cache(maxsize=32)
 def neighbours(granularity: Granularity, domain: DatabaseClass) -> tuple[tuple[Hashable, Hashable], ...]:

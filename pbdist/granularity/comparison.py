@@ -8,8 +8,6 @@ from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularit
 from pbdist.granularity.spaces import DatabaseClass
 from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases
 
-__all__ = ["distance_between"]
-
 
 def distance_between(first: Granularity, second: Granularity, domain: DatabaseClass) -> float:
     """Return dist(𝒢₁, 𝒢₂): the largest distance by 𝒢₁ of neighbours by 𝒢₂ (Proposition A.3).

@@ -15,8 +15,6 @@ from pbdist.granularity.spaces import Database, DatabaseClass, DatabaseMap, Metr
 from pbdist.granularity.universes import Multisets, OrderedDatabases, UserDatabases
 from pbdist.granularity.upward import upward_sum
 
-__all__ = ["Compatibility", "are_disjoint", "commutes", "compatibility", "metrics_of_parts", "not_commuting", "touched"]
-
 
 @dataclass(frozen=True)
 class Compatibility:

@@ -16,8 +16,6 @@ from pbdist.granularity.upward import (
     upward_root,
 )
 
-__all__ = ["GroupDelta", "RootMetric", "RootScaledMetric", "RootStarDistance", "ScaledMetric"]
-
 
 class ScaledMetric(Metric):
     """c · d, with ∞ where d is ∞ also if c is 0.

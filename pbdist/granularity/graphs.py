@@ -6,8 +6,6 @@ from typing import Any, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
 
-__all__ = ["Edge", "Graph", "graph", "highest_degree"]
-
 Edge: TypeAlias = frozenset[Hashable]
 Graph: TypeAlias = tuple[frozenset[Hashable], frozenset[Edge]]
 

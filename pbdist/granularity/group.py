@@ -27,8 +27,6 @@ from pbdist.mechanisms import (
 )
 from pbdist.types import Adjacency
 
-__all__ = ["group"]
-
 #: Larger groups are refused.
 _LARGEST_GROUP = 10**9
 #: Symmetric log-concave noise: Theorem G1 (b).

@@ -15,8 +15,6 @@ from pbdist.granularity.statements import ApproximatePrivacy, OnTheCommonDomain,
 from pbdist.granularity.universes import Multisets
 from pbdist.granularity.upward import Amount
 
-__all__ = ["bounded_minimum_metric", "depends_only_on", "minimum_privacy"]
-
 _Weight: TypeAlias = Callable[[Database, Database], tuple[Amount, Amount]]
 
 

@@ -11,19 +11,6 @@ from typing import Any, TypeAlias
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.spaces import DatabaseClass
 
-__all__ = [
-    "Multiset",
-    "difference",
-    "intersection",
-    "listed_multisets",
-    "multiset",
-    "multiset_sum",
-    "part_of",
-    "symmetric_difference",
-    "symmetric_difference_size",
-    "union",
-]
-
 Multiset: TypeAlias = tuple[Hashable, ...]
 
 

@@ -16,18 +16,6 @@ from pbdist.granularity.multisets import Multiset, counts, one_sided
 from pbdist.granularity.spaces import Database, DatabaseClass
 from pbdist.granularity.universes import Graphs, Multisets, OrderedDatabases, UserDatabases, whole
 
-__all__ = [
-    "Bounded",
-    "EdgeLevel",
-    "FreeLunch",
-    "GivenMetric",
-    "GivenRelation",
-    "Granularity",
-    "NodeLevel",
-    "Unbounded",
-    "UserLevel",
-]
-
 Distance: TypeAlias = Callable[[Database, Database], float]
 
 

@@ -11,8 +11,6 @@ from pbdist.granularity.compatibility import Compatibility, commutes, compatibil
 from pbdist.granularity.partitions import Parts, maps_of
 from pbdist.granularity.spaces import DatabaseMap, Metric
 
-__all__ = ["PartedClass"]
-
 
 @dataclass(frozen=True, eq=False)
 class PartedClass:

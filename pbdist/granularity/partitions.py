@@ -10,8 +10,6 @@ from pbdist.granularity.multisets import Multiset, counts
 from pbdist.granularity.spaces import DatabaseClass, DatabaseMap
 from pbdist.granularity.universes import Multisets, OrderedDatabases, UserDatabases, whole
 
-__all__ = ["OrderPartition", "OverlappingParts", "Parts", "RecordPartition", "maps_of"]
-
 
 @dataclass(frozen=True)
 class Parts(ABC):

@@ -10,8 +10,6 @@ from pbdist.granularity.spaces import DatabaseMap, Metric, StarDistance
 from pbdist.granularity.statements import ApproximatePrivacy, OnItsOwnDomain, Statement
 from pbdist.granularity.upward import Amount, returned, upward_product
 
-__all__ = ["composed_sensitivity", "preprocessed", "pulled_back", "range_sensitivity", "sensitivity"]
-
 
 def sensitivity(reads: DatabaseMap, before: Metric, after: Metric) -> float:
     """Return Δf: the smallest Δ with d₂(f(D), f(D')) <= Δ d₁(D, D') wherever d₁ is finite (Definition III.5).

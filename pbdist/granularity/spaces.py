@@ -8,8 +8,6 @@ from typing import Any, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
 
-__all__ = ["Database", "DatabaseClass", "DatabaseMap", "Metric", "StarDistance"]
-
 #: Databases are compared by equality; those of a finite class are hashable.
 Database: TypeAlias = Any
 

@@ -13,16 +13,6 @@ from typing import Any, TypeAlias
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.spaces import DatabaseMap, Metric, StarDistance
 
-__all__ = [
-    "ApproximatePrivacy",
-    "GaussianPrivacy",
-    "OnItsOwnDomain",
-    "OnTheCommonDomain",
-    "PurePrivacy",
-    "Statement",
-    "ZeroConcentratedPrivacy",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class _Privacy:

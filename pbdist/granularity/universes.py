@@ -7,8 +7,6 @@ from typing import Any
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.spaces import DatabaseClass
 
-__all__ = ["Graphs", "Multisets", "OrderedDatabases", "UserDatabases"]
-
 
 def whole(owner: str, value: Any, at_least: int, *, optional: bool = False) -> None:
     """Refuse what is no whole number of at least so much; None is allowed where it is optional."""

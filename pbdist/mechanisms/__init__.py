@@ -5,7 +5,7 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
-from pbdist.mechanisms.adjacency import Adjacency, alike, checked_adjacency, joined, stated
+from pbdist.mechanisms.adjacency import alike, checked_adjacency, joined, stated
 from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
 from pbdist.mechanisms.enclosure import Enclosure, FinitePair
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
@@ -37,7 +37,7 @@ from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.mechanisms.truncated_poisson import TruncatedPoissonGaussian, TruncatedPoissonUpper
 from pbdist.mechanisms.worst_of import Alternatives, TwoSided, WorstOf
-from pbdist.types import JsonValue
+from pbdist.types import Adjacency, JsonValue
 
 __all__ = [
     "BEYOND",

@@ -21,8 +21,6 @@ from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["AdditiveNoise", "Gaussian", "Laplace"]
-
 
 @dataclass(frozen=True)
 class AdditiveNoise(ElementaryPair):

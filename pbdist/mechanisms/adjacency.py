@@ -7,8 +7,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.suggestions import did_you_mean
 from pbdist.types import Adjacency
 
-__all__ = ["Adjacency", "alike", "checked_adjacency", "joined", "stated"]
-
 #: What people also call the relations, in lower case.
 _OTHER_NAMES = {
     **dict.fromkeys(

@@ -7,8 +7,6 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-__all__ = ["WeightedCounts", "larger_counts", "smaller_counts"]
-
 #: Digits of probabilities, whose relative errors are far below the next number.
 _DIGITS = 60
 #: By this part of itself each weight is moved in the safe direction, which pays for all roundings.

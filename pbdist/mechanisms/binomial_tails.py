@@ -9,8 +9,6 @@ import numpy as np
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["CutSample", "cut_sample"]
-
 #: Terms below this share of the first one are left out; 10^9 of them are below the second one.
 _SMALLEST, _LEFT_OUT = 1e-290, 1e-281
 #: The first number of terms that is tried.

@@ -14,8 +14,6 @@ from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.worst_of import WorstOf
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["BoundedRange", "exponential_mechanism", "permute_and_flip"]
-
 #: Beyond the largest η the rarest losses would be next to float64's smallest numbers.
 _SMALLEST_ETA, _LARGEST_ETA = 1e-30, 500.0
 #: `math.exp` is off by less than this, relatively.

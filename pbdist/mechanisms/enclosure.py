@@ -6,8 +6,6 @@ from pbdist.mechanisms.masses import LossMasses, MassBounds
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import FloatArray
 
-__all__ = ["Enclosure", "FinitePair"]
-
 
 @dataclass(frozen=True, eq=False)
 class FinitePair(ElementaryPair):

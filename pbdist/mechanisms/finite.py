@@ -17,8 +17,6 @@ from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["ApproximateDP", "Histogram", "RandomizedResponse"]
-
 #: How far from 1 the probabilities of a histogram may sum.
 _SUM_TOLERANCE = 1e-9
 

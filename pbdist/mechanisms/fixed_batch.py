@@ -9,16 +9,13 @@ import numpy as np
 
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.sampling import added
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.worst_of import TwoSided
-from pbdist.types import Direction, FloatArray
-
-__all__ = ["FixedBatchGaussian", "FixedBatchUpper"]
+from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Larger data sets are refused.
 _MOST_EXAMPLES = 10**12

@@ -12,15 +12,12 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.sampling import added, full_losses
 from pbdist.mechanisms.tails import log_moment_of_tail
-from pbdist.types import BoolArray, Direction, FloatArray
-
-__all__ = ["GaussianMixture"]
+from pbdist.types import Adjacency, BoolArray, Direction, FloatArray
 
 #: The weights are divided by their sum, which is this near to 1.
 _SUM_TOLERANCE = 1e-9

@@ -22,8 +22,6 @@ from pbdist.mechanisms.histogram_values import Label, count_of, label_of
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 from pbdist.mechanisms.parquet_pages import check_pages
 
-__all__ = ["load_histograms"]
-
 #: The most bytes of a file, and of what is unpacked from it: a hundred for each of the most bins that there may be.
 _MOST_BYTES = 100 * MOST_OUTCOMES
 #: The most letters of a line of CSV.

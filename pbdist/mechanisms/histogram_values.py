@@ -6,8 +6,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["LARGEST_COUNT", "Label", "count_of", "label_of"]
-
 #: The name of a bin: a number, exactly, or a text that is none.
 Label: TypeAlias = Decimal | str
 

@@ -20,9 +20,6 @@ from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_out
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "discrete_gaussian_total"]
-
-
 #: Scaled masses with a larger exponent are given with a factor of their own.
 _DEEP = 600.0
 #: Larger losses, in nats, are refused: such noise hides nothing.

@@ -14,15 +14,6 @@ from scipy import special
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = [
-    "drop_unresolved",
-    "gaussian_interval",
-    "laplace_interval",
-    "scaled_gaussian_interval",
-    "scaled_laplace_interval",
-    "split_off",
-]
-
 _ROOT_TWO_PI = 2.5066282746310002
 _HALF_ROOT = 0.7071067811865476
 

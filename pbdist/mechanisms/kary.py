@@ -9,13 +9,10 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.types import Direction, FloatArray
-
-__all__ = ["KaryRandomizedResponse"]
+from pbdist.types import Adjacency, Direction, FloatArray
 
 _NAME = "KaryRandomizedResponse"
 

@@ -21,8 +21,6 @@ from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["LaplaceSum"]
-
 #: Outcomes beyond this have no mass that any float tells: they are at least 1e230 scales away.
 _FARTHEST = 1e260
 #: From this κ on the outermost events count as atoms.

@@ -8,16 +8,6 @@ import numpy as np
 from pbdist.errors import InvalidInputError
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = [
-    "SMALLEST_FLOAT",
-    "SMALLEST_MASS",
-    "UNIT_ROUNDOFF",
-    "LossMasses",
-    "MassBounds",
-    "ScaledLossMasses",
-    "rounded_up",
-]
-
 #: Largest relative error of one correctly rounded float64 operation.
 UNIT_ROUNDOFF = 2.0**-53
 

@@ -20,8 +20,6 @@ from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.types import FloatArray
 
-__all__ = ["banded", "sampled_banded", "tree_aggregation"]
-
 #: More steps, or more participations, than any training has.
 _MOST_STEPS = 2**40
 #: Entries of a matrix that is looked through.

@@ -18,8 +18,6 @@ from pbdist.mechanisms.whole_draws import WholeNoise, mean_of_positive_part, who
 from pbdist.suggestions import did_you_mean
 from pbdist.types import FloatArray
 
-__all__ = ["READINGS", "NoisyCount"]
-
 CLAMP_AND_CEIL = "clamp-and-ceil"
 REDRAW_AND_FLOOR = "redraw-and-floor"
 SHIFT_INSIDE = "shift-inside"

@@ -26,8 +26,6 @@ from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.subsampled_laplace import SubsampledLaplace
 from pbdist.mechanisms.worst_of import WorstOf
 
-__all__ = ["NOISE_PARAMETER", "NoiseOrder", "at_least_as_noisy", "noise_order"]
-
 
 @dataclass(frozen=True)
 class NoiseOrder:

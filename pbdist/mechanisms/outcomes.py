@@ -10,8 +10,6 @@ import numpy as np
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["MOST_OUTCOMES", "kept_masses", "masses_of_outcomes"]
-
 #: A description with more outcomes of their own loss is refused: they would not fit into memory.
 MOST_OUTCOMES = 20_000_000
 

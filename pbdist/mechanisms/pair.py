@@ -11,20 +11,11 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms.adjacency import Adjacency, joined
+from pbdist.mechanisms.adjacency import joined
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.notebook import html_of_fields
-from pbdist.types import Direction, FloatArray, JsonValue
-
-__all__ = [
-    "ElementaryPair",
-    "Pair",
-    "adjacency_together",
-    "choices_of",
-    "factor_counts",
-    "reveals_nothing",
-]
+from pbdist.types import Adjacency, Direction, FloatArray, JsonValue
 
 #: The neighbours of which one direction takes records away, and the other one brings them.
 _DIRECTED = (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.ZERO_OUT)

@@ -7,8 +7,6 @@ encodings also repeat a value without repeating its bytes; those that repeat par
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
-__all__ = ["check_pages"]
-
 #: The most bytes of the head of a page, which may hold its smallest and largest value.
 _MOST_HEAD = 1 << 20
 #: The encodings (``Encoding`` of parquet.thrift) of which no value takes more bytes than its page has, but numbers, of

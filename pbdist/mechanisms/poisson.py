@@ -12,8 +12,6 @@ from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_out
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["Poisson", "poisson_masses"]
-
 _NAME = "Poisson"
 
 #: At most e^-670 < 1e-290 of the noise is left out on either side.

@@ -5,10 +5,8 @@ from functools import cached_property
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.pair import ElementaryPair, Pair, adjacency_together
-
-__all__ = ["Product"]
+from pbdist.types import Adjacency
 
 
 @dataclass(frozen=True, init=False)

@@ -5,12 +5,9 @@ from dataclasses import dataclass
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.masses import LossMasses
 from pbdist.mechanisms.pair import ElementaryPair
-from pbdist.types import Direction, FloatArray
-
-__all__ = ["RandomAllocation"]
+from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Steps of an epoch at most, and sensitivity / scale at least and at most.
 _MOST_STEPS, _SMALLEST_RATIO, _LARGEST_RATIO = 100_000, 1e-4, 10.0

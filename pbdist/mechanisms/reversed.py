@@ -6,13 +6,10 @@ from fractions import Fraction
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.tails import BEYOND
-from pbdist.types import Direction, FloatArray
-
-__all__ = ["Reversed"]
+from pbdist.types import Adjacency, Direction, FloatArray
 
 
 @dataclass(frozen=True)

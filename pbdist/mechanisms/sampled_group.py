@@ -7,14 +7,12 @@ from functools import cached_property
 
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.binomial_runs import WeightedCounts, larger_counts, smaller_counts
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.pair import Pair
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.worst_of import TwoSided
-
-__all__ = ["LARGEST_SAMPLED_GROUP", "SubsampledGaussianGroup"]
+from pbdist.types import Adjacency
 
 #: Larger groups are refused.
 LARGEST_SAMPLED_GROUP = 100_000

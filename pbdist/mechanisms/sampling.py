@@ -8,8 +8,6 @@ import numpy as np
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.types import FloatArray
 
-__all__ = ["added", "edge_error", "full_losses", "sampled", "sampled_losses"]
-
 #: Losses below this are reached only by rates above 0.39; e^loss - 1 then is no better known than e^loss.
 _FAR_BELOW = -0.5
 

@@ -11,8 +11,6 @@ from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, roun
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["Staircase"]
-
 #: Above the largest ε a step would be next to float64's smallest numbers, and such noise hides nothing.
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-30, 500.0
 

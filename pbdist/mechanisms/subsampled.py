@@ -8,15 +8,12 @@ import numpy as np
 
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.sampling import edge_error, full_losses
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_lines, picture_values, steepest_tilt
-from pbdist.types import Direction, FloatArray
-
-__all__ = ["SubsampledGaussian"]
+from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Logarithm of the weight that a picture may leave out.
 _UNSEEN = -40.0

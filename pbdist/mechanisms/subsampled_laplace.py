@@ -9,13 +9,10 @@ import numpy as np
 
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Laplace
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.sampling import edge_error, full_losses, sampled, sampled_losses
-from pbdist.types import Direction, FloatArray
-
-__all__ = ["SubsampledLaplace"]
+from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Digits of the largest loss: more than float64 has zeros.
 _DIGITS = 400

@@ -9,8 +9,6 @@ from pbdist.mechanisms.intervals import scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, rounded_up
 from pbdist.types import FloatArray
 
-__all__ = ["BEYOND", "log_moment_of_lines", "log_moment_of_tail", "picture_values", "steepest_tilt"]
-
 #: A picture of a Gaussian variable: deviations beyond its means at least, values a deviation, and values at most.
 BEYOND = 12.0
 _RESOLUTION, _MOST_VALUES = 6.0, 2000

@@ -8,16 +8,13 @@ import numpy as np
 
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
-from pbdist.mechanisms.adjacency import Adjacency
 from pbdist.mechanisms.binomial_tails import CutSample, cut_sample
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.sampling import added
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.worst_of import TwoSided
-from pbdist.types import Direction, FloatArray
-
-__all__ = ["TruncatedPoissonGaussian", "TruncatedPoissonUpper"]
+from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Larger data sets are refused: so many terms of a binomial distribution take too long.
 _MOST_EXAMPLES = 10**9

@@ -12,8 +12,6 @@ SMALLEST_KEPT = 1e-10
 #: Scales, sensitivities and truncations beyond this, or below its inverse, are refused rather than left to overflow.
 _LARGEST = 1e30
 
-__all__ = ["SMALLEST_KEPT", "integer", "number", "probability", "rate", "size", "truncation"]
-
 
 def number(owner: str, field: str, value: Any) -> float:
     """Return `value` as a finite float, or raise `InvalidInputError`."""

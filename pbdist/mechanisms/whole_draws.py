@@ -8,8 +8,6 @@ from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace, d
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["WholeNoise", "mean_of_positive_part", "whole_interval"]
-
 #: Noise of which every draw is a whole number.
 WholeNoise = DiscreteLaplace | DiscreteGaussian
 

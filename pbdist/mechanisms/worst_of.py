@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms.adjacency import Adjacency, checked_adjacency, joined
+from pbdist.mechanisms.adjacency import checked_adjacency, joined
 from pbdist.mechanisms.pair import ElementaryPair, Pair
-from pbdist.types import JsonValue
-
-__all__ = ["Alternatives", "TwoSided", "WorstOf"]
+from pbdist.types import Adjacency, JsonValue
 
 
 class Alternatives(Pair):

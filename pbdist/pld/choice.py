@@ -16,8 +16,6 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["MOST_POSITIONS", "Chosen", "Limits", "chosen_lattices", "chosen_spacings"]
-
 #: Positions of a leaf, at most.
 MOST_POSITIONS = 1 << 21
 #: Part of the tolerance that the spacing, and that the far part may take.

@@ -14,8 +14,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, LossMasse
 from pbdist.mechanisms.intervals import gaussian_interval
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["gaussian_bounds", "gaussian_ratio", "gaussian_width", "log_least_known", "log_revealed_mass"]
-
 #: Relative rounding of the common μ: quotients, squares, counts, sum and root come to less than half of it.
 _RATIO_ERROR = 16.0 * UNIT_ROUNDOFF
 #: Below this μ and ε a second form of the difference is computed, where its masses are above the other number.

@@ -25,8 +25,6 @@ from pbdist.pld.transform_rows import (
 )
 from pbdist.types import Direction
 
-__all__ = ["FEW_SECONDS", "SECONDS_OF_PARTS", "Cost", "chosen_rows", "frequency_cost", "ladder_cost", "table_cost"]
-
 #: Of few frequencies: a row of one tilt; a position of a leaf, of a mixture, and of it for each tilt; a frequency of a
 #: position, three rows together.
 _SECONDS_PER_TILT, _SECONDS_PER_BIN, _SECONDS_PER_SAMPLED_BIN = 3.0e-3, 2.5e-7, 6.0e-7

@@ -25,17 +25,6 @@ from pbdist.progress import report
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = [
-    "LEAST_FLOOR",
-    "TRIVIAL_WIDTH",
-    "TightBounds",
-    "delta_above",
-    "delta_below",
-    "log_above",
-    "log_below",
-    "tight_bounds",
-]
-
 _U = UNIT_ROUNDOFF
 #: Smallest float64 of full precision, rounded up.
 _SMALLEST_NORMAL = 2.3e-308

@@ -22,8 +22,6 @@ from pbdist.pld.question import Question
 from pbdist.renyi import closed_form_bounds, finite_moment_above
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["Fallback", "pure_bounds"]
-
 _U = UNIT_ROUNDOFF
 #: Steps of the search for a tilt, at most; the first one, and one that is not worth it: natural logarithms.
 _TRIES, _STEP, _FINE = 12, 0.7, 0.04

@@ -27,8 +27,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.tilted import TiltedLeaf
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["MOST_FREQUENCIES", "Frequencies", "few_frequencies", "unit_roots"]
-
 _U = UNIT_ROUNDOFF
 #: Most frequencies, and products of frequencies and elements: more take longer than a ladder.
 MOST_FREQUENCIES, _MOST_WORK = 8192, 1_000_000_000

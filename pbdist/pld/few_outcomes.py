@@ -16,8 +16,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["FewOutcomes", "few_outcomes"]
-
 _U = UNIT_ROUNDOFF
 #: Quotients of at least that are full floats.
 _FAINT = 1e-290

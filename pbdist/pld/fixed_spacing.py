@@ -14,8 +14,6 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["given_width_bounds"]
-
 #: Positions of a leaf, and of a product, at most.
 _MOST_LEAF_SIZE, _MOST_SIZE = 1 << 25, 1 << 25
 #: By how much rounding may add to all masses, relative to them.

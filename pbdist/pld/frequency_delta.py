@@ -12,8 +12,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.few_frequencies import Frequencies, unit_roots
 from pbdist.types import ComplexArray, FloatArray, IntArray
 
-__all__ = ["largest_factor", "log_finite_lower", "log_finite_upper"]
-
 _U = UNIT_ROUNDOFF
 #: Relative rounding of one term of a series: roots of unity 21u each, their sines and differences, some products.
 _TERM = 512.0 * _U

@@ -29,8 +29,6 @@ from pbdist.pld.transform_rows import has_transforms
 from pbdist.results import ENDLESS_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["LARGEST_EPSILON", "EpsilonBounds", "epsilon_table"]
-
 #: No ε beyond this is looked for.
 LARGEST_EPSILON = ENDLESS_EPSILON
 #: Part of the tolerance that is aimed at; for many pairs, whose engines are slow, so many times as much.

@@ -16,8 +16,6 @@ from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON, PairState, coarser_core, lower_deltas, upper_deltas
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["KeptStates", "kept_states"]
-
 #: How often a ladder is climbed, and different pairs of a round at most.
 _CLIMBS, _MOST_PAIRS = 5, 64
 #: By how much the spacing shrinks at least and at most, and where a bracket will not become small.

@@ -33,16 +33,6 @@ from pbdist.pld.state import (
 from pbdist.progress import report
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = [
-    "MOST_LEAVES",
-    "LadderBounds",
-    "climbed",
-    "ladder_bounds",
-    "powers",
-    "product_of",
-    "serves",
-]
-
 #: Where the core has less than this part of the mass at a loss, it need not be finer than the far part.
 _FAINT = 1e-7
 #: Rare outcomes that matter for any δ occur about so often at most.

@@ -17,8 +17,6 @@ from pbdist.pld.loss_transform import LossTransform, Rounds, SoftCut
 from pbdist.pld.smoothing import LargeLosses, Smoothed, Tilts, exactly
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["LossCuts"]
-
 #: Width of the cut, in deviations; cuts lie at multiples of the second.
 _BLUR, _STEPS = 0.1, 0.05
 #: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: large losses

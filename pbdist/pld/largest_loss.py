@@ -9,8 +9,6 @@ from pbdist.pld.loss_profile import LossProfile
 from pbdist.pld.question import Question
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["bounds_near_the_largest_loss", "largest_loss_of"]
-
 _U = UNIT_ROUNDOFF
 #: Below such a part of the largest loss, other bounds are closer.
 _NEAR = 0.999

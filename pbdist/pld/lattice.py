@@ -10,8 +10,6 @@ from pbdist.fourier import Allowance, Needs, Rounding, convolve_by_tilts, rounde
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["LOST_TO_UNDERFLOW", "Dominating", "Exact", "Factor", "convolved"]
-
 _U = UNIT_ROUNDOFF
 #: More than underflow loses (section 9 of docs/pld.md): 2^-1074 in each step at each position, times at most e^345.
 LOST_TO_UNDERFLOW = 1e-140

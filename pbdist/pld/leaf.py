@@ -16,8 +16,6 @@ from pbdist.pld.splitting import SMALLEST, Bins, known_enough, split_bins, tilte
 from pbdist.pld.state import Masses, PairState
 from pbdist.types import BoolArray, Direction, FloatArray
 
-__all__ = ["Lattice", "leaf_of", "leaf_state"]
-
 _U = UNIT_ROUNDOFF
 
 

@@ -19,8 +19,6 @@ import numpy as np
 from pbdist.mechanisms import BEYOND, ElementaryPair
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["Exponents", "LossProfile", "SaddlePoints", "loss_profile"]
-
 _PROBES: FloatArray = np.geomspace(1e-12, 1e4, 161)
 _EDGES: FloatArray = np.concatenate((-_PROBES[::-1], [0.0], _PROBES))
 _ROUGH: FloatArray = np.concatenate((-_PROBES[::-4], [0.0], _PROBES[::4]))

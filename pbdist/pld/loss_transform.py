@@ -22,8 +22,6 @@ from scipy.special import log_ndtr, wofz
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, GaussianMixture, Reversed, SubsampledGaussian
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["REACH", "LossTransform", "Rounds", "SoftCut", "rounds_of"]
-
 _U = UNIT_ROUNDOFF
 #: Outcomes that are summed beyond all modes, deviations.
 REACH = 10.0

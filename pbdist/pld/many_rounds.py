@@ -22,16 +22,6 @@ from pbdist.pld.tilted import tilted_leaf
 from pbdist.progress import report
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = [
-    "FEWEST_LEAVES",
-    "chernoff_bound",
-    "lattices_for",
-    "many_round_bounds",
-    "point_reader",
-    "spacing_for",
-    "tilts_of",
-]
-
 _U = UNIT_ROUNDOFF
 #: Fewer leaves than this leave too many frequencies.
 FEWEST_LEAVES = 128

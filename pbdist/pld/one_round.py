@@ -5,8 +5,6 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.types import BoolArray, Direction, FloatArray
 
-__all__ = ["log_delta_above", "log_delta_below", "log_sum_above"]
-
 _U = UNIT_ROUNDOFF
 
 

@@ -13,8 +13,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.transform_line import TransformLine
 from pbdist.types import ComplexArray, FloatArray
 
-__all__ = ["Differences", "Powers", "log_most"]
-
 _U = UNIT_ROUNDOFF
 #: Frequencies that are summed together.
 _BLOCK = 32

@@ -11,8 +11,6 @@ from pbdist.pld.loss_transform import Rounds
 from pbdist.pld.transform_line import Lines
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["Question", "Shared"]
-
 #: Part of the tolerance, at the floor, that windows may take.
 _OF_FLOOR = 0.1
 #: Part of the tolerance that may be left open where lower bounds are known.

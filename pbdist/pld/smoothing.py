@@ -19,8 +19,6 @@ from pbdist.pld.powers import Differences, Powers, log_most
 from pbdist.pld.transform_line import Lines, TransformLine
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["LargeLosses", "Smoothed", "SmoothedBounds", "Tilts", "exactly"]
-
 _U = UNIT_ROUNDOFF
 #: c.
 _WIDER = 1.5

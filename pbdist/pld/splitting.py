@@ -16,8 +16,6 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["SMALLEST", "Bins", "known_enough", "split_bins", "tilted_bins"]
-
 _U = UNIT_ROUNDOFF
 #: What is not 0 counts as at least this in an upper value.
 SMALLEST = 1e-300

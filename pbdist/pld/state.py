@@ -28,20 +28,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.lattice import LOST_TO_UNDERFLOW, Dominating, Exact, Factor, convolved
 from pbdist.types import Direction, FloatArray
 
-__all__ = [
-    "LARGEST_EPSILON",
-    "LARGEST_SHIFT",
-    "Masses",
-    "PairState",
-    "Window",
-    "coarser_core",
-    "confined",
-    "lower_deltas",
-    "product",
-    "upper_deltas",
-    "within",
-]
-
 _U = UNIT_ROUNDOFF
 #: Up to here e^ε times a mass of which digits are lost is below 1e-50.
 LARGEST_EPSILON = 600.0

@@ -16,8 +16,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.state import PairState
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["Part", "TiltedLeaf", "tilted_leaf"]
-
 _U = UNIT_ROUNDOFF
 #: A mass that is less counts as this from above, and as nothing from below.
 _SMALLEST = 1e-300

@@ -13,8 +13,6 @@ from pbdist.pld.smoothing import Smoothed, SmoothedBounds, Tilts
 from pbdist.pld.transform_rows import MOST_EXCESS, SUMMED, TransformRows
 from pbdist.types import FloatArray
 
-__all__ = ["guessed_epsilon", "transform_reader"]
-
 #: Points of a look for an ε, and looks.
 _POINTS, _LOOKS, _HALVINGS = 17, 5, 9
 

@@ -14,8 +14,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.loss_transform import REACH, LossTransform, SoftCut
 from pbdist.types import BoolArray, ComplexArray, FloatArray
 
-__all__ = ["Lines", "TransformLine"]
-
 _U = UNIT_ROUNDOFF
 #: Terms that are left out, relative to the largest.
 _LEFT_OUT = 1e-20

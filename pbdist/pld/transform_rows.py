@@ -16,15 +16,6 @@ from pbdist.pld.question import Question
 from pbdist.pld.smoothing import Smoothed, SmoothedBounds, Tilts
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = [
-    "MOST_EXCESS",
-    "MOST_FREQUENCIES",
-    "SUMMED",
-    "DirectedRow",
-    "TransformRows",
-    "has_transforms",
-]
-
 #: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
 _PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
 #: Terms that are left out are smaller by so many nats, relative to the tolerance and to δ; at most.

@@ -17,14 +17,6 @@ from pbdist.query.settings import Setting
 from pbdist.store.layout import BOUNDS
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = [
-    "Questions",
-    "bound_compositions",
-    "bound_delta",
-    "bound_epsilon",
-    "stored_within",
-]
-
 _DIRECTIONS = len(Direction)
 
 

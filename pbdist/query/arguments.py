@@ -11,15 +11,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.study import StudySpec
 from pbdist.types import FloatArray
 
-__all__ = [
-    "check_flag",
-    "check_strict",
-    "given_array",
-    "noise_parameter",
-    "one_number",
-    "one_setting",
-]
-
 
 def check_flag(name: str, value: Any) -> bool:
     """Return a truth value; nothing else is taken for one, as a query that refines writes to the store."""

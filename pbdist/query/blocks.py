@@ -12,8 +12,6 @@ from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS, COMPUTED, WITHIN
 from pbdist.types import Direction, IntArray
 
-__all__ = ["Block", "BlockReader", "PointState"]
-
 
 class PointState(IntEnum):
     """Whether the store has the bounds of a point, and why not."""

@@ -9,8 +9,6 @@ from pbdist.query.contents_sheet import parameters_in_words
 from pbdist.query.study import Study
 from pbdist.store.columns import column_of
 
-__all__ = ["only_mechanism"]
-
 #: Labels that an error names, with their parameters.
 _MOST_NAMED = 8
 

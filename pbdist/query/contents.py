@@ -22,8 +22,6 @@ from pbdist.types import Adjacency, JsonValue
 if TYPE_CHECKING:
     from pbdist.query.stored import Union
 
-__all__ = ["MechanismContents", "StudyContents", "contents_of"]
-
 #: The columns that are parameters of a setting.
 _PARAMETERS = tuple(name for name in COLUMNS if name not in ("mechanism", "kind"))
 

@@ -6,8 +6,6 @@ from pbdist.query.contents import MechanismContents, StudyContents
 from pbdist.query.sheet import Column, Sheet, Shown, Value, text_of
 from pbdist.study.spec import exponential
 
-__all__ = ["contents_sheet", "parameters_in_words"]
-
 #: Of longer lists of values print has the ends and the number.
 _MOST_LISTED = 8
 

@@ -24,8 +24,6 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["Curve", "log_above", "log_below"]
-
 #: Relative slack of a ratio of differences, several times what its five operations may err.
 _RATIO_SLACK = 64.0 * UNIT_ROUNDOFF
 #: How many vertices the other end of a line is away: near ones give the steepest line, far ones suffer least from the

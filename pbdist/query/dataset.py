@@ -23,8 +23,6 @@ from pbdist.study import StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
 
-__all__ = ["bounds_of", "selected_dataset"]
-
 
 def bounds_of(union: Union) -> xr.Dataset:
     """Return the bounds of a study, loaded when they are used; those of an extended store at once.

@@ -13,8 +13,6 @@ from pbdist.errors import printable
 from pbdist.query.latex import as_latex
 from pbdist.query.sheet import Sheet, Value, value_of
 
-__all__ = ["as_csv", "as_markdown", "as_table", "as_text"]
-
 #: A spreadsheet takes text that begins with one of these for a formula.
 _FORMULAS = tuple("=+-@＝＋－＠")
 #: What Markdown may take for markup: within a line, as an address, and at the start of a line.

@@ -14,8 +14,6 @@ from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell
 from pbdist.types import IntArray
 
-__all__ = ["Grid", "grid_of"]
-
 #: Columns that may follow from several others.
 _DERIVED = ("made_of", "rate")
 

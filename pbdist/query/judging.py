@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pbdist.errors import PrecisionError, PrecisionWarning, StoreDamagedError
-from pbdist.results import NO_LOWER, Bracket, Verdict, log_relative_width, verdict_of
+from pbdist.results import Bracket, Verdict, log_relative_width, verdict_of
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
@@ -19,24 +19,6 @@ from pbdist.types import BoolArray, Direction, FloatArray
 
 if TYPE_CHECKING:
     from pbdist.query.stored import StoredPoints
-
-__all__ = [
-    "BETWEEN",
-    "FACTOR",
-    "MISSED",
-    "NO_LOWER",
-    "Precision",
-    "TargetResult",
-    "WidestBracket",
-    "between",
-    "delta_within",
-    "judge_target",
-    "missed_by",
-    "precision_of",
-    "reached_precision",
-    "tell",
-    "total_precision",
-]
 
 #: Why an answer is wide: `DeltaBounds.why_wide`.
 BETWEEN = "between stored points"

@@ -10,8 +10,6 @@ from pbdist.query.convex_delta import Curve, log_above, log_below
 from pbdist.store import StoredStudy, read_state
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["KeptCurve", "StateAt", "StateReader", "with_state"]
-
 #: Returns the state of a number of rounds, or None where none is kept.
 StateAt = Callable[[int], PairState | None]
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["LabelledPoints"]
-
 #: So many rows are made at once, but at least those of one cell.
 _ROWS_AT_ONCE = 1 << 15
 

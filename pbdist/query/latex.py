@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from pbdist.errors import printable
 from pbdist.query.sheet import Sheet
 
-__all__ = ["as_latex", "as_number", "escaped"]
-
 _ESCAPED: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
     "{": r"\{",

@@ -21,19 +21,6 @@ from pbdist.study.spec import exponential
 from pbdist.suggestions import did_you_mean
 from pbdist.types import Adjacency, BoolArray
 
-__all__ = [
-    "OTHER_PARAMETERS",
-    "Bounds",
-    "ambiguous",
-    "find_cell",
-    "find_composition",
-    "find_epsilon",
-    "matches",
-    "nearest_text",
-    "telling",
-    "told_apart",
-]
-
 _MOST_LISTED = 12
 #: What people also call parameters of noise.
 OTHER_PARAMETERS = {

@@ -8,14 +8,6 @@ from pbdist.query.settings import Setting
 from pbdist.store.columns import StoredCells
 from pbdist.study import Cell, StudySpec
 
-__all__ = [
-    "neighbours_by_label",
-    "neighbours_of_cells",
-    "neighbours_of_settings",
-    "neighbours_text",
-    "neighbours_words",
-]
-
 #: Kinds whose pairs say what the pairs within them say.
 _NESTED = ("Product", "Reversed", "WorstOf")
 #: What of a canonical form tells nothing about neighbours.

@@ -19,8 +19,6 @@ from pbdist.store.cell_columns import cell_columns
 from pbdist.store.layout import COLUMNS
 from pbdist.types import Adjacency, FloatArray
 
-__all__ = ["NoiseChoice", "NoiseGroup", "TabulatedNoise", "noise_choices", "noise_groups"]
-
 _SCALE = "scale of the noise, in counts"
 _EPSILON = "epsilon of the mechanism, in nats"
 _MEAN = "mean of the noise, in counts"

@@ -15,8 +15,6 @@ from pbdist.store.layout import BOUNDS
 from pbdist.study.spec import within_tolerance
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["PairPoints", "PointReader", "Source"]
-
 #: Some points: numbers of rounds and ε, both increasing; the arrays of `BOUNDS` over (bound, direction, r, ε), NaN
 #: where there is no point; and where the tolerance is met, over (direction, r, ε).
 Source = tuple[tuple[int, ...], tuple[float, ...], FloatArray, BoolArray]

@@ -10,31 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from pbdist.errors import printable
-from pbdist.query.judging import BETWEEN, NO_LOWER, Precision, TargetResult
+from pbdist.query.judging import BETWEEN, Precision, TargetResult
 from pbdist.query.lookup import Bounds, telling
 from pbdist.query.neighbours import neighbours_words
 from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
-from pbdist.results import CompositionBounds, DeltaBounds, EpsilonBounds
+from pbdist.results import NO_LOWER, CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store.cell_columns import cell_columns
 from pbdist.store.layout import TEXT_COLUMNS
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
 from pbdist.types import Adjacency, Direction, JsonValue
-
-__all__ = [
-    "Answers",
-    "answers_as_json",
-    "answers_sheet",
-    "bounds_as_json",
-    "neighbours_line",
-    "precision_as_json",
-    "precision_line",
-    "printed_bounds",
-    "printed_targets",
-    "rounded_down",
-    "rounded_up",
-]
 
 Answers = DeltaBounds | EpsilonBounds | CompositionBounds
 

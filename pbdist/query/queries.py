@@ -21,8 +21,6 @@ from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.types import Adjacency, BoolArray, FloatArray, IntArray
 
-__all__ = ["Queries"]
-
 
 class Queries:
     """Answers questions to one store, each with a sentence on those answers that miss the study's tolerance, if any do.

@@ -36,17 +36,6 @@ from pbdist.study.plan import size
 from pbdist.table import bounds_table, epsilon_table_of
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = [
-    "Failures",
-    "Point",
-    "UncomputableError",
-    "computed_renyi",
-    "narrow_compositions",
-    "narrow_epsilon",
-    "next_rounds",
-    "refine",
-]
-
 #: A cell, r and ε.
 Point = tuple[Cell, int, float]
 #: Has points computed and stored, and returns the same questions to the store that has them.

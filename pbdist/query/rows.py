@@ -12,18 +12,6 @@ from pbdist.study import Cell, StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction
 
-__all__ = [
-    "ABOUT",
-    "BOTH",
-    "STATUS",
-    "UNATTAINED",
-    "UPPER_ONLY",
-    "attained_of",
-    "bounds_of_block",
-    "rows_of",
-    "status_of",
-]
-
 #: The direction of a bound on the larger δ of the two.
 BOTH = "both"
 #: The column that says what is known of a point.

@@ -16,8 +16,6 @@ from pbdist.study import StudySpec
 from pbdist.suggestions import did_you_mean
 from pbdist.types import COMPOSITIONS, EPSILON, IntArray
 
-__all__ = ["Selection", "selected"]
-
 _GRIDS = (COMPOSITIONS, EPSILON, "exp_epsilon")
 
 

@@ -23,8 +23,6 @@ from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell, StudySpec
 from pbdist.types import IntArray, JsonValue
 
-__all__ = ["Setting", "Settings"]
-
 #: The parameters that may differ from those of all stored cells of a label.
 _REPLACED = (
     *("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "pair_epsilon", "pair_delta", "eta"),

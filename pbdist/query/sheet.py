@@ -8,8 +8,6 @@ from typing import NamedTuple, TypeAlias
 from pbdist.errors import printable
 from pbdist.rounding import exact
 
-__all__ = ["HEADS", "Cell", "Column", "Sheet", "Shown", "Value", "head_of", "text_of", "value_of"]
-
 #: What a cell holds; None where there is nothing.
 Value: TypeAlias = str | bool | int | float | None
 

@@ -23,8 +23,6 @@ from pbdist.store import (
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.types import JsonValue
 
-__all__ = ["FailedCell", "MissingBatch", "PartStatus", "StoreStatus", "part_status", "store_status"]
-
 
 @dataclass(frozen=True)
 class MissingBatch:

@@ -22,8 +22,6 @@ from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts, union_of
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["DAMAGED", "FAILED", "NOT_COMPUTED", "StoredPoints", "Union"]
-
 #: Why points have no bounds.
 NOT_COMPUTED, FAILED, DAMAGED = "not computed", "failed", "damaged"
 

@@ -24,8 +24,6 @@ from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["pair_renyi", "state_renyi", "stored_total_variation", "stored_tradeoff"]
-
 #: δ of both directions, shape (2, E), after r compositions at some ε.
 DeltaAt = Callable[[int, FloatArray], DeltaBounds]
 

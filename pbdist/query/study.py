@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from pbdist.query.contents import StudyContents
 
-__all__ = ["Study", "open_study"]
-
 
 class Study(LabelledPoints):
     """A study in a store; of one that was extended, all of it. Made by `open_study`.

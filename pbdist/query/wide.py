@@ -8,15 +8,13 @@ import numpy as np
 
 from pbdist.arguments import MAX_COMPOSITIONS
 from pbdist.query.answers import Questions
-from pbdist.query.judging import BETWEEN, FACTOR, MISSED, NO_LOWER, between, missed_by
+from pbdist.query.judging import BETWEEN, FACTOR, MISSED, between, missed_by
 from pbdist.query.refine import next_rounds
-from pbdist.results import ENCLOSED, log_relative_width, relative_width
+from pbdist.results import ENCLOSED, NO_LOWER, log_relative_width, relative_width
 from pbdist.store.layout import BOUNDS
 from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, FloatArray, TextArray
-
-__all__ = ["why_delta", "why_epsilon", "why_rounds"]
 
 _LARGER_ALONE = "the study judges the larger of the two directions alone"
 _CLOSEST = "as close as the bounds on δ tell there"

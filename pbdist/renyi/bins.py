@@ -12,20 +12,6 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = [
-    "LogMasses",
-    "Order",
-    "a_term",
-    "b_term",
-    "bin_terms_above",
-    "down",
-    "event_terms_above",
-    "log_unit_of",
-    "share_at_end",
-    "terms_below",
-    "up",
-]
-
 _U = UNIT_ROUNDOFF
 #: Exponents up to here need no unit.
 _PLAIN_EXPONENT = 500.0

@@ -19,8 +19,6 @@ from pbdist.mechanisms import (
 )
 from pbdist.types import Direction
 
-__all__ = ["always_reveals", "closed_form_bounds", "log_faint_moment"]
-
 #: Up to this scale the theta series itself is the shorter one, above it its dual.
 _LARGE_SCALE = 0.5
 _THETA_TERMS = 8

@@ -17,8 +17,6 @@ from pbdist.renyi.terms import MOST_BINS, ROUGH_EDGES, Interval, RenyiTerms
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import Direction
 
-__all__ = ["closest_bounds", "divergence_bounds", "finite_moment_above"]
-
 #: A divergence of at most this may be 0.
 _NEGLIGIBLE = 1e-24
 #: At most so many grids are tried.

@@ -20,8 +20,6 @@ from pbdist.renyi.bins import (
 from pbdist.renyi.closed_form import log_faint_moment
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["MOST_BINS", "ROUGH_EDGES", "Interval", "LossWindow", "RenyiTerms"]
-
 #: At most so many bins in a grid.
 MOST_BINS = 1_000_000
 #: The smallest edge of a first grid.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "FORMATS", "LINES", "MARKERS", "new_sheet", "plain", "saved", "styled", "svg_of"]
-
 #: What `saved` can make.
 FORMATS = ("svg", "png", "pdf")
 #: Colours that are told apart by colour-blind eyes too (Okabe & Ito 2008), dark ones first.

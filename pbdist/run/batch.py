@@ -15,8 +15,6 @@ from pbdist.store import BatchWriter, JoinedShard, PartHead, trouble_of
 from pbdist.study import Batch, Cell, StudySpec
 from pbdist.table import BoundsTable, bounds_table
 
-__all__ = ["CellFailure", "Receipt", "Task", "cell_bounds", "fill", "run_any", "run_task"]
-
 
 @dataclass(frozen=True)
 class Task:

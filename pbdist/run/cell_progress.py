@@ -15,18 +15,6 @@ from pbdist.progress import heard_by
 from pbdist.run.events import CellAtWork
 from pbdist.study import Batch, Cell
 
-__all__ = [
-    "TOLD_EVERY",
-    "CellWatch",
-    "CellsAtWork",
-    "Report",
-    "Send",
-    "pause_between_reports",
-    "regularly",
-    "reported_by",
-    "worker_name",
-]
-
 #: How often a run sends `StillComputing`, in seconds, by default.
 TOLD_EVERY = 30.0
 #: The least time between two reports of a worker, in seconds, and the most reports a second of all workers together.

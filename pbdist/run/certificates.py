@@ -9,8 +9,6 @@ from pathlib import Path
 from pbdist.errors import InvalidInputError
 from pbdist.input_files import opened_input
 
-__all__ = ["CertificateError", "CertificateFiles", "TemporaryCertificates", "check_certificates"]
-
 _LONGEST_TEXT = 200
 #: The most bytes of a file: all authorities of a system take a quarter of one million.
 _MOST_BYTES = 1 << 24

@@ -26,19 +26,6 @@ from pbdist.study.document import Document, read_document, shown
 from pbdist.study.refusals import refuse_invalid
 from pbdist.suggestions import did_you_mean
 
-__all__ = [
-    "JobQueueProfile",
-    "KubernetesProfile",
-    "LocalProfile",
-    "LsfProfile",
-    "PbsProfile",
-    "Profile",
-    "SgeProfile",
-    "SlurmProfile",
-    "SshProfile",
-    "load_profile",
-]
-
 
 class _Profile(BaseModel):
     """What every kind of profile has."""

@@ -27,8 +27,6 @@ from pbdist.run.store_outage import Outage
 from pbdist.store import JoinedShard, StoredStudy, Trouble
 from pbdist.study import Batch
 
-__all__ = ["Computing", "Left"]
-
 #: Causes of failures, and cells of each, that an error names.
 _MOST_NAMED = 5
 #: Cells at work in one event, at most.

@@ -27,8 +27,6 @@ from pbdist.run.versions import Gate
 from pbdist.run.waiting import Since, Waiting
 from pbdist.study.plan import duration
 
-__all__ = ["DaskExecutor"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

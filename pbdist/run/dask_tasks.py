@@ -18,8 +18,6 @@ from pbdist.run.cell_progress import Report, Send, reported_by
 from pbdist.run.executor import Failure, attempt, one_line
 from pbdist.run.versions import Versions, difference, own_versions
 
-__all__ = ["TOPIC", "DaskReports", "DaskTasks", "NotRun", "SchedulerLostError"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -45,8 +45,6 @@ from pbdist.study import Batch, Plan, Planner, StudySpec
 from pbdist.study.addition import Addition
 from pbdist.study.plan import duration, size
 
-__all__ = ["run_study"]
-
 
 def run_study(
     study: StudySpec | Addition,

@@ -4,25 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = [
-    "BatchFailed",
-    "BatchFinished",
-    "CellAtWork",
-    "CellFailed",
-    "CleanUpFailed",
-    "Event",
-    "Listener",
-    "RunFinished",
-    "RunStarted",
-    "SchedulerReached",
-    "SchedulerUnreachable",
-    "StillComputing",
-    "StoreReached",
-    "StoreUnreachable",
-    "WorkerRefused",
-    "WorkersAwaited",
-]
-
 
 @dataclass(frozen=True)
 class WorkersAwaited:

@@ -14,8 +14,6 @@ from pbdist.run.cell_progress import Report, reported_by
 from pbdist.run.events import Listener
 from pbdist.store import Trouble, trouble_of
 
-__all__ = ["Done", "Executor", "Failure", "SerialExecutor", "attempt", "one_line"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -10,8 +10,6 @@ from pbdist.study.addition import Addition
 from pbdist.study.extension import missing_parts, missing_points
 from pbdist.study.spec import StudySpec
 
-__all__ = ["Asked", "asked_of"]
-
 
 @dataclass(frozen=True)
 class Asked:

@@ -33,21 +33,6 @@ from pbdist.store.folder import Folder
 from pbdist.study import Cell, StudySpec
 from pbdist.table import BoundsTable, bounds_table
 
-__all__ = [
-    "BASE_BYTES",
-    "ExecutorMapper",
-    "FolderScratch",
-    "PlaceScratch",
-    "Scratch",
-    "compute",
-    "layout_of",
-    "refuse_linked_scratch",
-    "run_giant_batch",
-    "scratch_at",
-    "scratch_bytes",
-    "scratch_of",
-]
-
 #: What a worker's process takes before it computes anything.
 BASE_BYTES = 220 << 20
 #: The part of a worker's memory that is used: Dask gives no tasks to a worker that takes more than 80 %.

@@ -8,8 +8,6 @@ from pbdist.run.executor import one_line
 from pbdist.store import JoinedShard, PartHead, at_once, join_shard
 from pbdist.study import Batch
 
-__all__ = ["JoinTask", "Joins", "join_here", "run_join"]
-
 #: Shards that are joined here at the same time, at most: so many, and of so many bytes together.
 _MOST_JOINED, _MOST_BYTES = 8, 1 << 26
 

@@ -38,8 +38,6 @@ from pbdist.run.executor import one_line
 from pbdist.study.plan import duration, size
 from pbdist.types import JsonValue
 
-__all__ = ["ProgressDisplay", "RunLog"]
-
 #: Seconds between two lines where the output is not a terminal.
 _LINE_SECONDS = 5.0
 #: Failures of so many different causes are shown as they come; the log and the store have all of them.

@@ -11,23 +11,6 @@ from pbdist.study.document import shown
 from pbdist.study.grids import GridError
 from pbdist.study.parameters import custom_error
 
-__all__ = [
-    "Address",
-    "Amounts",
-    "ClockTime",
-    "Count",
-    "CountOrAuto",
-    "Flag",
-    "KubernetesName",
-    "Port",
-    "Seconds",
-    "Size",
-    "SomeTexts",
-    "Text",
-    "Texts",
-    "Variables",
-]
-
 _MOST_WORKERS = 4096
 #: A day: to wait longer for a first worker, start the driver in a job.
 _MOST_SECONDS = 86_400

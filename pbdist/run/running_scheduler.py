@@ -15,8 +15,6 @@ from pbdist.run.clusters.security import security_of
 from pbdist.run.executor import one_line
 from pbdist.store.json_text import json_of
 
-__all__ = ["RunningScheduler"]
-
 #: The most bytes of the file with the address of a scheduler: a scheduler writes some hundreds, and a few for a worker.
 _MOST_BYTES = 1 << 26
 _NOISY_LOGGERS = tuple(

@@ -19,8 +19,6 @@ from pbdist.study import Batch
 from pbdist.study.costs import cell_cost
 from pbdist.study.spec import Cell, StudySpec
 
-__all__ = ["REFERENCES", "Schedule", "measured_speed", "modelled_seconds", "speed"]
-
 
 def _reference(name: str, cell: Cell, *, tight: bool) -> StudySpec:
     return StudySpec(

@@ -12,8 +12,6 @@ from pbdist.study.grids import GridError
 from pbdist.study.parameters import custom_error
 from pbdist.suggestions import did_you_mean
 
-__all__ = ["Certificates", "JobSecurity", "Security"]
-
 Certificates: TypeAlias = CertificateFiles | TemporaryCertificates
 
 #: The keys that name files.

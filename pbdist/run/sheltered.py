@@ -11,8 +11,6 @@ from collections.abc import Callable
 from multiprocessing import resource_tracker
 from typing import Any, Final, Generic, TypeVar
 
-__all__ = ["SHELTERED", "dask_setup", "start_sheltered"]
-
 Thing = TypeVar("Thing")
 
 #: A terminal or a batch system sends them to all processes at once.

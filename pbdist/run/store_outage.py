@@ -9,8 +9,6 @@ from pbdist.run.executor import one_line
 from pbdist.store import Place, Trouble, probe, trouble_of, with_patience
 from pbdist.study.plan import duration
 
-__all__ = ["OUTAGE_SECONDS", "REQUEST_SECONDS", "Outage"]
-
 #: How long a run waits for a store that cannot be reached or has no room, in seconds, by default.
 OUTAGE_SECONDS = 900.0
 #: How long of that a single request is retried in the middle of a task, before the task ends.

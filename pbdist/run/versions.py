@@ -13,8 +13,6 @@ from distributed import SchedulerPlugin, WorkerPlugin
 from pbdist.run.executor import one_line
 from pbdist.store.documents import provenance
 
-__all__ = ["Gate", "Versions", "difference", "inquiry", "own_versions"]
-
 #: By name; None where something is not installed, or its revision is unknown.
 Versions = Mapping[str, str | None]
 

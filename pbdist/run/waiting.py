@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from pbdist.run.dask_tasks import DaskTasks, SchedulerLostError
 
-__all__ = ["Since", "Waiting"]
-
 Item = TypeVar("Item")
 
 

@@ -11,8 +11,6 @@ from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.families import ScaleFamily
 from pbdist.sizing.goal import Judge
 
-__all__ = ["Bracketing", "is_enclosed", "log_delta_at", "root_between"]
-
 #: Smallest and largest amount of a search without limits: what mechanisms take.
 _LOWEST, _HIGHEST = 1e-30, 1e30
 #: Where no order is proved, the search for a first scale goes so many factors of 2 either way.

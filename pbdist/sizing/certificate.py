@@ -7,8 +7,6 @@ from pbdist.mechanisms import Pair
 from pbdist.results import Bracket
 from pbdist.types import Adjacency
 
-__all__ = ["Certificate", "ScannedPoint", "SizedNoise"]
-
 
 @dataclass(frozen=True)
 class ScannedPoint:

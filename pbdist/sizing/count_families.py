@@ -11,8 +11,6 @@ from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Poisson, Reverse
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.sizing.family_arguments import noise_class, wrong_parameters
 
-__all__ = ["CountFamily", "count_family_of", "expected_messages"]
-
 
 @dataclass(frozen=True)
 class CountFamily:

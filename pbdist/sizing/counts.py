@@ -16,8 +16,6 @@ from pbdist.sizing.goal import Goal, Judge
 from pbdist.table import bounds_table
 from pbdist.types import Direction
 
-__all__ = ["Surrogate", "smallest_count"]
-
 #: The scales of the scan, as logarithms over the answer's: up to a factor of 3.6 either way, denser near it.
 _OFFSETS = (0.0, *(side * 0.01 * 2.0**power for power in range(8) for side in (-1.0, 1.0)))
 #: How far above the estimated smallest noise the answer is placed, in tolerances.

@@ -17,8 +17,6 @@ from pbdist.mechanisms.order import NOISE_PARAMETER, noise_order
 from pbdist.sizing.family_arguments import noise_class, wrong_parameters
 from pbdist.sizing.goal import Goal
 
-__all__ = ["ScaleFamily", "family_of"]
-
 #: Scales at which the other parameters of a family are checked; the last one raises their error.
 _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
 #: Where the search begins is off by such a factor where an estimate is close.

@@ -8,8 +8,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import MECHANISMS, DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from pbdist.suggestions import did_you_mean
 
-__all__ = ["noise_class", "wrong_parameters"]
-
 
 def wrong_parameters(kind: type, given: Collection[str], error: TypeError) -> InvalidInputError:
     """Return the error of a parameter that a class does not have, or lacks."""

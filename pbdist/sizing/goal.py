@@ -16,8 +16,6 @@ from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.table import bounds_table
 
-__all__ = ["Computed", "Goal", "Judge", "Source", "checked_goal", "computed_bracket"]
-
 #: Relative width of the coarsest bounds; coarser ones take no less time.
 _COARSEST = 0.02
 #: Relative width of the narrowest bounds.

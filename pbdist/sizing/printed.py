@@ -14,8 +14,6 @@ from pbdist.sizing.count_families import CountFamily, count_family_of, expected_
 from pbdist.sizing.families import family_of
 from pbdist.sizing.goal import Computed, Goal, Judge
 
-__all__ = ["PrintedNoise", "PrintedSize", "printed_size"]
-
 _DIGITS = 6
 
 

@@ -25,9 +25,6 @@ from pbdist.sizing.system_sizing import (
 )
 from pbdist.study.spec import exponential
 
-__all__ = ["sizing_table"]
-
-
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
 _DIGITS, _WIDTH = 3, 120
 

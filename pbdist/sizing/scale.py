@@ -16,8 +16,6 @@ from pbdist.sizing.certificate import Certificate, ScannedPoint
 from pbdist.sizing.families import ScaleFamily
 from pbdist.sizing.goal import Judge
 
-__all__ = ["smallest_scale"]
-
 #: Where no order is proved, the scan goes down to the refuted scale divided by this, as far as there are bounds, unless
 #: a limit is given ..
 _SCAN_DEPTH = 100.0

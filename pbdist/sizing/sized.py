@@ -17,8 +17,6 @@ from pbdist.sizing.printed import PrintedSize
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
-__all__ = ["Answer", "answers_as_json", "sized_as_json", "sized_sheet", "sized_table"]
-
 
 @dataclass(frozen=True)
 class Answer:

@@ -8,21 +8,10 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import Gaussian, Laplace, NoisyCount, Product, Reversed
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.results import NOTHING_KNOWN, Bracket, Verdict
-from pbdist.sizing.api import CountFamily, SizedNoise, size
+from pbdist.sizing.api import size
+from pbdist.sizing.certificate import SizedNoise
+from pbdist.sizing.count_families import CountFamily
 from pbdist.sizing.goal import Goal, computed_bracket
-
-__all__ = [
-    "CountNoise",
-    "NoiseObservation",
-    "NoisyCounts",
-    "ObservedCount",
-    "PublishedSetting",
-    "System",
-    "SystemTarget",
-    "judge",
-    "size_system",
-    "system_family",
-]
 
 #: Tolerances of `judge`, one after the other until the verdict is YES or NO.
 _TOLERANCES = (1e-3, 1e-4, 1e-6)

@@ -41,8 +41,6 @@ from pbdist.study.refusals import refuse, refuse_invalid
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
-__all__ = ["SYSTEMS_FORMAT", "default_systems_path", "find_system", "load_systems"]
-
 #: The version of the file's format.
 SYSTEMS_FORMAT = 1
 

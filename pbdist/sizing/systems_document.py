@@ -11,19 +11,6 @@ from pbdist.study.parameters import custom_error
 from pbdist.study.refusals import STRICT
 from pbdist.types import JsonValue
 
-__all__ = [
-    "KINDS",
-    "CountModel",
-    "CountSettingModel",
-    "CountsModel",
-    "FileModel",
-    "ResponseSettingModel",
-    "ServersSettingModel",
-    "SettingModel",
-    "SystemModel",
-    "TargetModel",
-]
-
 
 def _number(value: JsonValue) -> float:
     try:

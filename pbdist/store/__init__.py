@@ -11,10 +11,11 @@ from pbdist.store.holders import Holder
 from pbdist.store.layout import STORE_FORMAT
 from pbdist.store.listing import refuse_links, sizes_of_store
 from pbdist.store.lock import Held, hold, holder
+from pbdist.store.objects import ObjectPlace
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
 from pbdist.store.outages import PATIENCE_SECONDS, Trouble, trouble_of
 from pbdist.store.part import PartHead
-from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, probe, with_patience
+from pbdist.store.place import LocalPlace, Place, place_at, probe, with_patience
 from pbdist.store.refinements import Refinement, add_refinement, check_refinement_size, read_refinements
 from pbdist.store.repair import remove_strays, restore_heads, restore_parts, restore_skeleton
 from pbdist.store.results import PartResults

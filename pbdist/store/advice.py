@@ -6,8 +6,6 @@ from pbdist.errors import StoreDamagedError
 from pbdist.store.documents import part_folder
 from pbdist.types import JsonValue
 
-__all__ = ["BRINGS_BACK", "heads_damaged", "parts_lost", "points_of", "repaired_by", "repaired_together"]
-
 #: An extended store has all points of the study file that extended it last.
 BRINGS_BACK = "run the study file that extended the store last"
 _DIGITS = 16

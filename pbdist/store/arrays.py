@@ -29,17 +29,6 @@ from pbdist.study import StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, JsonValue
 
-__all__ = [
-    "COMPRESSOR",
-    "SERIALIZER",
-    "FilesStore",
-    "array_files",
-    "decode",
-    "decode_chunk",
-    "encode_chunk",
-    "read_array",
-]
-
 SERIALIZER = BytesCodec()
 #: With a checksum, so that a flipped bit is an error and not a wrong number.
 COMPRESSOR = ZstdCodec(level=3, checksum=True)

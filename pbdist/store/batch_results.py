@@ -19,8 +19,6 @@ from pbdist.study.spec import log_floor, within_tolerance
 from pbdist.table import BoundsTable
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["BatchWriter", "judged", "read_cell", "read_values", "read_within"]
-
 
 class BatchWriter:
     """Writes the results of a batch as one file; takes each cell in order by `add`, `keep` or `fail`.

@@ -15,17 +15,6 @@ from pbdist.study.pair_grid import encoder_of_forms
 from pbdist.study.spec import KnownCells
 from pbdist.types import JsonValue
 
-__all__ = [
-    "OPTIONAL_OF_KIND",
-    "DescribedCells",
-    "absent",
-    "cell_columns",
-    "column_names",
-    "optional_columns",
-    "optional_of",
-    "row_of",
-]
-
 _ENCODER = json.JSONEncoder(sort_keys=True)
 #: The same for parameters that are pairs.
 _FORMS = encoder_of_forms()

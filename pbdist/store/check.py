@@ -27,8 +27,6 @@ from pbdist.store.repair import unfinished_folders
 from pbdist.store.results import read_loose
 from pbdist.store.shards import shard_state, sizes_of_part
 
-__all__ = ["StoreCheck", "check_store"]
-
 
 @dataclass(frozen=True)
 class StoreCheck:

@@ -5,8 +5,6 @@ from pbdist.store.files import OversizeError
 from pbdist.store.place import Place
 from pbdist.types import JsonValue
 
-__all__ = ["changed_file", "checked_content", "is_entry"]
-
 
 def is_entry(entry: JsonValue) -> bool:
     """Whether a value is the size and the SHA-256 of a file."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from pbdist.types import JsonValue
 
-__all__ = ["as_list_text", "composite_text", "list_text"]
-
 #: Longer texts are cut, and end with a digest of all.
 _MOST_OF_LIST, _MOST_OF_PAIRS = 80, 240
 #: So many values stand before the digest of a long list.

@@ -29,8 +29,6 @@ from pbdist.store.place import Place
 from pbdist.study import Cell
 from pbdist.study.spec import KnownCells
 
-__all__ = ["StoredCells", "column_of", "columns_of"]
-
 #: The columns that a cell is made of.
 _OF_CELL = ("mechanism", "pair", "factor")
 #: How many chunks stay in memory.

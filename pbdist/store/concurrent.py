@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["MOST_AT_ONCE", "at_once"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

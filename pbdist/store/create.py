@@ -41,26 +41,11 @@ from pbdist.store.layout import (
     shard_length,
 )
 from pbdist.store.lock import Held
-from pbdist.store.objects import SCHEME
+from pbdist.store.objects import SCHEME, ObjectPlace
 from pbdist.store.open import StoredStudy, is_there, open_parts, open_store
-from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at
+from pbdist.store.place import LocalPlace, Place, place_at
 from pbdist.study import Plan, StudySpec
 from pbdist.types import JsonValue
-
-__all__ = [
-    "changed_skeleton",
-    "check_outside",
-    "check_skeleton",
-    "clear",
-    "create_or_open",
-    "extend",
-    "new_skeleton",
-    "root_files",
-    "tell_of_parts",
-    "told_root",
-    "write_parts",
-    "write_skeleton",
-]
 
 
 def create_or_open(where: str | Path | Place, plan: Plan) -> StoredStudy:

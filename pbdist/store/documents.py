@@ -31,31 +31,6 @@ from pbdist.store.layout import (
 from pbdist.store.place import Place
 from pbdist.types import JsonValue
 
-__all__ = [
-    "ATTRIBUTES_SEAL",
-    "COPY",
-    "RECORD_SEAL",
-    "FileDigest",
-    "digest_of",
-    "extensions_of",
-    "group_document",
-    "head_of",
-    "listed_parts",
-    "number_of",
-    "others_told",
-    "part_folder",
-    "parts_told_of",
-    "provenance",
-    "read_attributes",
-    "read_or_none",
-    "read_parts",
-    "seal",
-    "sealed_record",
-    "sealed_records",
-    "traces_of",
-    "unsealed",
-]
-
 #: Size and SHA-256 of a file, as the root and the commit records have it.
 FileDigest = Mapping[str, JsonValue]
 

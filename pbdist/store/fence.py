@@ -13,8 +13,6 @@ from pbdist.store.documents import read_or_none
 from pbdist.store.holders import LOCK_BYTES, Holder, decoded
 from pbdist.store.place import Place
 
-__all__ = ["Fence"]
-
 #: How often, and at which interval in seconds, a lock that is missing is read again: a refresh of a lease in a folder
 #: moves it away for a moment.
 _LOOKS, _PAUSE = 5, 0.2

@@ -12,27 +12,6 @@ from uuid import uuid4
 
 from pbdist.errors import InvalidInputError, StoreDamagedError
 
-__all__ = [
-    "LISTED",
-    "MOST_DOCUMENT",
-    "PARTIAL",
-    "PASSED",
-    "Entry",
-    "IrregularError",
-    "OversizeError",
-    "check_document",
-    "entries",
-    "kind_of",
-    "opened",
-    "put_back",
-    "read_up_to",
-    "refusal",
-    "settle",
-    "unlink",
-    "written_beside",
-    "written_exclusively",
-]
-
 #: The most bytes of a document: to read one as JSON takes up to 25 times its size. The largest are the commit record of
 #: a batch with many kept states, 2 kB for each cell and r, and refinements of many points.
 MOST_DOCUMENT = 64 << 20

@@ -27,8 +27,6 @@ from pbdist.store.files import (
     written_exclusively,
 )
 
-__all__ = ["Folder", "never"]
-
 #: The answers of the system where something else is found instead of a folder, also a link.
 _NO_FOLDER = frozenset({errno.ENOTDIR, errno.ELOOP})
 

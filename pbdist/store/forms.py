@@ -12,8 +12,6 @@ from pbdist.arguments import MAX_BUCKETS, MAX_COMPOSITIONS, MAX_EPSILON, SMALLES
 from pbdist.store.layout import COLUMN_CHUNK
 from pbdist.types import Adjacency, JsonValue
 
-__all__ = ["is_parts_form", "is_record_form", "is_refinement_form", "is_root_form"]
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 #: More bytes or cells than there can be.
 _MOST = 1 << 53

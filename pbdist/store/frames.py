@@ -1,7 +1,5 @@
 """How much a compressed chunk says that it unpacks to, before it is unpacked: a few bytes may say terabytes."""
 
-__all__ = ["HEAD_BYTES", "MOST_CONTENT", "check_content", "is_frame"]
-
 #: The most bytes of a chunk before it is compressed: those of a larger one cannot be compressed.
 MOST_CONTENT = (1 << 31) - 1
 #: The most bytes of the head of a frame.

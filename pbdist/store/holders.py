@@ -8,8 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-__all__ = ["LOCK_BYTES", "STALE_SECONDS", "Holder", "decoded", "myself"]
-
 #: A holder counts as alive for so long after it has refreshed its lock.
 STALE_SECONDS = 90.0
 #: Bytes of a lock.

@@ -7,8 +7,6 @@ import numpy as np
 
 from pbdist.types import JsonValue
 
-__all__ = ["json_of"]
-
 #: The most levels of lists and mappings in each other. Those of a pair are few, and it is read level by level.
 _MOST_LEVELS = 100
 #: A text of JSON, or the rest of a document in which one has no end. It never goes back, and so takes linear time.

@@ -7,40 +7,6 @@ from dataclasses import dataclass
 from pbdist.study import StudySpec
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
-__all__ = [
-    "BOUNDS",
-    "CELL",
-    "COLUMNS",
-    "COLUMN_CHUNK",
-    "COMMITS",
-    "COMPUTED",
-    "COPY_FILE",
-    "EXTENSIONS",
-    "GRIDS",
-    "LIST_COLUMNS",
-    "LOOSE",
-    "OPTIONAL_COLUMNS",
-    "OTHER_PARTS",
-    "PARTS_FILE",
-    "PART_OF",
-    "REFINEMENTS",
-    "ROOT_FILE",
-    "STATES",
-    "STORE_FORMAT",
-    "TEXT_COLUMNS",
-    "WITHIN",
-    "ArrayAttributes",
-    "batch_file",
-    "batch_shape",
-    "cell_group",
-    "most_chunk_bytes",
-    "part_name",
-    "result_names",
-    "shard_file",
-    "shard_length",
-    "shard_record",
-]
-
 #: The version of the layout.
 STORE_FORMAT = 5
 

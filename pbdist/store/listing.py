@@ -19,8 +19,6 @@ from pbdist.store.layout import (
 from pbdist.store.lock import check_lock
 from pbdist.store.place import LocalPlace, Place
 
-__all__ = ["entries_of_store", "is_of_store", "refuse_links", "sizes_of_store"]
-
 #: All names that a store has at its top.
 _OWN = frozenset(
     {*BOUNDS, WITHIN, *COMPUTED, *COLUMNS, "pair", *GRIDS, COMMITS, EXTENSIONS, REFINEMENTS, STATES, ROOT_FILE}

@@ -15,10 +15,9 @@ from pbdist.store.documents import read_or_none
 from pbdist.store.fence import Fence
 from pbdist.store.files import kind_of, refusal
 from pbdist.store.holders import LOCK_BYTES, Holder, decoded, myself
+from pbdist.store.objects import ObjectPlace
 from pbdist.store.outages import PATIENCE_SECONDS, patiently
-from pbdist.store.place import LocalPlace, ObjectPlace, Place, place_at, with_patience
-
-__all__ = ["REFRESH_SECONDS", "Held", "check_lock", "hold", "holder"]
+from pbdist.store.place import LocalPlace, Place, place_at, with_patience
 
 #: The holder refreshes its lock at this interval.
 REFRESH_SECONDS = 15.0

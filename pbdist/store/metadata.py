@@ -10,8 +10,6 @@ from pbdist.errors import shown
 from pbdist.store.json_text import json_of
 from pbdist.types import JsonValue
 
-__all__ = ["METADATA", "check_metadata", "check_metadata_of"]
-
 #: The name of the file of a group or an array.
 METADATA = "zarr.json"
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from zarr.abc.store import ByteRequest
     from zarr.core.buffer import Buffer, BufferPrototype
 
-__all__ = ["SCHEME", "ObjectPlace"]
-
 Result = TypeVar("Result")
 
 SCHEME = "s3://"

@@ -27,15 +27,6 @@ from pbdist.store.results import PartResults
 from pbdist.study import StudySpec
 from pbdist.types import JsonValue
 
-__all__ = [
-    "StoredStudy",
-    "is_there",
-    "open_part",
-    "open_parts",
-    "open_store",
-    "stored_digest",
-]
-
 
 @dataclass(frozen=True)
 class StoredStudy:

@@ -17,15 +17,6 @@ from pbdist.errors import (
     StoreUnreachableError,
 )
 
-__all__ = [
-    "FIRST_PAUSE",
-    "LONGEST_PAUSE",
-    "PATIENCE_SECONDS",
-    "Trouble",
-    "patiently",
-    "trouble_of",
-]
-
 Result = TypeVar("Result")
 
 #: For how many seconds a request is tried again where somebody waits for the answer.

@@ -8,8 +8,6 @@ from pbdist.store.layout import most_chunk_bytes, result_names
 from pbdist.store.place import Place
 from pbdist.study import StudySpec
 
-__all__ = ["PartHead"]
-
 
 @dataclass(frozen=True)
 class PartHead:

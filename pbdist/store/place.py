@@ -20,8 +20,6 @@ from pbdist.store.frames import check_content, is_frame
 from pbdist.store.metadata import METADATA, check_metadata
 from pbdist.store.objects import SCHEME, ObjectPlace
 
-__all__ = ["LocalPlace", "ObjectPlace", "Place", "place_at", "probe", "with_patience"]
-
 
 class Place(Protocol):
     """Files under one folder or prefix, by names with ``/`` between their parts. Small and picklable.

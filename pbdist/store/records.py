@@ -19,20 +19,6 @@ from pbdist.store.layout import cell_group, shard_file
 from pbdist.store.part import PartHead
 from pbdist.types import JsonValue
 
-__all__ = [
-    "BatchRecord",
-    "ShardRecord",
-    "batch_document",
-    "batch_header",
-    "digests_of",
-    "index_bytes",
-    "index_of",
-    "parsed_header",
-    "parsed_record",
-    "record_document",
-    "shard_content",
-]
-
 #: An entry of the index of a shard: offset and size of a chunk, in bytes.
 _ENTRY = struct.Struct("<QQ")
 #: What stands for a chunk that a shard does not have.

@@ -32,15 +32,6 @@ from pbdist.store.open import StoredStudy
 from pbdist.study import Cell
 from pbdist.types import BoolArray, Direction, FloatArray, JsonValue
 
-__all__ = [
-    "Refinement",
-    "add_refinement",
-    "check_refinement_size",
-    "damaged_refinements",
-    "read_refinements",
-    "restore_refinements",
-]
-
 _LIST_FILE = f"{REFINEMENTS}/zarr.json"
 _FILE = re.compile(rf"{REFINEMENTS}/([0-9]{{6,9}})/zarr\.json")
 #: The attribute that holds a refinement.

@@ -38,8 +38,6 @@ from pbdist.store.told import parts_gone, restore_list, warn_of_gone
 from pbdist.study import Cell, Plan, StudySpec, plan_study
 from pbdist.study.extension import missing_parts
 
-__all__ = ["remove_strays", "restore_heads", "restore_parts", "restore_skeleton", "unfinished_folders"]
-
 #: How many selections of groups of cells are tried, and how many cells are hashed for those of the right length.
 _MOST_SELECTIONS, _MOST_HASHED = 1 << 16, 20_000_000
 

@@ -18,8 +18,6 @@ from pbdist.store.place import LocalPlace
 from pbdist.store.records import BatchRecord, ShardRecord, index_bytes, index_of, parsed_header, parsed_record
 from pbdist.types import IntArray
 
-__all__ = ["LooseBatch", "PartResults", "read_loose"]
-
 #: Records of shards that stay in memory.
 _MOST_SHARDS = 64
 #: So much of the file of a batch is read for its first line, to begin with.

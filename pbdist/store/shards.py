@@ -12,8 +12,6 @@ from pbdist.store.part import PartHead
 from pbdist.store.records import BatchRecord, ShardRecord, record_document, shard_content
 from pbdist.store.results import PartResults, read_loose
 
-__all__ = ["JoinedShard", "ShardState", "join_shard", "shard_state", "sizes_of_part", "survey", "write_shard"]
-
 #: So many shards are looked at together: enough that their requests fill the time, and few enough for memory.
 _SHARDS_AT_ONCE = 64
 #: The files of a shard are written at the same time where all together have no more bytes: twice as many are in memory.

@@ -20,8 +20,6 @@ from pbdist.store.open import StoredStudy
 from pbdist.table import BoundsTable
 from pbdist.types import Direction, FloatArray, JsonValue
 
-__all__ = ["read_state", "state_files", "state_from_record", "state_record"]
-
 #: The attribute that marks a state of the tight method; a bucket state has none.
 _KIND, _PAIR, _TILTED = "state", "pair", "tilted-masses"
 #: Dimensions of the arrays of a `PairState`, as stores have them; an array of one dimension has the last one.

@@ -20,8 +20,6 @@ from pbdist.store.documents import (
 from pbdist.store.layout import EXTENSIONS
 from pbdist.store.place import Place
 
-__all__ = ["parts_gone", "restore_list", "warn_of_gone"]
-
 
 def parts_gone(place: Place) -> tuple[str, ...]:
     """Return the paths of the parts that the root of a store tells of, but that can be read neither whole nor in part.

@@ -13,8 +13,6 @@ from pbdist.mechanisms import DiscreteLaplace, Laplace, Pair
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES
 from pbdist.study.pair_grid import Axis, PairGrid, alike_values, parameters_of
 
-__all__ = ["accepted_grid"]
-
 #: The values of each parameter, in the order of the grids.
 Grids: TypeAlias = Mapping[str, Sequence[Any]]
 #: Makes a pair of one value of each parameter.

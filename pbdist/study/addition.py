@@ -11,8 +11,6 @@ from pbdist.study.neighbours import check_stated
 from pbdist.study.spec import Cell, Stated, StudySpec
 from pbdist.study.targets import with_targets
 
-__all__ = ["Addition"]
-
 
 @dataclass(frozen=True)
 class Addition:

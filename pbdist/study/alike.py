@@ -14,8 +14,6 @@ from pbdist.study.pair_grid import PairGrid
 from pbdist.study.spec import Cell
 from pbdist.types import IntArray
 
-__all__ = ["alike_cells"]
-
 #: Classes of similar cells, at most.
 _MOST_CLASSES = 200
 #: Sizes are binary orders of floats, of at most this many bits.

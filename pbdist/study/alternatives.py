@@ -12,8 +12,6 @@ from pbdist.study.parameters import Choices
 from pbdist.study.refusals import STRICT
 from pbdist.types import JsonValue
 
-__all__ = ["NESTED", "Entry", "choices", "other_choices"]
-
 #: The parameters that are made of entries, and the type of what stands in the file.
 NESTED: Mapping[str, type] = {"noise": dict, "pair": dict, "pairs": list}
 

@@ -18,8 +18,6 @@ from pbdist.study.pair_grid import WHOLE
 from pbdist.study.spec import Cell
 from pbdist.types import BoolArray, IntArray
 
-__all__ = ["Hashes", "distinct_numbers", "hashes_of", "standing_in"]
-
 #: Two halves of each hash, shape (2, cells).
 Hashes: TypeAlias = npt.NDArray[np.uint64]
 

@@ -8,8 +8,6 @@ from json import JSONEncoder
 from pbdist.study.pair_grid import PairGrid, encoder_of_forms
 from pbdist.types import IntArray, JsonValue
 
-__all__ = ["CANONICAL", "CellTexts", "filled", "marked", "marks_of"]
-
 #: Canonical JSON: one text for equal values.
 CANONICAL = encoder_of_forms((",", ":"))
 #: Lines are made in pieces of about so many characters.

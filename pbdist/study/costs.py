@@ -28,8 +28,6 @@ from pbdist.study.alike import alike_cells
 from pbdist.study.spec import Cell, StudySpec
 from pbdist.types import IntArray
 
-__all__ = ["CellCost", "cell_cost", "cell_costs"]
-
 
 @dataclass(frozen=True)
 class CellCost:

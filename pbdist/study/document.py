@@ -17,8 +17,6 @@ from pbdist.errors import FileProblem, StudyFileError
 from pbdist.input_files import read_input
 from pbdist.types import JsonValue
 
-__all__ = ["MOST_TOLD", "Document", "Keys", "Problems", "read_document", "read_text", "shown"]
-
 #: The keys and list indexes that lead to a value from the root.
 Keys: TypeAlias = tuple[str | int, ...]
 

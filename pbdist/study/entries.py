@@ -21,14 +21,6 @@ from pbdist.study.refusals import refuse, refuse_invalid, value_at
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
-__all__ = [
-    "MOST_MADE",
-    "MOST_SETTINGS",
-    "expand_entry",
-    "grids_of_entry",
-    "settings_of",
-]
-
 #: Larger studies are refused.
 MOST_SETTINGS = 20_000_000
 #: So many pairs are made at once: those that mechanisms are made of.

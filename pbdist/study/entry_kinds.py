@@ -19,8 +19,6 @@ from pbdist.study.parameters import (
     Truncations,
 )
 
-__all__ = ["ENTRIES", "KINDS", "KINDS_OF_SEVERAL", "HistogramOfFilesEntry", "models_of"]
-
 
 class _LaplaceEntry(Entry):
     construct_pair = mechanisms.Laplace

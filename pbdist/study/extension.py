@@ -11,8 +11,6 @@ from pbdist.study.grid_cells import LazyCells
 from pbdist.study.spec import Cell, KnownCells, Stated, StudySpec
 from pbdist.types import Adjacency, IntArray
 
-__all__ = ["COMMON", "missing_parts", "missing_points", "union_of"]
-
 #: The fields that all parts of a store share: the bounds, or what is stored of them, depend on these.
 COMMON = ("method", "tolerance", "buckets", "floor", "direction", "keep_states")
 #: Points of one cell: for each missing r its missing ε.

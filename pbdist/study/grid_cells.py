@@ -20,8 +20,6 @@ from pbdist.study.pair_grid import PairGrid
 from pbdist.study.spec import Cell, KnownCells
 from pbdist.types import IntArray
 
-__all__ = ["CellGrid", "GridCells", "LazyCells", "PickedCells", "Piece"]
-
 #: So many cells are worked on at a time.
 _PIECE = 2**18
 

@@ -10,8 +10,6 @@ from pbdist.mechanisms.pair import Pair
 from pbdist.study.cell_texts import filled, marked, marks_of
 from pbdist.study.grid_cells import Piece
 
-__all__ = ["columns_of_pairs", "texts_of_pairs"]
-
 
 def columns_of_pairs(piece: Piece, describe: Callable[[Pair], Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Return what describes the pair of each of some cells, one list a name; None where a pair has no such value.

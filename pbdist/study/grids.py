@@ -16,18 +16,6 @@ from pbdist.study.hints import number_hint
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
-__all__ = [
-    "MOST_COMPOSITIONS",
-    "GridError",
-    "integers",
-    "nearest_exponential",
-    "nearest_match",
-    "number",
-    "numbers",
-    "refuse_all",
-    "same_float",
-]
-
 #: The largest number of compositions: one more doubling still fits an int64.
 MOST_COMPOSITIONS = 2**62
 

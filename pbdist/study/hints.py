@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from pbdist.suggestions import did_you_mean, likely
 from pbdist.types import JsonValue
 
-__all__ = ["OTHER_KINDS", "STUDY", "TARGET", "is_exponential", "meant_key", "number_hint", "unknown_key"]
-
 #: The owners of keys that are no kind of mechanism.
 STUDY, TARGET = "study", "target"
 

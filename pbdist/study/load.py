@@ -25,8 +25,6 @@ from pbdist.study.sections import (
 from pbdist.study.spec import Stated, StudySpec
 from pbdist.study.targets import with_targets
 
-__all__ = ["load_asked", "load_study"]
-
 
 def load_study(path: str | Path) -> StudySpec:
     """Read and check the study file at `path`.

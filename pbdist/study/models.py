@@ -18,8 +18,6 @@ from pbdist.suggestions import did_you_mean
 from pbdist.table import METHODS
 from pbdist.types import JsonValue
 
-__all__ = ["AdditionModel", "StudyModel", "TargetModel"]
-
 #: How the two directions are judged: the larger one alone, or each.
 _DIRECTIONS = ("both", "each")
 

@@ -11,8 +11,6 @@ from pbdist.study.refusals import refuse
 from pbdist.study.release_entries import RELEASE_PLAN
 from pbdist.study.spec import Cell, Stated
 
-__all__ = ["check_stated", "stated_by_label"]
-
 #: What release plans of a granularity are for; of the others nothing is known.
 _OF_GRANULARITY: Mapping[str, Adjacency] = {
     "unbounded": Adjacency.ADD_OR_REMOVE,

@@ -12,8 +12,6 @@ from pbdist.mechanisms.pair import Pair
 from pbdist.mechanisms.product import Product
 from pbdist.types import Adjacency, IntArray, JsonValue
 
-__all__ = ["WHOLE", "Axis", "PairGrid", "alike_values", "encoder_of_forms"]
-
 #: The field of a grid whose pairs are listed one by one.
 WHOLE = "pair itself"
 #: The field of a factor of a product.

@@ -12,19 +12,6 @@ from pbdist.study.document import Keys, shown
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
-__all__ = [
-    "Choices",
-    "Files",
-    "Masses",
-    "Names",
-    "NumberLists",
-    "NumberPairs",
-    "Numbers",
-    "Readings",
-    "Truncations",
-    "custom_error",
-]
-
 #: The alternatives for one parameter of an entry, each with the keys from the entry to it.
 Choices: TypeAlias = tuple[tuple[Any, Keys], ...]
 

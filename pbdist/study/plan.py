@@ -14,8 +14,6 @@ from pbdist.study.costs import CellCost, cell_costs
 from pbdist.study.spec import StudySpec
 from pbdist.types import FloatArray, IntArray
 
-__all__ = ["Batch", "Batches", "Plan", "Planner", "batch_length", "duration", "plan_study", "size"]
-
 #: A batch should take about this long, in seconds: long against a task's overhead, short against a lost worker.
 _BATCH_SECONDS = 5.0
 #: Batches that take longer than this may hold no more than this share of the work, unless single cells take so long.

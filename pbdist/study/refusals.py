@@ -10,8 +10,6 @@ from pbdist.study.document import MOST_TOLD, Document, Keys, Problems, shown
 from pbdist.study.hints import meant_key, unknown_key
 from pbdist.types import JsonValue
 
-__all__ = ["STRICT", "refuse", "refuse_invalid", "value_at"]
-
 #: The configuration of every model of a study file.
 STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 

@@ -24,8 +24,6 @@ from pbdist.study.hints import unknown_key
 from pbdist.study.refusals import STRICT, refuse, refuse_invalid, value_at
 from pbdist.suggestions import did_you_mean
 
-__all__ = ["blocks_at", "checked_mapping", "granularity_at", "profile_at", "refuse_field"]
-
 _SIMPLE: Mapping[str, type[Granularity]] = {
     "unbounded": Unbounded,
     "bounded": Bounded,

@@ -22,8 +22,6 @@ from pbdist.study.refusals import STRICT, refuse, value_at
 from pbdist.study.release_declared import blocks_at, checked_mapping, granularity_at, profile_at, refuse_field
 from pbdist.suggestions import did_you_mean
 
-__all__ = ["RELEASE_PLAN", "grids_of_mechanism"]
-
 #: The kind of entry that is no pair by itself.
 RELEASE_PLAN = "ReleasePlan"
 #: Alternatives of one entry of the list of analyses: one run, or one for each block.

@@ -9,8 +9,6 @@ from pbdist.study.cell_hashes import distinct_numbers, hashes_of
 from pbdist.study.grid_cells import CellGrid, GridCells
 from pbdist.study.spec import Cell
 
-__all__ = ["Repeated", "repeated_cells"]
-
 
 class Repeated(NamedTuple):
     """The first cell of an entry that stands before it too, and the entry where it stood first."""

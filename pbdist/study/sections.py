@@ -21,19 +21,6 @@ from pbdist.study.repeated import repeated_cells
 from pbdist.study.spec import NAME, STUDY_FORMAT, Stated
 from pbdist.study.targets import checked_target
 
-__all__ = [
-    "Entries",
-    "cells_of",
-    "check_format",
-    "check_name",
-    "checked_model",
-    "entries_of",
-    "entries_of_several",
-    "epsilon_grid",
-    "stated_of",
-    "targets_of",
-]
-
 #: The pairs of the entries by their index.
 Entries: TypeAlias = dict[int, list[PairGrid]]
 _Model = TypeVar("_Model", bound=BaseModel)

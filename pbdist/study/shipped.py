@@ -6,8 +6,6 @@ from pathlib import Path
 from pbdist.errors import FileProblem, InvalidInputError, StudyFileError, shown
 from pbdist.suggestions import did_you_mean, likely
 
-__all__ = ["PROJECTED", "find_study", "shipped_names", "shipped_study"]
-
 #: What each study is projected to take on one core, as `pbdist plan` prints it: planning all of them takes seconds.
 PROJECTED = {
     "almanac-dp-sgd": "84.8 min",

@@ -19,19 +19,6 @@ from pbdist.mechanisms.pair import Pair
 from pbdist.results import log_relative_width
 from pbdist.types import Adjacency, BoolArray, FloatArray, JsonValue
 
-__all__ = [
-    "NAME",
-    "STUDY_FORMAT",
-    "Cell",
-    "KnownCells",
-    "Stated",
-    "StudySpec",
-    "Target",
-    "exponential",
-    "log_floor",
-    "within_tolerance",
-]
-
 #: What a study may be called.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: The version of the study file's format.

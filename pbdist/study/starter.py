@@ -11,8 +11,6 @@ from pbdist.study.shipped import shipped_study
 from pbdist.study.spec import NAME
 from pbdist.suggestions import did_you_mean
 
-__all__ = ["STARTER_KINDS", "write_copy", "write_starter"]
-
 _TEXT = """\
 # A study: which mechanisms are bounded, for which numbers of compositions and ε, and how closely.
 #

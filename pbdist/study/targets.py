@@ -14,8 +14,6 @@ from pbdist.study.models import TargetModel
 from pbdist.study.refusals import refuse, refuse_invalid, value_at
 from pbdist.study.spec import StudySpec, Target
 
-__all__ = ["checked_target", "with_targets"]
-
 
 def checked_target(document: Document, keys: Keys) -> TargetModel:
     """Return the target at some keys.

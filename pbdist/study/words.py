@@ -18,8 +18,6 @@ from pbdist.study.parameters import Files, Names, Numbers, Readings
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
-__all__ = ["NamedPair", "Parameter", "pairs_of_words", "word_parameters"]
-
 _SOURCE = "command line"
 #: Parameters whose words are alternatives, and those whose words are texts as they stand.
 _ALTERNATIVES, _TEXTS = (Numbers, Readings), (Readings, Files, Names)

@@ -28,8 +28,6 @@ from pbdist.results import log_relative_width
 from pbdist.table.worst import worst_table
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
-__all__ = ["METHODS", "BoundsTable", "bounds_table"]
-
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
 

@@ -19,8 +19,6 @@ from pbdist.pld import epsilon_table
 from pbdist.table.worst import worst_epsilon_table
 from pbdist.types import FloatArray, IntArray
 
-__all__ = ["EpsilonTable", "epsilon_table_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class EpsilonTable:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from pbdist.table.delta import BoundsTable
     from pbdist.table.epsilon import EpsilonTable
 
-__all__ = ["worst_epsilon_table", "worst_table"]
-
 
 def worst_table(found: Sequence[tuple["BoundsTable", bool]], *, together: bool) -> "BoundsTable":
     """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.

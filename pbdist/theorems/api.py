@@ -29,8 +29,6 @@ from pbdist.types import EPSILON, FloatArray
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["THEOREMS", "bound_by", "earlier_bounds"]
-
 _Oblivious = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
 _OBLIVIOUS: dict[str, _Oblivious] = {

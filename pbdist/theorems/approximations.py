@@ -14,8 +14,6 @@ from pbdist.mechanisms import Pair, SubsampledGaussian
 from pbdist.pld.loss_profile import loss_profile
 from pbdist.types import FloatArray
 
-__all__ = ["clt_log_delta", "gaussian_log_delta", "gaussian_parameter"]
-
 
 def gaussian_parameter(components: Sequence[tuple[Pair, int]], rounds: int) -> float:
     """Return μ of the Gaussian differential privacy that a composition tends to; an approximation.

@@ -14,8 +14,6 @@ from pbdist.theorems.renyi import log_improvement
 from pbdist.theorems.renyi_curves import STARTS, curve_of
 from pbdist.types import FloatArray
 
-__all__ = ["Concentrated", "concentrated_of"]
-
 _U = UNIT_ROUNDOFF
 #: Slopes of lines that are tried: those of chords of the curve between so many points.
 _POINTS = 129

@@ -12,8 +12,6 @@ from pbdist.mechanisms import Pair
 from pbdist.theorems.api import THEOREMS, bound_by
 from pbdist.types import FloatArray
 
-__all__ = ["earlier_epsilon"]
-
 #: The first ε that are looked at, nats.
 _FIRST: FloatArray = np.concatenate(([0.0], np.geomspace(1e-9, 1e6, 16)))
 #: How closely ε is sought, relative to it; and steps upwards where the δ found is still above the one wanted.

@@ -12,8 +12,6 @@ import numpy as np
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.types import FloatArray
 
-__all__ = ["adaptive", "advanced", "advanced_closed_form", "kairouz_oh_viswanath", "naive"]
-
 _U = UNIT_ROUNDOFF
 #: Terms that are this many nats below the largest are bounded together.
 _WINDOW = 80.0

@@ -9,8 +9,6 @@ from pbdist.pld.one_round import log_delta_above
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 
-__all__ = ["RoundPrivacy"]
-
 #: ε of a round at which its δ is first looked at, nats.
 _PROBES: FloatArray = np.geomspace(1e-9, 1e4, 261)
 #: Below this many nats a δ of one round makes no difference to that of any number of rounds that is computed here.

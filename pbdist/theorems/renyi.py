@@ -16,15 +16,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Pair, SubsampledGau
 from pbdist.renyi import closest_bounds
 from pbdist.types import Direction, FloatArray
 
-__all__ = [
-    "Moments",
-    "divergence_above",
-    "log_improvement",
-    "moments_of",
-    "rounded_sum",
-    "sampled_gaussian_divergence",
-]
-
 _U = UNIT_ROUNDOFF
 #: Orders that a moments accountant looks at.
 _ORDERS: FloatArray = np.unique(

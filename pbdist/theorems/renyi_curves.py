@@ -40,8 +40,6 @@ from pbdist.theorems.one_round import RoundPrivacy
 from pbdist.theorems.renyi import divergence_above, rounded_sum
 from pbdist.types import FloatArray
 
-__all__ = ["STARTS", "RenyiCurve", "curve_of", "gain_of_adding", "gain_of_sampling"]
-
 _U = UNIT_ROUNDOFF
 #: α at which the divergences of pairs with bounded losses, and of sampled Gaussian noise, are computed. For the latter
 #: closed forms are close at larger orders.

@@ -7,8 +7,6 @@ round is (4/γ, e^((2 - μ)/γ))-private. The dialing protocol hides one; a roun
 import math
 from dataclasses import dataclass
 
-__all__ = ["VuvuzelaRound", "conversation", "dialing"]
-
 
 @dataclass(frozen=True)
 class VuvuzelaRound:

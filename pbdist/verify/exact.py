@@ -37,8 +37,6 @@ from pbdist.verify.exact_power import (
     power,
 )
 
-__all__ = ["ExactBounds", "enclosed_log", "exact_bounds"]
-
 #: Bits by which e^ε and f^-1 are finer than the masses they meet.
 _GUARD_BITS = 64
 _SMALLEST_BITS, _LARGEST_BITS = 64, 65_536

@@ -19,8 +19,6 @@ from pbdist.verify.exact_power import (
     floor_shifted,
 )
 
-__all__ = ["EventGroups", "dominating_leaf", "event_groups", "subset_leaf"]
-
 #: Many mechanisms resolve no mass below 2e-290 in each of the few bins that are probed for the window.
 _LOG_UNRESOLVED = math.log(1e-288)
 #: Bits of arb arithmetic beyond the fixed point: for the masses' own scale and the length of the sums.

@@ -13,19 +13,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
 
-__all__ = [
-    "Ball",
-    "DominatingMasses",
-    "FixedPoint",
-    "SubsetMasses",
-    "ball_precision",
-    "compose_dominating",
-    "compose_subset",
-    "flint_module",
-    "floor_shifted",
-    "power",
-]
-
 #: A `flint.fmpz_poly` or `flint.arb`; python-flint has no usable type information at version 0.6.
 Polynomial: TypeAlias = Any
 Ball: TypeAlias = Any

@@ -36,8 +36,6 @@ from pbdist.verify.exact import ExactBounds, exact_bounds
 from pbdist.verify.exact_power import flint_module
 from pbdist.verify.verification import Sample, Verdict, Verification
 
-__all__ = ["DEFAULT_CELLS", "verify_store"]
-
 #: The most bins of a grid of the exact arithmetic (the option ``--cells``): a few seconds a point.
 DEFAULT_CELLS = 100_000
 #: The most width of the first grid, in nats, if the stored one is finer.

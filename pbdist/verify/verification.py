@@ -8,8 +8,6 @@ from enum import Enum
 from pbdist.store.layout import BOUNDS
 from pbdist.types import Direction, JsonValue
 
-__all__ = ["Sample", "Verdict", "Verification"]
-
 
 class Verdict(Enum):
     """What the exact bracket says about the stored one, upper and lower bound together."""

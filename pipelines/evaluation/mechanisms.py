@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pbdist.query.printing import rounded_up
+from pbdist.rounding import rounded_up
 from pipelines.beyond import WIDTH_FLOOR, bucket_widths, widest
 from pipelines.evaluation.claim import Claim, Finding, Interval
 from pipelines.evaluation.stored import Stored

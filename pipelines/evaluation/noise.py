@@ -2,7 +2,7 @@
 
 import math
 
-from pbdist.query.printing import rounded_up
+from pbdist.rounding import rounded_up
 from pipelines.beyond import FEW_ROUNDS, WIDTH_FLOOR, bucket_widths, gap_limit, gaps, widest
 from pipelines.evaluation.claim import Claim, Finding, Interval
 from pipelines.evaluation.stored import Stored

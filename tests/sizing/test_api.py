@@ -24,7 +24,8 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.sizing.api import ScannedPoint, SizedNoise, size
+from pbdist.sizing.api import size
+from pbdist.sizing.certificate import ScannedPoint, SizedNoise
 from tests.strategies import examples
 
 pytestmark = pytest.mark.slow

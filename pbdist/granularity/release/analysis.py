@@ -9,8 +9,6 @@ from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularit
 from pbdist.granularity.release.blocks import check_count, checked_names
 from pbdist.mechanisms import Adjacency, Pair
 
-__all__ = ["Analysis", "Attained", "on_each_block"]
-
 #: Whether neighbouring inputs follow the pair exactly: none is known to, some do, or all do.
 Attained: TypeAlias = Literal["never", "some", "every"]
 _UNBOUNDED = Unbounded()

@@ -6,8 +6,6 @@ from typing import Any, Literal, TypeAlias
 
 from pbdist.errors import InvalidInputError, shown
 
-__all__ = ["Blocks", "Memberships", "Overlapping", "Partition"]
-
 
 @dataclass(frozen=True)
 class Partition:

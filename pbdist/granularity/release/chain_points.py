@@ -8,8 +8,6 @@ from pbdist.arguments import DEFAULT_FLOOR
 from pbdist.mechanisms import ApproximateDP, Histogram, Pair, RandomizedResponse, Reversed
 from pbdist.table import bounds_table
 
-__all__ = ["Point", "joined", "points_of", "power"]
-
 #: A point (e^ε, δ): δ at that likelihood ratio is at most so large.
 Point: TypeAlias = tuple[Fraction, Fraction]
 #: Points of a curve, at most; steps of the grid of likelihood ratios in an octave.

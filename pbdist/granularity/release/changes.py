@@ -6,8 +6,6 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 
-__all__ = ["Profile", "Touch"]
-
 
 @dataclass(frozen=True, order=True)
 class Touch:

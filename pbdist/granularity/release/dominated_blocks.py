@@ -15,8 +15,6 @@ from pbdist.granularity.release.resolved import dominates
 from pbdist.mechanisms import Pair
 from pbdist.mechanisms.order import noise_order
 
-__all__ = ["strongest"]
-
 #: For each way to use pairs, how often each pair is used so: for one record more or less, and for a changed record.
 _Told: TypeAlias = Mapping[Hashable, tuple[Counter[Pair], Counter[Pair]]]
 

@@ -30,8 +30,6 @@ from pbdist.mechanisms import (
     Reversed,
 )
 
-__all__ = ["group_pair", "reversed_pair"]
-
 #: Longer chains are refused.
 _MOST_CHANGES = 1000
 

@@ -26,8 +26,6 @@ from pbdist.types import DELTA, EPSILON, IntArray
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["ReleasePlan"]
-
 #: Pairs of a plan that is one mechanism of a study, and factors of one of them.
 _MOST_PAIRS, _MOST_FACTORS = 1000, 4096
 

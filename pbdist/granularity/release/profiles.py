@@ -17,8 +17,6 @@ from pbdist.granularity.release.blocks import Blocks, Memberships, Partition
 from pbdist.granularity.release.changes import Profile, Touch
 from pbdist.granularity.release.dominated_blocks import strongest
 
-__all__ = ["MOST_PROFILES", "profiles_of", "records_of_change"]
-
 #: Of more kinds of blocks, those that need not be looked at are left out.
 _MANY_KINDS = 12
 #: Plans with more are refused.

@@ -16,8 +16,6 @@ from pbdist.renyi import closest_bounds
 from pbdist.theorems.renyi import log_improvement
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["QuickBounds"]
-
 _ORDERS: FloatArray = np.array([1.05, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 9.0, 13.0, 19.0, 28.0, 41.0, 60.0, 100.0, 200.0])
 #: Relative width of a divergence that is good enough here.
 _WIDTH = 1e-2

@@ -14,8 +14,6 @@ from pbdist.granularity.release.touched import TouchedPair, touched_pair
 from pbdist.mechanisms import ElementaryPair, Pair, Reversed
 from pbdist.mechanisms.order import at_least_as_noisy
 
-__all__ = ["Factors", "Resolved", "Resolver", "dominates", "without_dominated", "without_reversed"]
-
 #: The elementary pairs of a product, and how often each occurs.
 Factors: TypeAlias = frozenset[tuple[ElementaryPair, int]]
 #: Of more profiles than this, the dominated ones are left to the bounds.

@@ -21,8 +21,6 @@ from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.types import Direction, FloatArray, IntArray
 
-__all__ = ["LARGEST_LOSS", "Spectra"]
-
 #: Positions of the lattice.
 _LENGTH = 1 << 13
 #: Larger losses have exponentials that are no floats, nats.

@@ -9,8 +9,6 @@ from pbdist.granularity.release.analysis import Analysis, Attained
 from pbdist.granularity.release.group_pair import group_pair, reversed_pair
 from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, LaplaceSum, Pair
 
-__all__ = ["TouchedPair", "counts_edges", "touched_pair"]
-
 _ADDING_UP = (Gaussian, Laplace, LaplaceSum, DiscreteGaussian, DiscreteLaplace)
 
 

@@ -19,8 +19,6 @@ from pbdist.progress import report
 from pbdist.table import bounds_table, epsilon_table_of
 from pbdist.types import FloatArray, IntArray
 
-__all__ = ["Largest", "largest_delta", "largest_epsilon"]
-
 #: Fewer products are all computed.
 _FEW = 3
 #: The logarithm of a δ by which the first product is chosen; nothing is left out by it.

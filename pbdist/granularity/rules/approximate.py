@@ -14,15 +14,6 @@ from pbdist.granularity.rules.group import approximate_privacy
 from pbdist.granularity.statements import ApproximatePrivacy, OnItsOwnDomain, OnTheCommonDomain
 from pbdist.granularity.upward import upward_sum
 
-__all__ = [
-    "approximate_best_bound",
-    "approximate_best_bound_common_domain",
-    "approximate_bounded_partition",
-    "approximate_common_domain",
-    "approximate_composition",
-    "approximate_sequential",
-]
-
 
 def approximate_composition(mechanisms: Sequence[OnItsOwnDomain]) -> ApproximatePrivacy:
     """Return (Σ d_i, Σ δ_i)-privacy, both of (f_i(D), f_i(D')), of mechanisms on their own domains (Theorem VI.4)."""

@@ -16,17 +16,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.rules.group import group_approximate, group_concentrated, group_gaussian, group_pure
 from pbdist.granularity.upward import Amount, checked_amounts, checked_delta, upward_norm, upward_sum
 
-__all__ = [
-    "AtMostTouched",
-    "EachTouched",
-    "Touched",
-    "TouchedTogether",
-    "approximate_parameters",
-    "concentrated_parameter",
-    "gaussian_parameter",
-    "pure_parameter",
-]
-
 
 @dataclass(frozen=True)
 class EachTouched:

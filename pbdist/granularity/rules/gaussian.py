@@ -15,16 +15,6 @@ from pbdist.granularity.rules.group import gaussian_privacy
 from pbdist.granularity.statements import GaussianPrivacy, OnItsOwnDomain, OnTheCommonDomain
 from pbdist.granularity.upward import upward_norm
 
-__all__ = [
-    "gaussian_best_bound",
-    "gaussian_best_bound_common_domain",
-    "gaussian_bounded_partition",
-    "gaussian_common_domain",
-    "gaussian_commuting",
-    "gaussian_composition",
-    "gaussian_sequential",
-]
-
 
 def gaussian_composition(mechanisms: Sequence[OnItsOwnDomain]) -> GaussianPrivacy:
     """Return √(Σ d_i(f_i(D), f_i(D'))²)-Gaussian privacy of mechanisms on their own domains (Theorem VI.21)."""

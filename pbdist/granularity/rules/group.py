@@ -21,22 +21,6 @@ from pbdist.granularity.statements import (
 )
 from pbdist.granularity.upward import Amount, checked_amount, checked_delta, upward_product, upward_root
 
-__all__ = [
-    "approximate_over_neighbours",
-    "approximate_privacy",
-    "concentrated_over_neighbours",
-    "concentrated_privacy",
-    "gaussian_over_neighbours",
-    "gaussian_privacy",
-    "group_approximate",
-    "group_concentrated",
-    "group_gaussian",
-    "group_pure",
-    "parameters",
-    "pure_over_neighbours",
-    "pure_privacy",
-]
-
 _PURE = Rule("Theorem III.3", PurePrivacy)
 _APPROXIMATE = Rule("Theorem VI.3", ApproximatePrivacy)
 _CONCENTRATED = Rule("Theorem VI.12", ZeroConcentratedPrivacy)

@@ -8,8 +8,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, Statement
 from pbdist.granularity.upward import Amount, checked_amount, checked_amounts
 
-__all__ = ["Conclusion", "after_post_processing", "parts_of_adaptive", "parts_of_independent", "refuting_parts"]
-
 _Kept = TypeVar("_Kept", bound=Statement | OnItsOwnDomain | OnTheCommonDomain)
 
 

@@ -17,17 +17,6 @@ from pbdist.granularity.rules.group import pure_privacy
 from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, PurePrivacy
 from pbdist.granularity.upward import Amount, checked_amounts, upward_sum
 
-__all__ = [
-    "pure_best_bound",
-    "pure_best_bound_common_domain",
-    "pure_bounded_partition",
-    "pure_common_domain",
-    "pure_commuting",
-    "pure_composition",
-    "pure_parallel",
-    "pure_sequential",
-]
-
 
 def pure_parallel(epsilons: Sequence[Amount], subsets: Sequence[Collection[Any]]) -> Amount:
     """Return the unbounded ε of mechanisms that read the records in disjoint subsets of the universe (Theorem II.8).

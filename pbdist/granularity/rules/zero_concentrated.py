@@ -15,16 +15,6 @@ from pbdist.granularity.rules.group import concentrated_privacy
 from pbdist.granularity.statements import OnItsOwnDomain, OnTheCommonDomain, ZeroConcentratedPrivacy
 from pbdist.granularity.upward import upward_sum
 
-__all__ = [
-    "concentrated_best_bound",
-    "concentrated_best_bound_common_domain",
-    "concentrated_bounded_partition",
-    "concentrated_common_domain",
-    "concentrated_commuting",
-    "concentrated_composition",
-    "concentrated_sequential",
-]
-
 
 def concentrated_composition(mechanisms: Sequence[OnItsOwnDomain]) -> ZeroConcentratedPrivacy:
     """Return d²-zero-concentrated privacy, d² = Σ d_i(f_i(D), f_i(D'))², on their own domains (Theorem VI.13)."""

@@ -13,8 +13,6 @@ from pbdist.report.explorer.tables import CellTables, cell_tables
 from pbdist.report.explorer.verdicts import judged_as_json
 from pbdist.types import JsonValue
 
-__all__ = ["Answers"]
-
 #: The most memory of the tables of single cells that are kept.
 _MOST_BYTES = 64 << 20
 

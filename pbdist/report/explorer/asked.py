@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from pbdist.errors import InvalidInputError, shown
 
-__all__ = ["Asked"]
-
 _LONGEST = 64
 _WHOLE = re.compile(r"[0-9]{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]{1,20}(\.[0-9]{0,30})?([eE][+-]?[0-9]{1,4})?", re.ASCII)

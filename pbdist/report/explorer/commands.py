@@ -9,8 +9,6 @@ from pbdist.report.explorer.snapshot import Snapshot
 from pbdist.report.pages.shell import command
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 
-__all__ = ["query_command"]
-
 
 def query_command(snapshot: Snapshot, cell: int) -> str | None:
     """Return the command without r and ε, which are to follow; None where no options tell the setting from others."""

@@ -14,8 +14,6 @@ from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential
 from pbdist.types import JsonValue
 
-__all__ = ["contents", "notices", "reading_notices"]
-
 _MOST_TOLD = 5
 
 

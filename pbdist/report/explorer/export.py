@@ -13,8 +13,6 @@ from pbdist.report.explorer.tables import CellTables, cell_tables
 from pbdist.store.layout import BOUNDS
 from pbdist.types import JsonValue
 
-__all__ = ["MOST_BYTES", "exported"]
-
 #: The most bytes of the tables in an exported file.
 MOST_BYTES = 32 << 20
 #: Of one point in base64: four bounds, and whether the tolerance is met.

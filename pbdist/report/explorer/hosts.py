@@ -4,8 +4,6 @@ import ipaddress
 import re
 import socket
 
-__all__ = ["allowed_host", "is_loopback"]
-
 _HOST = re.compile(r"(?P<name>\[[0-9a-fA-F:.]{2,45}\]|[0-9A-Za-z.-]{1,253})(:[0-9]{1,5})?", re.ASCII)
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from pbdist.types import JsonValue
 
-__all__ = ["embedded_json", "packed"]
-
 #: How arrays are packed: little-endian, by the name under which a page finds them.
 _KINDS = {"f": ("f8", "<f8"), "i": ("u4", "<u4"), "u": ("u4", "<u4"), "b": ("u1", "|u1")}
 #: What could end a script element or a line of a script, as JSON may write it too.

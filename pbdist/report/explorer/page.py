@@ -10,8 +10,6 @@ from bokeh.resources import Resources
 
 from pbdist.report.pages.document import plain
 
-__all__ = ["exported_page", "page", "script", "static_files"]
-
 #: The page's own scripts, in the order in which they are loaded.
 _SCRIPTS = ("numbers.js", "sources.js", "link.js", "figures.js", "tables.js", "controls.js", "explorer.js")
 

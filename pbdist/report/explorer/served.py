@@ -6,8 +6,6 @@ from pbdist.errors import InvalidInputError, StoreMismatchError
 from pbdist.report.explorer.answers import Answers
 from pbdist.report.explorer.snapshot import MOST_CELLS, Snapshot, listing_of, take_snapshot
 
-__all__ = ["Served"]
-
 
 class Served:
     """A store by the name that its user gives it, opened when made.

@@ -20,8 +20,6 @@ from pbdist.report.explorer.page import page, static_files
 from pbdist.report.explorer.served import Served
 from pbdist.types import JsonValue
 
-__all__ = ["ExplorerServer"]
-
 #: Requests have no body and short headers.
 _MOST_BODY, _MOST_HEADER = 1024, 16 << 10
 _MOST_URL = 1024

@@ -13,8 +13,6 @@ from pbdist.store.layout import BOUNDS, WITHIN
 from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_BYTES", "Slabs"]
-
 #: The most memory of the bounds that are kept, unless one r and ε take more.
 MOST_BYTES = 256 << 20
 

@@ -27,8 +27,6 @@ from pbdist.store.columns import column_of
 from pbdist.store.layout import BOUNDS, COMMITS, EXTENSIONS, LOOSE, REFINEMENTS, TEXT_COLUMNS, WITHIN
 from pbdist.types import BoolArray, IntArray
 
-__all__ = ["MOST_CELLS", "PartState", "Snapshot", "listing_of", "take_snapshot"]
-
 #: So many cells are explored at most.
 MOST_CELLS = 1_000_000
 

@@ -12,8 +12,6 @@ from pbdist.study import StudySpec
 from pbdist.study.spec import log_floor
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["CellTables", "cell_tables"]
-
 _DAMAGED = "damaged: its files have changed or are missing"
 
 

@@ -10,8 +10,6 @@ from pbdist.report.explorer.packing import packed
 from pbdist.results import Verdict
 from pbdist.types import BoolArray, FloatArray, IntArray, JsonValue
 
-__all__ = ["VERDICTS", "Judged", "judged", "judged_as_json"]
-
 #: The verdicts by the numbers that pages use.
 VERDICTS = (Verdict.YES, Verdict.NO, Verdict.UNDECIDED, Verdict.MISSING)
 _YES, _NO, _UNDECIDED, _MISSING = range(4)

@@ -8,8 +8,6 @@ from pbdist.study.document import Document, Keys
 from pbdist.study.refusals import refuse
 from pbdist.types import JsonValue
 
-__all__ = ["check_names", "filled"]
-
 #: What stands for a choice of ``for_each``.
 _NAME = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 #: Keys whose values stay texts.

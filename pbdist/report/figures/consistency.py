@@ -8,8 +8,6 @@ import numpy as np
 from pbdist.report.figures.curves import CurvePoints
 from pbdist.report.figures.figure import LOSSES, PROBABILITY, Figure
 
-__all__ = ["contradictions"]
-
 #: Relative slack for values of theorems that are known to nine digits.
 _DIGITS = 1e-9
 

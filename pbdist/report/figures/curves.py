@@ -22,8 +22,6 @@ from pbdist.types import FloatArray
 if TYPE_CHECKING:
     from pbdist.query import Study
 
-__all__ = ["FORMULAS", "CurvePoints", "curve_points", "points_of"]
-
 #: Formulas of Rényi divergences beside the theorems, from a pair and orders to values in nats.
 FORMULAS: dict[str, str] = {
     "moments-accountant": "D_α of sampled Gaussian noise at whole orders (Mironov, Talwar & Zhang 2019, section 3.3)"

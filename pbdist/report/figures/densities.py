@@ -10,8 +10,6 @@ from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ApproximateDP, Gaussian, Laplace, Pair
 from pbdist.types import FloatArray
 
-__all__ = ["densities"]
-
 
 def densities(pair: Pair, outputs: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray]]:
     """Yield A and B of one round: name, outputs, and densities at them, or probabilities of all outcomes.

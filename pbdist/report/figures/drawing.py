@@ -15,8 +15,6 @@ from pbdist.types import BoolArray, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["FORMATS", "draw"]
-
 #: What `draw` makes.
 FORMATS = ("svg", "png")
 _EARLIER = ("--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))

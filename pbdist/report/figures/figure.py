@@ -13,21 +13,6 @@ from pbdist.study import Cell, StudySpec
 from pbdist.theorems.vuvuzela import VuvuzelaRound, conversation, dialing
 from pbdist.types import FloatArray
 
-__all__ = [
-    "COMPOSITIONS",
-    "DELTA",
-    "LOSSES",
-    "ORDER",
-    "OUTPUT",
-    "PROBABILITY",
-    "PROTOCOLS",
-    "RENYI",
-    "Curve",
-    "Figure",
-    "Panel",
-    "Promise",
-]
-
 DELTA, RENYI, PROBABILITY = "delta", "renyi", "probability"
 COMPOSITIONS, ORDER, OUTPUT = "compositions", "order", "output"
 #: The names of a loss: ε itself, and e^ε.

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from pbdist.report.figures.curves import CurvePoints
 from pbdist.report.figures.figure import DELTA, Figure
 
-__all__ = ["figure_csv"]
-
 
 def figure_csv(figure: Figure, points: Iterable[CurvePoints]) -> str:
     """Return the points of a figure's curves as CSV, one line each; the same points give the same bytes.

@@ -38,8 +38,6 @@ from pbdist.table import METHODS
 from pbdist.theorems import THEOREMS
 from pbdist.types import FloatArray, JsonValue
 
-__all__ = ["FIGURE_FORMAT", "load_figure"]
-
 #: The version of the figure file's format.
 FIGURE_FORMAT = 1
 #: What may be shown over what.

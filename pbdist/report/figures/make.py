@@ -14,8 +14,6 @@ from pbdist.report.figures.figure_csv import figure_csv
 from pbdist.run import Executor, SerialExecutor, run_study
 from pbdist.run.events import Event
 
-__all__ = ["CSV", "MadeFigure", "make_figure"]
-
 CSV = "csv"
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-__all__ = ["Ended", "at_once"]
-
 #: How often processes are looked at, seconds.
 _PAUSE = 0.1
 #: How long a process may take to end in good order, seconds.

@@ -17,8 +17,6 @@ from pbdist.sizing.goal import Goal
 from pbdist.store import StoredStudy
 from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 
-__all__ = ["bound_tables"]
-
 #: So many lines in all; so many settings, and of each so many r and ε, where there are more.
 _MOST_LINES, _MOST_CELLS, _MOST_ROUNDS, _MOST_EPSILON = 360, 12, 5, 6
 _COLUMNS = (

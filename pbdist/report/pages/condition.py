@@ -7,8 +7,6 @@ from pbdist.query.status import StoreStatus
 from pbdist.report.pages.document import ALARM, NOTE, SOUND, Notice, plain
 from pbdist.verify.verification import Verdict, Verification
 
-__all__ = ["condition", "is_whole", "unreadable"]
-
 #: So many entries of a list are told.
 _MOST_TOLD = 8
 

@@ -5,25 +5,6 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = [
-    "ALARM",
-    "NOTE",
-    "SOUND",
-    "Block",
-    "Bullets",
-    "Column",
-    "Command",
-    "Document",
-    "Heading",
-    "Notice",
-    "Paragraph",
-    "Picture",
-    "Table",
-    "broken",
-    "named",
-    "plain",
-]
-
 #: Kinds of notices: what makes a page unfit to rely on, what to know, and what is as it should be.
 ALARM, NOTE, SOUND = "alarm", "note", "sound"
 #: Letters of a name from a store that are shown.

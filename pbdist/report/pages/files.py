@@ -7,8 +7,6 @@ from pbdist.errors import InvalidInputError
 from pbdist.report.pages import html, latex, markdown, pdf
 from pbdist.report.pages.document import Document
 
-__all__ = ["FORMATS", "check_place", "format_of", "report_files", "write_report"]
-
 #: The formats, and the ends of the names of their files.
 FORMATS = {"html": (".html", ".htm"), "md": (".md",), "pdf": (".pdf",), "latex": (".tex",)}
 #: Bytes of a file in which the mark of a report is looked for.

@@ -7,8 +7,6 @@ from pbdist.sizing.goal import Goal
 from pbdist.study import StudySpec
 from pbdist.study.spec import exponential
 
-__all__ = ["goal_in_words", "goals_of", "meaning"]
-
 
 def goals_of(study: StudySpec) -> tuple[Goal, ...]:
     """Return the targets of a study file, each once."""

@@ -17,8 +17,6 @@ from pbdist.report.pages.document import (
 )
 from pbdist.report.pages.svg import inline_svg
 
-__all__ = ["MARK", "written_html"]
-
 #: The files of this writer have it among their first lines.
 MARK = '<meta name="generator" content="pbdist report">'
 _STYLE = """

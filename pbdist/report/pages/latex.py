@@ -23,8 +23,6 @@ from pbdist.report.pages.document import (
 )
 from pbdist.report.pages.latex_columns import GAP, layout_of
 
-__all__ = ["MARK", "written_latex"]
-
 #: The files of this writer begin with it.
 MARK = "% pbdist report"
 _HEAD = r"""

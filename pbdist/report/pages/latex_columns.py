@@ -6,8 +6,6 @@ from typing import NamedTuple
 from pbdist.query.latex import escaped
 from pbdist.report.pages.document import Table, broken
 
-__all__ = ["LINE", "Layout", "layout_of"]
-
 #: The length of a line of an A4 page with margins of 20 mm, in points, and what stands between two columns.
 LINE, GAP = 483.0, 8.0
 #: Sizes of letters, each with its em in points; the smallest is for tables that fit in no other.

@@ -17,8 +17,6 @@ from pbdist.report.pages.document import (
     Table,
 )
 
-__all__ = ["MARK", "written_markdown"]
-
 #: The files of this writer begin with it.
 MARK = "<!-- pbdist report -->"
 #: All that Markdown or HTML may read as more than a letter; ``_`` between letters is none.

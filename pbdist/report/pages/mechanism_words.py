@@ -8,8 +8,6 @@ from pbdist.report.pages.document import named
 from pbdist.rounding import exact
 from pbdist.types import JsonValue
 
-__all__ = ["ASSUMED", "READINGS_IN_WORDS", "UNITS", "WHAT_IT_DOES", "kinds_of", "parameters", "readings_of"]
-
 #: What a mechanism of a kind does in a round.
 WHAT_IT_DOES: Mapping[str, str] = {
     "Laplace": "Laplace noise is added to an answer that is a number.",

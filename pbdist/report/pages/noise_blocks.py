@@ -6,25 +6,16 @@ from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
 from pbdist.mechanisms.order import noise_order
 from pbdist.query.neighbours import neighbours_words
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
-from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.query.study import Study
 from pbdist.report.pages.document import Block, Bullets, Column, Paragraph, Table, named
 from pbdist.report.pages.goal_words import goal_in_words
 from pbdist.report.pages.mechanism_words import READINGS_IN_WORDS, parameters, readings_of
 from pbdist.report.pages.numerals import bracket_text
 from pbdist.results import Verdict
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing.goal import Goal
 from pbdist.study import Cell
 from pbdist.types import Adjacency
-
-__all__ = [
-    "VERDICTS",
-    "answers",
-    "group_in_words",
-    "judged_settings",
-    "neighbours_sentence",
-    "setting_in_words",
-]
 
 #: What the bounds say of a noise setting at a goal.
 VERDICTS = {

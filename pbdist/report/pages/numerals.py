@@ -2,11 +2,9 @@
 
 import math
 
-from pbdist.query.printing import NOT_KNOWN, rounded_down, rounded_up
-from pbdist.rounding import exact
+from pbdist.query.printing import NOT_KNOWN
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.study.spec import exponential
-
-__all__ = ["NOT_COMPUTED", "bracket_text", "epsilon_text"]
 
 #: What stands in place of a bound that the store does not have.
 NOT_COMPUTED = "not computed"

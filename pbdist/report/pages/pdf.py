@@ -19,8 +19,6 @@ from pbdist.report.pages.document import (
     broken,
 )
 
-__all__ = ["MARK", "written_pdf", "written_typst"]
-
 #: The files of this writer have it among their properties.
 MARK = "pbdist report"
 _HEAD = """

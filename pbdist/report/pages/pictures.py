@@ -35,8 +35,6 @@ from pbdist.sizing.goal import Goal
 from pbdist.store.cell_columns import cell_columns
 from pbdist.store.layout import COLUMNS
 
-__all__ = ["computed_picture", "pictures"]
-
 #: So many curves stay apart; so many groups of settings, of each at least so many to be worth a picture.
 _MOST_CURVES, _MOST_GROUPS, _LEAST_SETTINGS = 6, 4, 3
 #: Values of ε at which bounds are computed for a picture.

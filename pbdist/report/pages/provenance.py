@@ -11,8 +11,6 @@ from pbdist.study.plan import size
 from pbdist.types import JsonValue
 from pbdist.verify.verification import Verdict, Verification
 
-__all__ = ["made_by", "provenance_of", "verification_of"]
-
 _WHAT = Column("what")
 
 

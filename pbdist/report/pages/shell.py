@@ -4,8 +4,6 @@ import shlex
 
 from pbdist.report.pages.document import plain
 
-__all__ = ["command"]
-
 
 def command(*words: str) -> str:
     """Return words as one command line; a word that holds anything unseen is named, not quoted."""

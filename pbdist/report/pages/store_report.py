@@ -24,8 +24,6 @@ from pbdist.study.extension import missing_parts
 from pbdist.verify.store import verify_store
 from pbdist.verify.verification import Verdict, Verification
 
-__all__ = ["Report", "store_report"]
-
 
 @dataclass(frozen=True)
 class Report:

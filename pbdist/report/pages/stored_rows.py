@@ -12,8 +12,6 @@ from pbdist.store import StoredStudy, read_values, read_within
 from pbdist.store.layout import BOUNDS
 from pbdist.types import BoolArray, FloatArray
 
-__all__ = ["CellBounds", "bounds_of_cells", "is_set", "spread"]
-
 
 @dataclass(frozen=True, eq=False)
 class CellBounds:

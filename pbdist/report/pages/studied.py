@@ -12,8 +12,6 @@ from pbdist.rounding import exact
 from pbdist.store.layout import COLUMNS
 from pbdist.study import StudySpec
 
-__all__ = ["assumed", "studied"]
-
 _TEXTS = ("noise", "reading")
 _NAMES = {
     "pair_epsilon": "ε of one use",

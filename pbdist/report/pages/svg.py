@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from html import escape
 from xml.etree import ElementTree
 
-__all__ = ["inline_svg"]
-
 _NAMESPACE = re.compile(r"\{[^}]*\}")
 _USED = re.compile(r"url\(#([^)]*)\)")
 #: What a drawing needs nothing of, or what could fetch something from elsewhere.

@@ -9,7 +9,6 @@ from typing import Any
 from pbdist.errors import PbdistError, PrecisionWarning
 from pbdist.mechanisms import Gaussian, Laplace, Pair
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
-from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.report.pages.document import (
     NOTE,
     Block,
@@ -33,11 +32,9 @@ from pbdist.report.pages.provenance import made_by
 from pbdist.report.pages.shell import command
 from pbdist.report.pages.store_report import Report
 from pbdist.report.pages.studied import assumed
-from pbdist.rounding import exact
+from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.certificate import SizedNoise
 from pbdist.sizing.system_sizing import CountNoise, NoisyCounts, System, SystemTarget, judge, size_system
-
-__all__ = ["system_report"]
 
 _NOISES: tuple[CountNoise, ...] = (Laplace, Gaussian)
 _SIZED = (

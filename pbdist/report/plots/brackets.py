@@ -29,8 +29,6 @@ from pbdist.types import BoolArray, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["brackets"]
-
 
 @dataclass(frozen=True, eq=False)
 class Widths:

@@ -32,8 +32,6 @@ from pbdist.types import COMPOSITIONS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["compare"]
-
 #: Settings that are read for a comparison over noise.
 _MOST_SETTINGS = 4096
 

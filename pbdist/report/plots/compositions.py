@@ -31,8 +31,6 @@ from pbdist.types import COMPOSITIONS, DELTA, Adjacency, FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Rounds", "compositions", "delta_over_rounds", "draw_rounds", "epsilon_over_rounds", "rounds_axis"]
-
 #: Said of every plot over r.
 GUIDE = "lines between points guide the eye and are no bounds"
 _WIDE = 30.0

@@ -17,8 +17,6 @@ from matplotlib.ticker import (
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
-__all__ = ["DecadeFormatter", "DecadeLocator", "decades", "plain_logarithms"]
-
 #: From this many decades on there are whole powers of ten alone.
 _WHOLE, _FEW = 2.5, 0.7
 

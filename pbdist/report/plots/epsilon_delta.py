@@ -28,8 +28,6 @@ from pbdist.types import COMPOSITIONS, DIRECTION, FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Graph", "draw_graphs", "epsilon_delta", "graphs_of", "proved_line"]
-
 #: Points between stored ones at which what is proved there is drawn: about so many of a curve, and between two.
 _FINE, _MOST_BETWEEN = 160, 16
 #: What is less than the thickness of a line, as a part of a curve's height.

@@ -15,21 +15,6 @@ from pbdist.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "LN10",
-    "LOWEST",
-    "SIZE",
-    "amounts_axis",
-    "axes_for",
-    "decimal_axis",
-    "draw_points",
-    "finish",
-    "height_limits",
-    "lowest_place",
-    "style_of",
-    "take_notes",
-]
-
 LN10 = float(np.log(10.0))
 #: Width and height of a sheet, inches.
 SIZE = (8.2, 4.4)

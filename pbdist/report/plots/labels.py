@@ -8,8 +8,6 @@ from pbdist.report.sheet import plain
 from pbdist.rounding import exact
 from pbdist.types import COMPOSITIONS, DIRECTION
 
-__all__ = ["SPOKEN", "labelled", "number", "wrapped"]
-
 #: How a parameter is told; others by their names.
 SPOKEN = {
     COMPOSITIONS: "r = {}",

@@ -10,18 +10,16 @@ from pbdist.buckets.state import BucketState
 from pbdist.errors import InvalidInputError, OffGridError, shown
 from pbdist.pld import PairState
 from pbdist.query import Study
-from pbdist.query.printing import rounded_down, rounded_up
 from pbdist.report.plots.frame import LOWEST, axes_for, decimal_axis, finish, lowest_place
 from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.selection import StoredSetting, chosen
 from pbdist.report.sheet import COLOURS
+from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store import open_parts, read_state
 from pbdist.types import COMPOSITIONS, Direction, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["Corner", "LossMasses", "losses", "masses_of"]
 
 #: Bars of a distribution.
 _BARS = 160

@@ -19,8 +19,6 @@ from pbdist.rounding import exact
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["draw_choices", "noise"]
-
 #: Marker, colour and words of each verdict; the words stand in the legend, so that neither of the others is needed.
 _VERDICTS: Mapping[Verdict, tuple[str, str, str, str]] = {
     Verdict.YES: ("o", "#009E73", "#009E73", "meets the target (upper bound)"),

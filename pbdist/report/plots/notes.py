@@ -8,11 +8,9 @@ import numpy as np
 
 from pbdist.errors import OffGridError
 from pbdist.query.neighbours import neighbours_words
-from pbdist.query.printing import rounded_up
 from pbdist.results import log_relative_width
+from pbdist.rounding import rounded_up
 from pbdist.types import Adjacency, BoolArray, FloatArray
-
-__all__ = ["NO_LOWER", "gap_notes", "neighbours_notes", "refuse_nothing", "width_note", "zero_note"]
 
 NO_LOWER = "no lower bound is known: no change is declared to attain the pairs that dominate it"
 #: What names the curves of a store.

@@ -18,8 +18,6 @@ from pbdist.query.stored import NOT_COMPUTED
 from pbdist.store.layout import CELL, COLUMNS, OPTIONAL_COLUMNS, TEXT_COLUMNS, WITHIN
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, FloatArray, IntArray
 
-__all__ = ["MOST_CURVES", "Source", "Sources", "StoredSetting", "chosen", "studies_of"]
-
 #: A Dataset of bounds, or an opened study.
 Source: TypeAlias = xr.Dataset | Study
 #: One of them, or several with their names.

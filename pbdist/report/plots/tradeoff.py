@@ -10,17 +10,15 @@ import xarray as xr
 
 from pbdist.errors import InvalidInputError, OffGridError, PrecisionWarning
 from pbdist.query import Study
-from pbdist.query.printing import rounded_up
 from pbdist.report.plots.frame import axes_for, finish, style_of
 from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.notes import gap_notes
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, named, one_of
+from pbdist.rounding import rounded_up
 from pbdist.types import COMPOSITIONS, DIRECTION, BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["ErrorCurve", "proved_errors", "tradeoff"]
 
 _ERROR = "type_one_error"
 #: Type I errors at which a study is asked: even ones, and some near both ends.

@@ -24,8 +24,6 @@ from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, replac
 from pbdist.run.clusters.security import SharedCertificates, security_of
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT
 
-__all__ = ["job_class", "job_queue_cluster", "start_job_queue"]
-
 #: Memory for the processes that watch over the workers of a job.
 _NANNY_BYTES = 256 * 2**20
 _LONGEST_TEXT = 300

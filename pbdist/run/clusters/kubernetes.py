@@ -13,8 +13,6 @@ from pbdist.errors import InvalidInputError
 from pbdist.run.cluster_profile import KubernetesProfile
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started
 
-__all__ = ["cluster_specification", "start_kubernetes"]
-
 #: Memory for the nanny of a pod.
 _NANNY_BYTES = 256 * 2**20
 _VOLUME = "store"

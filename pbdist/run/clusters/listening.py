@@ -11,15 +11,6 @@ from distributed.utils import format_dashboard_link, get_ip
 from pbdist.run.cluster_profile import JobQueueProfile, LocalProfile, SshProfile
 from pbdist.run.clusters.start import free_port
 
-__all__ = [
-    "WORKER_OPTIONS",
-    "dashboard_link",
-    "dashboard_options",
-    "own_address",
-    "scheduler_options",
-    "stop_dashboard",
-]
-
 #: No worker has a dashboard; the page with its health is for its own machine.
 WORKER_OPTIONS = ("--no-dashboard", "--dashboard-address", "127.0.0.1:0")
 _EVERYWHERE = "0.0.0.0"  # noqa: S104 -- compared with

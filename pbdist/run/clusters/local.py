@@ -16,8 +16,6 @@ from pbdist.run.clusters.listening import dashboard_link, dashboard_options, sto
 from pbdist.run.clusters.security import security_of
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT, Started, available_cores
 
-__all__ = ["start_local"]
-
 _LOOK_SECONDS = 0.05
 #: They log lost workers, even after the cluster is closed.
 _NOISY_LOGGERS = ("batched", "comm", "comm.tcp", "core", "nanny", "scheduler", "utils_comm")

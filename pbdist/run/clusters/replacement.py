@@ -13,8 +13,6 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 
 from pbdist.run.clusters.start import Started
 
-__all__ = ["REPLACE_SECONDS", "ReplacedStarted", "WorkerGroup", "cancelled", "replace_lost"]
-
 #: By then a worker is back that its nanny restarts, or that was cut off for a moment.
 REPLACE_SECONDS: Final = 15.0
 #: Between two attempts to start a group that could not be started.

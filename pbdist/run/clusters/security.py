@@ -15,8 +15,6 @@ from distributed import Security
 from pbdist.errors import MissingDependencyError
 from pbdist.run.certificates import CertificateFiles, TemporaryCertificates
 
-__all__ = ["SharedCertificates", "security_of", "worker_variables"]
-
 #: Names of the files in a folder, by their names in Dask's configuration of a role.
 _NAMES = {"ca_file": "ca.pem", "cert": "certificate.pem", "key": "key.pem"}
 #: Variables of a process that Dask reads as its configuration; a text of several lines is the content of a file.

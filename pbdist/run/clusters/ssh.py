@@ -18,8 +18,6 @@ from pbdist.run.clusters.replacement import ReplacedStarted, WorkerGroup, cancel
 from pbdist.run.clusters.security import security_of, worker_variables
 from pbdist.run.clusters.start import WORKER_ENVIRONMENT
 
-__all__ = ["start_ssh"]
-
 _LAST_LINES = 3
 _CLOSE_SECONDS = 5
 #: Variables that name files; each host has its own.

@@ -15,16 +15,6 @@ from pbdist.errors import InvalidInputError, MissingDependencyError, PbdistError
 from pbdist.run.cluster_profile import JobQueueProfile, KubernetesProfile, LocalProfile, Profile, SshProfile
 from pbdist.run.sheltered import start_sheltered
 
-__all__ = [
-    "WORKER_ENVIRONMENT",
-    "ClusterHandle",
-    "Started",
-    "available_cores",
-    "free_port",
-    "start_cluster",
-    "wait_for_resources",
-]
-
 #: One thread for each worker process, whatever the environment says. With Dask's own MALLOC_TRIM_THRESHOLD_ the pages
 #: of every vector would be returned to the system, and fetched again for the next.
 WORKER_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
