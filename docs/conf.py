@@ -23,6 +23,7 @@ extensions = [
     "command_reference",
     "docstrings",
     "local_inventories",
+    "mechanism_tables",
     "public_names",
     "repository_pages",
 ]

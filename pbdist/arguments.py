@@ -56,33 +56,78 @@ def half_width_of(buckets: Any) -> int:
 
 
 @dataclass(frozen=True)
-class Precision:
-    """What decides the loss width of the tight method: exactly one of width and buckets, or the tolerance."""
+class Request:
+    """How closely bounds on δ are asked for, by the tight method.
 
-    tolerance: float
-    width: float | None
-    buckets: int | None
+    Attributes
+    ----------
+    tolerance : float
+        Largest upper / lower - 1 aimed at, where neither `width` nor `buckets` is given.
+    floor : float
+        Where an upper bound is at most that, no tolerance is to be met.
+    width : float or None
+        Loss width of one round, nats: nothing is chosen or refined then.
+    buckets : int or None
+        Number of positions of one round, about: the width follows from it, and nothing is refined.
+    strict : bool
+        Whether a tolerance that is not reached is an error.
+    joint_directions : bool
+        Whether the larger of the two directions alone is to meet the tolerance: the bounds of the other one then only
+        need to show that it is the smaller one.
+    accept_unimprovable : bool
+        Whether to look closer where a lower bound is 0, before the tolerance counts as missed: no better one may be
+        possible, as at the largest loss.
+    decision_delta : float or None
+        Where bounds tell on which side of this δ the larger direction lies, no closer ones are aimed at; only pairs
+        that are known through enclosures make use of it.
+    """
+
+    tolerance: float = DEFAULT_TOLERANCE
+    floor: float = 0.0
+    width: float | None = None
+    buckets: int | None = None
+    strict: bool = True
+    joint_directions: bool = False
+    accept_unimprovable: bool = False
+    decision_delta: float | None = None
+
+    @property
+    def given_width(self) -> bool:
+        """Whether the loss width is given, and no tolerance is aimed at."""
+        return self.width is not None or self.buckets is not None
 
 
-def checked_precision(tolerance: Any, buckets: Any, width: float | None) -> Precision:
-    """Return what decides the loss widths of the tight method; `width` is that of a factor that was checked.
+def checked_tolerance(tolerance: Any) -> float:
+    """Return the tolerance of the tight method, `DEFAULT_TOLERANCE` for None.
 
     Raises
     ------
     InvalidInputError
-        If it is anything else.
+        If it is anything else than a number in its range.
+    """
+    if tolerance is None:
+        return DEFAULT_TOLERANCE
+    number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
+    if not number or not SMALLEST_TOLERANCE <= tolerance <= 1:
+        raise InvalidInputError(
+            f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
+        )
+    return float(tolerance)
+
+
+def checked_buckets(buckets: Any, width: float | None) -> int | None:
+    """Return the number of buckets of the tight method; `width` is that of a factor that was checked.
+
+    Raises
+    ------
+    InvalidInputError
+        If it is no even number in its range, or a factor is given, too.
     """
     if buckets is not None:
         half_width_of(buckets)
         if width is not None:
-            raise InvalidInputError("buckets: expected none beside factor with method tight, got both")
-    if tolerance is not None:
-        number = isinstance(tolerance, Real) and not isinstance(tolerance, bool)
-        if not number or not SMALLEST_TOLERANCE <= tolerance <= 1:
-            raise InvalidInputError(
-                f"tolerance: expected a number from {SMALLEST_TOLERANCE:g} to 1, got {shown(tolerance)}"
-            )
-    return Precision(DEFAULT_TOLERANCE if tolerance is None else float(tolerance), width, buckets)
+            raise InvalidInputError("buckets: give either buckets or factor, not both")
+    return buckets  # type: ignore[no-any-return]
 
 
 def checked_floor(floor: Any, default: float) -> float:

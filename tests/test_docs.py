@@ -17,6 +17,7 @@ import pytest
 import pbdist
 from pbdist.cli import main
 from pbdist.cli.entry import command_parser
+from pbdist.mechanisms import MECHANISMS
 from pbdist.sizing.systems import load_systems
 from pbdist.study import load_study
 from pbdist.study.addition import Addition
@@ -198,6 +199,15 @@ def test_commands_parse_and_their_files_and_systems_exist() -> None:
 
 def test_the_readme_has_the_lines_that_are_copied() -> None:
     assert [line for line in COPIED if f"\n{line}\n" not in text_of(README)] == []
+
+
+def test_every_mechanism_of_studies_is_in_the_readme_and_in_the_reference() -> None:
+    rows = [line for line in text_of(README).splitlines() if line.startswith("| `")]
+    reference = text_of(ROOT / "docs" / "reference" / "mechanisms.md")
+    for name, kind in MECHANISMS.items():
+        if kind.in_studies and kind.__module__.startswith("pbdist."):
+            assert any(f"`{name}(" in row for row in rows), name
+            assert f".. autoclass:: pbdist.{name}\n" in reference, name
 
 
 def run_blocks(page: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -148,7 +148,7 @@ def test_the_smaller_direction_is_not_chased() -> None:
     both = privacy_bounds(pair, compositions=64, epsilon=0.25)
     assert both.delta_upper.item() <= both.delta_lower.item() * 1.001
     # Both directions are bounded all the same.
-    each = bounds_table([(pair, 1)], compositions=64, epsilon=0.25, together=True)
+    each = bounds_table([(pair, 1)], compositions=64, epsilon=0.25, joint_directions=True)
     assert float(np.max(each.delta_upper)) == both.delta_upper.item()
     assert np.all(each.delta_upper[1] < 1e-3 * each.delta_lower[0])
 

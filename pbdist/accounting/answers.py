@@ -16,9 +16,9 @@ from pbdist.arguments import (
     checked_compositions,
     checked_delta,
     checked_epsilon,
-    checked_precision,
+    checked_tolerance,
 )
-from pbdist.bounds.missed import delta_missed, epsilon_within, why_wide
+from pbdist.bounds.delta import delta_missed, epsilon_within, why_wide
 from pbdist.errors import InvalidInputError, PrecisionError, PrecisionWarning
 from pbdist.mechanisms import Adjacency, Pair
 from pbdist.results import DeltaBounds, EpsilonBounds
@@ -71,7 +71,7 @@ def asked(field: str, values: Any, *, repeats: Any, tolerance: Any, direction: A
     """
     check_direction(direction)
     check_strict(strict)
-    aimed = checked_precision(tolerance, None, None).tolerance
+    aimed = checked_tolerance(tolerance)
     given = _checked(field, values, partial(checked_delta, zero=True) if field == "delta" else checked_epsilon)
     times = _checked("repeats", repeats, checked_compositions)
     try:
@@ -171,7 +171,9 @@ def _epsilon_table(
     tolerance: float,
     together: bool,
 ) -> EpsilonTable:
-    return epsilon_table_of(components, compositions=rounds, delta=delta, tolerance=tolerance, together=together)
+    return epsilon_table_of(
+        components, compositions=rounds, delta=delta, tolerance=tolerance, joint_directions=together
+    )
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -187,9 +189,9 @@ def _delta_table(
         compositions=rounds,
         epsilon=epsilon,
         tolerance=tolerance,
-        together=together,
+        joint_directions=together,
         strict=False,
-        excuses=True,
+        accept_unimprovable=True,
     )
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from pbdist.arguments import Neighbours, check_direction, checked_neighbours, components_of
-from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
+from pbdist.bounds.delta import Axis, Variable, bounds_dataset
 from pbdist.curves.renyi import renyi_table
 from pbdist.curves.tradeoff_table import CurveTable, total_variation_table, tradeoff_table
 from pbdist.mechanisms import Pair
@@ -167,7 +167,7 @@ def renyi_bounds(
     Notes
     -----
     The divergence of a product is the sum of those of its factors. Those of untruncated Gaussian and of discrete
-    Gaussian noise are closed forms, rounded outwards, at every order: see `pbdist.renyi.closed_form`. Others
+    Gaussian noise are closed forms, rounded outwards, at every order: see `ElementaryPair.renyi_divergence`. Others
     are bounded on a grid of losses: see `pbdist.renyi`. There `PrecisionError` is to be expected
 
     - at large orders of noise whose losses have no bound, where events decide whose masses float64 does not hold, so

@@ -1,26 +1,29 @@
 """Bounds on δ and on ε of one mechanism as xarray Datasets, without a store."""
 
 import warnings
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
 
 from pbdist.arguments import (
     DEFAULT_TOLERANCE,
+    Neighbours,
     check_choice,
     check_direction,
     check_strict,
     checked_neighbours,
     components_of,
 )
-from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
-from pbdist.bounds.missed import delta_missed, epsilon_within, why_wide
 from pbdist.errors import PrecisionError, PrecisionWarning
-from pbdist.mechanisms import Pair
-from pbdist.table import METHODS, bounds_table, epsilon_table_of
-from pbdist.types import COMPOSITIONS, DELTA, EPSILON
+from pbdist.mechanisms import Alternatives, Pair
+from pbdist.pld.inversion import LARGEST_EPSILON
+from pbdist.results import ENCLOSED, NO_LOWER, relative_width
+from pbdist.rounding import rounded_down, rounded_up
+from pbdist.table import METHODS, EpsilonTable, bounds_table, epsilon_table_of
+from pbdist.types import COMPOSITIONS, DELTA, DIRECTION, EPSILON, BoolArray, Direction, FloatArray, IntArray, TextArray
 
 WITHIN, _WITHIN_NAME = "within_tolerance", "whether the bounds meet within the tolerance"
 WHY, _WHY_NAME = "why_wide", "why they do not"
@@ -133,10 +136,10 @@ def privacy_bounds(
         tolerance=tolerance,
         buckets=buckets,
         factor=factor,
-        together=direction == "both",
+        joint_directions=direction == "both",
         floor=floor,
         strict=strict,
-        excuses=True,
+        accept_unimprovable=True,
     )
     variables = {name: Variable(getattr(table, name), _LONG_NAMES[name]) for name in _LONG_NAMES}
     if method == "tight" and buckets is None and factor is None:
@@ -232,7 +235,7 @@ def epsilon_bounds(
         compositions=compositions,
         delta=delta,
         tolerance=tolerance,
-        together=direction == "both",
+        joint_directions=direction == "both",
     )
     aimed = DEFAULT_TOLERANCE if tolerance is None else float(tolerance)
     within, why, missed = epsilon_within(found, aimed, _pairs(components))
@@ -277,3 +280,173 @@ def _tell(missed: str | None, *, strict: bool) -> None:
         raise PrecisionError(missed)
     # Of who called the function that calls this one.
     warnings.warn(missed, PrecisionWarning, stacklevel=3)
+
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """One array over both directions, all r and, if there is one, the last axis.
+
+    Attributes
+    ----------
+    values : ndarray, shape (2, R, K) or (2, R)
+        First axis: A||B, B||A.
+    long_name, units : str
+    worse : callable
+        Reduces the directions to the worse of the two, along ``axis``.
+    """
+
+    values: Any
+    long_name: str
+    units: str = "1"
+    worse: Callable[..., Any] = np.max
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """The last dimension: ε, δ, the order or the type I error."""
+
+    name: str
+    values: Any
+    long_name: str
+
+
+def bounds_dataset(
+    variables: Mapping[str, Variable],
+    compositions: IntArray,
+    axis: Axis | None,
+    *,
+    direction: str,
+    neighbours: Neighbours,
+    attributes: Mapping[str, Any],
+    directions_of: str = "divergence",
+) -> "xr.Dataset":
+    """Return the Dataset of `variables`, over the directions where `direction` is "each".
+
+    Its attribute ``adjacency`` says for which neighbours the bounds are, and that of the directions, ``comment``, which
+    of them is a removal, where one is known to be.
+    """
+    dims: tuple[str, ...] = (COMPOSITIONS,) if axis is None else (COMPOSITIONS, axis.name)
+    coords: dict[str, Any] = {
+        COMPOSITIONS: (COMPOSITIONS, compositions, {"long_name": "number of compositions r", "units": "1"})
+    }
+    if axis is not None:
+        coords[axis.name] = (axis.name, axis.values, {"long_name": axis.long_name, "units": "1"})
+    if direction == "each":
+        dims = (DIRECTION, *dims)
+        coords[DIRECTION] = (
+            DIRECTION,
+            [item.value for item in Direction],
+            {"long_name": f"direction of the {directions_of}"}
+            | ({} if neighbours.directions is None else {"comment": neighbours.directions}),
+        )
+    import xarray as xr  # noqa: PLC0415 -- it takes half a second, and no worker needs it
+
+    return xr.Dataset(
+        {
+            name: (
+                dims,
+                one.values if direction == "each" else one.worse(one.values, axis=0),
+                {"long_name": one.long_name} | ({"units": one.units} if one.units else {}),
+            )
+            for name, one in variables.items()
+        },
+        coords=coords,
+        attrs={**attributes, "adjacency": neighbours.adjacency.value},
+    )
+
+
+#: Why bounds are wide where no property of the mechanism keeps them apart; and why there is none.
+_NOT_FOUND, _UNKNOWN = "closer bounds were not found", "no bound that is known holds so far out"
+
+
+def _no_closer(pairs: Iterable[Pair]) -> str:
+    """Return why bounds stay apart however closely those of each pair are computed; empty text where they need not."""
+    known = list(pairs)
+    if not all(pair.attained_by_some for pair in known):
+        return NO_LOWER
+    several = (pair for pair in known if isinstance(pair, Alternatives))
+    return ENCLOSED if any(not there for pair in several for _, there in pair.choices) else ""
+
+
+def why_wide(pairs: Iterable[Pair], within: BoolArray, closest: BoolArray, unknown: BoolArray) -> TextArray:
+    """Return why bounds are wider than the tolerance, of the shape of `within`; empty text where they are not.
+
+    `closest` tells where those of the pairs are as close as they were to be, `unknown` where nothing is known.
+    """
+    pairs = list(pairs)
+    why = np.where(closest, _no_closer(pairs) or _NOT_FOUND, _NOT_FOUND)
+    found: TextArray = np.where(within, "", np.where(unknown, _no_closer(pairs) or _UNKNOWN, why)).astype(object)
+    return found
+
+
+def delta_missed(
+    points: tuple[IntArray, FloatArray],
+    bounds: Sequence[FloatArray],
+    within: BoolArray,
+    why: TextArray,
+    tolerance: float,
+) -> str | None:
+    """Return in a sentence how many bounds on δ miss the tolerance, and which are the widest; None for none.
+
+    Parameters
+    ----------
+    points : (ndarray, ndarray)
+        Numbers of compositions, shape (R,), and ε, shape (E,).
+    bounds : sequence of four ndarray, shape (.., R, E)
+        Lower and upper bounds on δ, and on its logarithm.
+    within : ndarray of bool, shape (.., R, E)
+        Which do not miss it.
+    why : ndarray of str, shape (.., R, E)
+        Of `why_wide`.
+    tolerance : float
+    """
+    if within.all():
+        return None
+    lower, upper, log_lower, log_upper = bounds
+    with np.errstate(invalid="ignore"):
+        gap = np.where(within, -1.0, np.where(log_lower > -np.inf, log_upper - log_lower, np.inf))
+    worst = np.unravel_index(int(np.argmax(gap)), gap.shape)
+    return (
+        f"tolerance: expected delta_upper / delta_lower - 1 <= {tolerance:g}, missed at"
+        f" {int(np.count_nonzero(~within))} of {within.size} points, most at r = {int(points[0][worst[-2]])},"
+        f" ε = {float(points[1][worst[-1]]):g}: δ is between"
+        f" {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
+        f"{_because(str(why[worst]))}"
+    )
+
+
+def _because(why: str) -> str:
+    return f"; {why}" if why not in ("", _NOT_FOUND) else ""
+
+
+def epsilon_within(
+    found: EpsilonTable, tolerance: float, pairs: Iterable[Pair]
+) -> tuple[BoolArray, TextArray, str | None]:
+    """Return where bounds on ε are within the tolerance, why the others are not, and a sentence on the widest of them.
+
+    Both arrays are of shape (2, R, D).
+    """
+    lower, upper = found.lower, found.upper
+    ratio = relative_width(lower, upper)
+    # No ε up to the largest one meets δ: nothing is left to be told.
+    ratio[(lower >= LARGEST_EPSILON) & np.isinf(upper)] = 0.0
+    worst = np.unravel_index(int(np.argmax(ratio)), ratio.shape)
+    within = np.asarray(ratio <= tolerance)
+    computed = lower if found.computed_lower is None else found.computed_lower
+    why = why_wide(pairs, within, relative_width(computed, upper) <= tolerance, np.isinf(upper))
+    if within.all():
+        return within, why, None
+    return (
+        within,
+        why,
+        (
+            f"tolerance: expected epsilon_upper / epsilon_lower - 1 <= {tolerance:g}, got {ratio[worst]:.3g} at"
+            f" r = {int(found.compositions[worst[1]])}, δ = {float(found.delta[worst[2]]):g}:"
+            f" ε is between {rounded_down(lower[worst])} and {rounded_up(upper[worst])}"
+            f"{_because(str(why[worst]))}"
+        ),
+    )

@@ -66,13 +66,13 @@ def _completion(options: argparse.Namespace, whole: argparse.ArgumentParser) -> 
         raise InvalidInputError(f"shell: expected one that this shtab knows, got {options.shell}: pip install -U shtab")
     from pbdist.sizing.systems import load_systems
     from pbdist.study.shipped import shipped_names
-    from pbdist.study.starter import STARTER_KINDS
+    from pbdist.study.starter import starter_kinds
 
     names = shipped_names()
     choices: Mapping[tuple[str, str], tuple[str, ...]] = {
         ("studies", "show"): names,
         ("new", "like"): names,
-        ("new", "mechanism"): STARTER_KINDS,
+        ("new", "mechanism"): starter_kinds(),
         ("size", "system"): tuple(system.name for system in load_systems()),
     }
     places: Mapping[str, Any] = {"FILE": shtab.FILE, "PATH": shtab.FILE, "STORE": shtab.DIRECTORY}

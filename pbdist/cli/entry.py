@@ -45,8 +45,8 @@ def run_command(arguments: Sequence[str] | None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # A terminal without Greek letters prints a question mark, instead of a traceback.
             stream.reconfigure(errors="replace")
-    options = command_parser().parse_args(arguments)
     try:
+        options = command_parser().parse_args(_with_imports(sys.argv[1:] if arguments is None else arguments))
         code = int(options.action(options))
         sys.stdout.flush()
         return code
@@ -64,6 +64,21 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         print(f"pbdist: error: {PbdistError(str(error))}", file=sys.stderr)
         return WRONG
+
+
+def _with_imports(arguments: Sequence[str]) -> list[str]:
+    """Import the modules that ``--import`` names, before there are options of their mechanisms; return the rest."""
+    before = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
+    before.add_argument("--import", action="append", dest="modules", default=[])
+    found, rest = before.parse_known_args(arguments)
+    if found.modules:
+        from pbdist.mechanisms.declaration import import_mechanisms
+
+        # A console script does not look in the current folder by itself.
+        sys.path.insert(0, os.getcwd())
+        for module in found.modules:
+            import_mechanisms(module, "--import")
+    return rest
 
 
 def _lines(error: PbdistError) -> list[str]:
@@ -85,6 +100,7 @@ def command_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+    parser.add_argument("--import", metavar="MODULE", help="a module that defines mechanisms of your own")
     parser.set_defaults(action=lambda _: _help(parser))
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     adders = (

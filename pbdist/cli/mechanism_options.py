@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pbdist.cli.parser import add_late
@@ -10,8 +10,8 @@ from pbdist.cli.parser import add_late
 if TYPE_CHECKING:
     from pbdist.study.words import NamedPair
 
-#: Parameters whose names are those of questions; as `pbdist query` has them.
-_RENAMED = {"epsilon": "pair_epsilon", "delta": "pair_delta"}
+#: Parameters of these names have other ones here, as options of questions have theirs.
+_TAKEN = ("epsilon", "delta", "exp_epsilon", "compositions", "tolerance", "direction", "format", "json", "strict")
 _PREFIX = "parameter_"
 _FIELD = re.compile(r"(?P<name>\w+)(?P<rest>.*?): ", re.DOTALL)
 #: So many kinds are listed beside a parameter; it is one of most where there are more.
@@ -24,25 +24,31 @@ def add_mechanism_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add(parser: argparse.ArgumentParser) -> None:
-    from pbdist.study.entry_kinds import KINDS
+    from pbdist.mechanisms import described
+    from pbdist.study.entry_kinds import study_kinds
     from pbdist.study.words import word_parameters
 
-    parser.add_argument("--family", metavar="KIND", choices=KINDS, help=f"the mechanism: {', '.join(KINDS)}")
+    known = study_kinds()
+    parser.add_argument("--family", metavar="KIND", choices=known, help=f"the mechanism: {', '.join(known)}")
     group = parser.add_argument_group(
         "parameters of the mechanism",
         "Each of several values of a number is answered. A mechanism within another one is a YAML\n"
         "  mapping, as '{kind: Laplace, scale: 500}', or its kind alone with its parameters beside it.",
     )
     for parameter in word_parameters():
-        kinds = parameter.kinds
-        listed = ", ".join(kinds) if len(kinds) <= _MOST_LISTED else f"{', '.join(kinds[:_MOST_LISTED])}, .."
+        what = described(parameter.kinds).replace("%", "%%")
         group.add_argument(
             _option(parameter.name),
             dest=_PREFIX + parameter.name,
             metavar="FILE" if parameter.files else "X",
             nargs="+",
-            help=f"of {listed}",
+            help=f"{what} ({_listed(parameter.kinds)})" if len(set(parameter.kinds.values())) == 1 else what,
         )
+
+
+def _listed(kinds: Iterable[str]) -> str:
+    named = tuple(kinds)
+    return ", ".join(named) if len(named) <= _MOST_LISTED else f"{', '.join(named[:_MOST_LISTED])}, .."
 
 
 def given_parameters(options: argparse.Namespace) -> dict[str, list[str]]:
@@ -72,7 +78,7 @@ def named_pairs(family: str | None, words: Mapping[str, list[str]]) -> "list[Nam
 
 def column_name(name: str) -> str:
     """Return what a parameter is called beside questions for ε and δ, as in the columns of a store."""
-    return _RENAMED.get(name, name)
+    return f"pair_{name}" if name in _TAKEN else name
 
 
 def _option(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from pbdist.cli.output import page
-from pbdist.cli.query import NOISE_NUMBERS, NOISE_TEXTS, add_noise_options
+from pbdist.cli.query import add_noise_options, given_noise
 from pbdist.errors import InvalidInputError, printable
 
 if TYPE_CHECKING:
@@ -141,9 +141,8 @@ def _asked(options: argparse.Namespace) -> dict[str, Any]:
     if given.pop("each", False):
         given["direction"] = "each"
     _target(options.plot, given)
-    noise = [name.replace("-", "_") for name in (*NOISE_NUMBERS, *NOISE_TEXTS)] + ["factor"]
-    settings = {name: getattr(options, name) for name in noise if getattr(options, name) is not None}
-    return {"mechanism": options.mechanism, **given, **settings}
+    numbers, texts = given_noise(options)
+    return {"mechanism": options.mechanism, **given, **numbers, **texts}
 
 
 def _check_place(path: Path, stores: list[str]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.interrupts import in_good_order
 from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
+from pbdist.cli.parser import add_late
 
 if TYPE_CHECKING:
     from pbdist.query import Study
@@ -28,37 +29,6 @@ exit codes:
     3  answered, with --strict: an answer is wider than the study's tolerance
   130  interrupted
 """
-#: The options that name a noise setting: its numbers, and its texts.
-NOISE_NUMBERS = {
-    "scale": "scale of the noise, in counts",
-    "sensitivity": "sensitivity of the query, in counts",
-    "rate": "sampling rate",
-    "p": "probability of the true answer in randomized response",
-    "k": "number of answers of k-ary randomized response",
-    "mean": "mean of the noise, in counts",
-    "shift": "difference of neighbouring counts",
-    "truncate-low": "lower limit of the noise about its mean",
-    "truncate-high": "upper limit of the noise about its mean",
-    "pair-epsilon": "epsilon of an approximately differentially private mechanism",
-    "pair-delta": "delta of an approximately differentially private mechanism",
-    "eta": "range of the losses of a bounded-range mechanism",
-    "group-size": "the most records of a group",
-    "steps": "steps of a round of a RandomAllocation",
-    "batch": "number of examples in a batch, or the most of them",
-    "examples": "number of examples in the data set",
-    "split": "where in a stretch of one sensitivity the density of staircase noise falls",
-    "second-scale": "scale of the second noise of a LaplaceSum",
-}
-NOISE_TEXTS = {
-    "kind": "kind of the mechanism",
-    "noise": "family of the noise",
-    "reading": "how a noisy count is made a count",
-    "shifts": "shifts of a GaussianMixture: a list such as 0,1",
-    "weights": "their probabilities: a list such as 0.75,0.25",
-    "pair-p": "counts or probabilities of A of a histogram, as a listing of the store has them",
-    "pair-q": "counts or probabilities of B of a histogram",
-    "made-of": "what a composite pair is made of, as a listing of the store has it",
-}
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -94,12 +64,36 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 
 def add_noise_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name noise settings: several values of each number, one text, and the factor."""
-    for name, text in NOISE_NUMBERS.items():
-        parser.add_argument(f"--{name}", metavar="X", type=float, nargs="+", help=text)
-    for name, text in NOISE_TEXTS.items():
-        parser.add_argument(f"--{name}", metavar="NAME", help=text)
-    parser.add_argument("--factor", metavar="F", type=_factor, help="factor between buckets, or auto")
+    """Add the options that name noise settings, once they are needed: several values of each number, one text."""
+    parser.add_argument(
+        "--factor", metavar="F", type=_factor, dest="noise_factor", help="factor between buckets, or auto"
+    )
+    add_late(parser, _add_columns)
+
+
+def _add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each column that describes cells of any mechanism."""
+    from pbdist.mechanisms.columns import known_columns
+
+    for name, column in known_columns().items():
+        if name in ("mechanism", "factor"):
+            continue
+        option, what = name.replace("_", "-"), column.what.replace("%", "%%")
+        # A mechanism of others may have a parameter that is called like another option.
+        flag = f"--pair-{option}" if f"--{option}" in parser._option_string_actions else f"--{option}"
+        told: dict[str, Any] = {"metavar": "NAME"} if column.text else {"metavar": "X", "type": float, "nargs": "+"}
+        what = f"{what}: a list such as 0,1" if column.listed else what
+        parser.add_argument(flag, dest=f"noise_{name}", help=what, **told)
+
+
+def given_noise(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters that name noise settings: numbers, with several values each, and texts and the factor."""
+    from pbdist.mechanisms.columns import known_columns
+
+    found = {name: getattr(options, f"noise_{name}") for name in known_columns() if name != "mechanism"}
+    told = {name: value for name, value in found.items() if value is not None}
+    texts = {name: value for name, value in told.items() if not isinstance(value, list)}
+    return {name: value for name, value in told.items() if name not in texts}, texts
 
 
 def _factor(text: str) -> float | str:
@@ -131,8 +125,7 @@ def _answer(options: argparse.Namespace) -> int:
 
     gc.freeze()
     gc.enable()
-    numbers = _given(options, [name.replace("-", "_") for name in NOISE_NUMBERS])
-    texts = _given(options, [*(name.replace("-", "_") for name in NOISE_TEXTS), "factor"])
+    numbers, texts = given_noise(options)
     asked = _given(options, ["compositions", "epsilon", "exp_epsilon", "delta"])
     if not asked and not numbers and not texts:
         return _list(options, form)

@@ -3,55 +3,28 @@
 import argparse
 import json
 import sys
+from collections.abc import Collection
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pbdist.cli.output import MISSED, add_formats, chosen_format, print_all, print_sheet, printed_warnings
+from pbdist.cli.parser import add_late
 from pbdist.cli.sign_of_life import sign_of_life
 
 if TYPE_CHECKING:
+    from pbdist.mechanisms import Parameter
     from pbdist.sizing.goal import Goal
     from pbdist.sizing.sized import Answer
 
-_FAMILIES = (
-    "Gaussian",
-    "Laplace",
-    "SubsampledGaussian",
-    "SubsampledGaussianGroup",
-    "SubsampledLaplace",
-    "TruncatedPoissonGaussian",
-    "FixedBatchGaussian",
-    "RandomAllocation",
-    "Poisson",
-    "DiscreteLaplace",
-    "DiscreteGaussian",
-    "RandomizedResponse",
-    "KaryRandomizedResponse",
-    "NoisyCount",
-)
-_NUMBERS = {
-    "sensitivity": "sensitivity of the query",
-    "rate": "sampling rate of a SubsampledGaussian, SubsampledLaplace or TruncatedPoissonGaussian",
-    "batch": "records of a batch of a FixedBatchGaussian, at most of a TruncatedPoissonGaussian",
-    "examples": "records of the data set of a FixedBatchGaussian or TruncatedPoissonGaussian",
-    "steps": "steps of an epoch of a RandomAllocation",
-    "group_size": "the most records of a SubsampledGaussianGroup",
-    "shift": "difference of neighbouring counts of a NoisyCount",
-    "mean": "mean of a NoisyCount; without it, mean and scale are sized together",
-    "k": "number of answers of a KaryRandomizedResponse",
-}
-_TEXTS = {
-    "noise": "noise of a NoisyCount: Laplace or Gaussian; with a mean also DiscreteLaplace or DiscreteGaussian",
-    "reading": "how a noisy count is made a count: clamp-and-ceil, redraw-and-floor or shift-inside",
-}
 _ADJACENCY = (
     "for which neighbours the sensitivity or shift is stated: add-or-remove, add-or-remove-group, replace-one or"
     " zero-out; of a mechanism that says it itself, no other"
 )
+#: Options beside those of the parameters of mechanisms.
 _OPTIONS = frozenset(
     (
         *("compositions", "delta", "epsilon", "exp_epsilon", "json", "scale_limits", "store", "systems", "tolerance"),
-        *("adjacency", "truncate", *_NUMBERS, *_TEXTS),
+        *("adjacency", "noise", "reading"),
     )
 )
 
@@ -63,26 +36,16 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="the smallest noise that provably meets a goal",
         description="The smallest noise whose δ provably is at most --delta, and a proof that a little less is not"
         " enough. The scale of RandomizedResponse, k-ary too, is the probability of a lie, that of Poisson its mean."
-        " Of several --compositions, --epsilon and --delta all combinations are answered. Noise that will do is rounded"
-        " up, and refuted noise down, and the bounds hold for the printed numbers; csv and json are unrounded.",
+        " Without --mean, mean and scale of a NoisyCount are sized together. Of several --compositions,"
+        " --epsilon and --delta all combinations are answered. Noise that meets the goal is rounded up, and refuted"
+        " noise down, and the bounds hold for the printed numbers; csv and json are unrounded.",
     )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--family", choices=_FAMILIES, help="the mechanism whose noise is sized")
-    what.add_argument("--system", metavar="NAME", help="a system of data/systems.yaml; its own goals if none is given")
-    what.add_argument("--table", action="store_true", help="print the table of all systems, as Markdown")
     parser.add_argument("--systems", metavar="FILE", help="the systems, in place of those that come with pbdist")
     parser.add_argument("--compositions", metavar="R", type=int, nargs="+", help="numbers of compositions")
     point = parser.add_mutually_exclusive_group()
     point.add_argument("--epsilon", metavar="E", type=float, nargs="+", help="epsilon, in nats")
     point.add_argument("--exp-epsilon", metavar="Y", type=float, nargs="+", help="e to the power of epsilon")
     parser.add_argument("--delta", metavar="D", type=float, nargs="+", help="the largest delta that will do")
-    for name, text in _NUMBERS.items():
-        parser.add_argument(f"--{name.replace('_', '-')}", metavar="X", type=float, help=text)
-    for name, text in _TEXTS.items():
-        parser.add_argument(f"--{name}", metavar="NAME", help=text)
-    parser.add_argument(
-        "--truncate", metavar=("LOW", "HIGH"), nargs=2, type=float, help="limits of the noise about its mean"
-    )
     parser.add_argument(
         "--tolerance", metavar="T", type=float, default=0.01, help="how much smaller the refuted noise is (0.01)"
     )
@@ -98,6 +61,43 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="exit with code 3 if what is refuted is smaller by more than the tolerance",
     )
     parser.set_defaults(action=_size)
+    add_late(parser, _add_families)
+
+
+def _add_families(parser: argparse.ArgumentParser) -> None:
+    """Add the mechanisms that can be sized, and their other parameters."""
+    from pbdist.mechanisms import MECHANISMS, Form, described, noise_parameter
+
+    families = [name for name, kind in MECHANISMS.items() if kind.in_studies and noise_parameter(kind)]
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--family", choices=families, help="the mechanism whose noise is sized")
+    what.add_argument("--system", metavar="NAME", help="a system of data/systems.yaml; its own goals if none is given")
+    what.add_argument("--table", action="store_true", help="print the table of all systems, as Markdown")
+    for name, of_kinds in _parameters().items():
+        told = next(iter(of_kinds.values()))
+        help_text = described({kind: one.described for kind, one in of_kinds.items()})
+        option = f"--{name.replace('_', '-')}"
+        if told.domain.form is Form.NUMBER:
+            parser.add_argument(option, metavar="X", type=float, help=help_text)
+        elif told.domain.form is Form.LIMITS:
+            parser.add_argument(option, metavar=("LOW", "HIGH"), nargs=2, type=float, help=help_text)
+        elif told.domain.form in (Form.NUMBERS, Form.TWO_NUMBERS):
+            parser.add_argument(option, metavar="X", nargs="+", type=float, help=help_text)
+        else:
+            parser.add_argument(option, metavar="NAME", help=help_text)
+
+
+def _parameters() -> "dict[str, dict[str, Parameter]]":
+    """Return the parameters of all families but the sized ones, by name and kind; and the noise of counts."""
+    from pbdist.mechanisms import MECHANISMS, Form, noise_parameter, parameters_of
+
+    found: dict[str, dict[str, Parameter]] = {}
+    for name, kind in MECHANISMS.items():
+        sized = noise_parameter(kind)
+        for one in parameters_of(kind).values() if kind.in_studies and sized else ():
+            if one is not sized or one.domain.form is Form.MECHANISM:
+                found.setdefault(one.name, {})[name] = one
+    return found
 
 
 def _size(options: argparse.Namespace) -> int:
@@ -140,8 +140,8 @@ def _print_systems(options: argparse.Namespace) -> int:
 
 def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tuple[Goal, float | None]]]":
     """Return the family, its parameters, and the goals, each with the e^ε that was given for it; all checked."""
-    import pbdist
     from pbdist.errors import InvalidInputError
+    from pbdist.mechanisms import MECHANISMS
     from pbdist.sizing.family_arguments import noise_class
     from pbdist.sizing.goal import checked_goal
     from pbdist.sizing.system_sizing import system_family
@@ -158,8 +158,8 @@ def _asked(options: argparse.Namespace) -> "tuple[Any, dict[str, Any], list[tupl
         asked = {"epsilon": None, "exp_epsilon": None, **dict(zip(given, values, strict=True))}
         goals.append((checked_goal(**asked), asked["exp_epsilon"]))
     if options.family:
-        parameters = _given(options, (*_NUMBERS, *_TEXTS, "truncate"))
-        return getattr(pbdist, options.family), parameters, goals
+        parameters = _given(options, _parameters())
+        return MECHANISMS[options.family], parameters, goals
     system = find_system(load_systems(options.systems), options.system)
     noise: Any = None if options.noise is None else noise_class(options.noise)
     family, parameters = system_family(system, noise, options.reading)
@@ -210,13 +210,13 @@ def _print(options: argparse.Namespace, answers: "list[Answer]", form: str) -> N
     elif form == "table" and len(answers) == 1 and isinstance(alone.sized, SizedNoise) and alone.printed is not None:
         print_all(sized_table(alone.sized, alone.printed))
     else:
-        told = _given(options, (*_NUMBERS, *_TEXTS, "truncate"))
+        told = _given(options, _parameters())
         what = options.family or f"system {options.system}"
         caption = " ".join([f"{what}: the smallest noise found", *(f"{name}={value}" for name, value in told.items())])
         print_sheet(sized_sheet(caption, answers), form)
 
 
-def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:
+def _given(options: argparse.Namespace, names: "Collection[str]") -> dict[str, Any]:
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
@@ -225,11 +225,11 @@ def _refuse_ignored(options: argparse.Namespace) -> None:
     from pbdist.errors import InvalidInputError
 
     if options.table:
-        unused = set(_OPTIONS - {"systems", "tolerance"})
+        unused = {*_OPTIONS, *_parameters()} - {"systems", "tolerance"}
     elif options.family:
         unused = {"systems"}
     else:
-        unused = {*_NUMBERS, "truncate"}
+        unused = {*_parameters()} - {"noise", "reading"}
     what = "--table" if options.table else "--family" if options.family else "--system"
     for name in sorted(unused):
         value = getattr(options, name)

@@ -16,7 +16,7 @@ from pbdist.arguments import (
     checked_components,
     checked_compositions,
     checked_numbers,
-    checked_precision,
+    checked_tolerance,
 )
 from pbdist.curves.tradeoff import SupportCurve, Wholes, state_tradeoff, wholes_of
 from pbdist.errors import PrecisionError
@@ -88,7 +88,7 @@ def tradeoff_table(
     rounds = checked_compositions(compositions)
     check_totals(parts, rounds)
     alpha = checked_errors(type_one_error)
-    gap = checked_precision(tolerance, None, None).tolerance
+    gap = checked_tolerance(tolerance)
     lower, upper = (np.empty((len(Direction), rounds.size, alpha.size)) for _ in range(2))
     known = _by_states(parts, rounds, alpha, gap)
     for row, r in enumerate(rounds.tolist()):

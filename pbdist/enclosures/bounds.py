@@ -1,25 +1,241 @@
 """Bounds of rounds with pairs that are known through enclosures alone: what `pbdist.pld` offers for other ones."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from pbdist.enclosures.enclose import enclosed_counts
-from pbdist.enclosures.gaussians import dominated_gaussians, dominating_gaussians
-from pbdist.enclosures.refining import USUAL_PART, Aim, Asked, Found, kept_fineness, refined
-from pbdist.mechanisms import ElementaryPair
-from pbdist.pld import (
-    EpsilonBounds,
-    KeptStates,
-    TightBounds,
-    epsilon_table,
-    kept_states,
-    tight_bounds,
-)
+from pbdist.arguments import Request
+from pbdist.enclosures.allocation import dominated_pair, dominated_sum, dominating_pair, dominating_sum
+from pbdist.enclosures.gaussian_ratio import GaussianRatio
+from pbdist.enclosures.spacings import chosen_plan
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import ElementaryPair, Enclosure, Gaussian, RandomAllocation, Reversed
+from pbdist.pld import EpsilonBounds, KeptStates, TightBounds, epsilon_table, kept_states, tight_bounds
 from pbdist.types import FloatArray, IntArray
+
+#: Enclosures that are kept from one call to the next.
+_KEPT = 4
+
+
+@dataclass(frozen=True)
+class Fineness:
+    """How closely an enclosure encloses.
+
+    Attributes
+    ----------
+    resolution : float
+        Points in a standard deviation, about. The relative distance of both δ falls as its square.
+    lost : float
+        Mass of one pair that may become infinite above, and be left out below.
+    matters : float
+        The smallest δ of one pair that matters.
+    """
+
+    resolution: float
+    lost: float
+    matters: float
+
+
+def any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
+    """Whether the masses of some pair are known only through an enclosure."""
+    return any(pair.enclosed for pair in counts)
+
+
+def enclosed_counts(counts: Mapping[ElementaryPair, int], fineness: Fineness) -> dict[ElementaryPair, int]:
+    """Return the pairs of a round, those without masses of their own replaced by enclosures."""
+    result: dict[ElementaryPair, int] = {}
+    for pair, count in counts.items():
+        standing = _standing_for(pair, fineness) if pair.enclosed else pair
+        result[standing] = result.get(standing, 0) + count
+    return result
+
+
+def gaussian_counts(counts: Mapping[ElementaryPair, int], *, above: bool) -> dict[ElementaryPair, int]:
+    """Return the pairs of a round, those that are enclosed replaced by Gaussian noise (Theorem 48).
+
+    It dominates them with `above`, else they dominate it: wide, but known for every amount of noise.
+    """
+    result: dict[ElementaryPair, int] = {}
+    for pair, count in counts.items():
+        around = pair.inner.between_gaussians
+        standing = pair if around is None else around[above]
+        result[standing] = result.get(standing, 0) + count
+    return result
+
+
+def _standing_for(pair: ElementaryPair, fineness: Fineness) -> ElementaryPair:
+    if isinstance(pair, Reversed):
+        return Reversed(_standing_for(pair.pair, fineness))
+    if isinstance(pair, RandomAllocation):
+        return _allocation(pair, fineness)
+    raise InvalidInputError(f"mechanism: expected one that can be enclosed, got {shown(pair)}")
+
+
+@lru_cache(maxsize=_KEPT)
+def _allocation(pair: RandomAllocation, fineness: Fineness) -> ElementaryPair:
+    if pair.steps == 1:
+        return Gaussian(pair.scale, pair.sensitivity)
+    plan = chosen_plan(pair.sensitivity / pair.scale, pair.steps, fineness.resolution, fineness.lost, fineness.matters)
+    ratio = GaussianRatio(pair.scale, pair.sensitivity)
+    return Enclosure(
+        dominated=dominated_pair(dominated_sum(ratio, plan)),
+        above=dominating_pair(dominating_sum(ratio, plan), plan.unit),
+    )
+
+
+#: After so many finer enclosures that bring nothing no more are tried.
+_IDLE = 2
+#: Enclosures that are tried; resolutions, relative to what the tolerance takes: of the first one, at most, of all.
+_ATTEMPTS, _RESOLUTION, _FIRST, _FINEST = 5, 2.5, 80.0, 10000.0
+#: About by how much, times the square of the resolution, bounds are apart by the enclosure alone.
+_APART = 1.0
+#: Where between its bounds ln δ mostly is: splits add about 4/3 of the variance that cells take away.
+USUAL_PART = 0.43
+#: The first resolution where a δ is to be decided by bounds that narrow, relative to 1 / √tolerance: likely to do.
+_OF_DECIDING = 1.2
+#: Part of the tolerance that a finer enclosure aims at, and by what factors it is finer.
+_AIM, _LEAST, _MOST = 0.6, 1.3, 24.0
+#: Part of the tolerance that lost mass may take of the smallest δ, which is first taken to be no smaller than this.
+_OF_LOST, _USUAL_DELTA = 0.03, 1e-10
+#: Part of the δ that matters from which on a δ is told as well.
+_TOLD = 0.5
+#: Part of it below which bounds need not be close.
+_BELOW = 0.02
+#: No mass smaller than this is told from none.
+_LEAST_LOST = 1e-130
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What bounds are for.
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative width that is aimed at.
+    floor : float
+        A δ below which none is aimed at.
+    leaves : int
+        Enclosed pairs in all rounds.
+    decides : float, optional
+        A δ from which δ need only be told.
+    """
+
+    tolerance: float
+    floor: float
+    leaves: int
+    decides: float | None = None
+
+    def fineness(self, resolution: float, delta: float) -> Fineness:
+        """The fineness for a δ of that size."""
+        matters = max(max(delta, self.floor) / self.leaves, _LEAST_LOST)
+        return Fineness(resolution, max(_OF_LOST * self.tolerance * matters, _LEAST_LOST), matters)
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What bounds through an enclosure can be expected to reach: no more need be aimed at.
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative width.
+    floor : float
+        A δ below which they are not close.
+    """
+
+    tolerance: float
+    floor: float
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Bounds, whatever of, of one shape.
+
+    Attributes
+    ----------
+    lower, upper : ndarray
+    width : ndarray
+        Their relative distance, 0 where nothing closer is aimed at, infinite where nothing is known from below.
+    delta : ndarray
+        δ at each, from below.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    width: FloatArray
+    delta: FloatArray
+
+
+def refined(
+    counts: Mapping[ElementaryPair, int],
+    asked: Asked,
+    solve: Callable[[Mapping[ElementaryPair, int], Aim, Found | None], Found],
+) -> tuple[Mapping[ElementaryPair, int], Found]:
+    """Let bounds be computed with finer and finer enclosures; return the last ones, and the bounds.
+
+    Parameters
+    ----------
+    counts : mapping of ElementaryPair to int
+        What one round consists of.
+    asked : Asked
+    solve : callable
+        Computes bounds from enclosures, as closely as the aim says, with the best ones so far, which it keeps where
+        they are better.
+
+    Returns
+    -------
+    (mapping of ElementaryPair to int, Found)
+        The enclosures with which bounds met the tolerance, or the finest ones.
+    """
+    wanted = _RESOLUTION / math.sqrt(asked.tolerance)
+    first = _FIRST if asked.decides is None else max(_FIRST, _OF_DECIDING / math.sqrt(asked.tolerance))
+    fineness = asked.fineness(min(wanted, first, _FINEST), asked.decides or _USUAL_DELTA)
+    found: Found | None = None
+    attempt = idle = 0
+    while True:
+        attempt += 1
+        enclosures = enclosed_counts(counts, fineness)
+        tolerance = max(asked.tolerance, 2.0 * _APART / fineness.resolution**2)
+        before = found
+        found = solve(enclosures, Aim(tolerance, max(asked.floor, _BELOW * fineness.matters * asked.leaves)), found)
+        finer = _finer(fineness, found, asked)
+        idle = 0 if before is None or _gains(before, found) else idle + 1
+        if finer == fineness or attempt == _ATTEMPTS or idle == _IDLE:
+            return enclosures, found
+        fineness = finer
+
+
+def _gains(before: Found, found: Found) -> bool:
+    """Whether bounds of which nothing is known have become fewer, or known ones closer."""
+    unknown, known = np.isinf(found.width), np.isfinite(found.width)
+    return bool((unknown < np.isinf(before.width)).any() or (found.width[known] < before.width[known]).any())
+
+
+def kept_fineness(asked: Asked) -> Fineness:
+    """Return the fineness for states that are to be kept, whose bounds are looked at everywhere."""
+    return asked.fineness(min(2.0 * _RESOLUTION / math.sqrt(asked.tolerance), _FINEST), asked.floor)
+
+
+def _finer(fineness: Fineness, found: Found, asked: Asked) -> Fineness:
+    """Return a fineness with which bounds may be closer; the same where they are close, or none is finer."""
+    missed = found.width > asked.tolerance
+    if not missed.any():
+        return fineness
+    smallest = float(np.min(found.delta[missed]))
+    # Where much is lost, or too small a δ matters, that is why bounds are apart.
+    told = missed & np.isfinite(found.width) & (found.delta >= _TOLD * asked.leaves * fineness.matters)
+    resolution = fineness.resolution
+    if told.any() or asked.fineness(resolution, smallest).matters >= fineness.matters:
+        widest = float(np.max(found.width[told], initial=_APART / resolution**2))
+        factor = min(max(math.sqrt(widest / (_AIM * asked.tolerance)), _LEAST), _MOST)
+        resolution = min(resolution * factor, _FINEST)
+    finer = asked.fineness(resolution, smallest)
+    return fineness if resolution == fineness.resolution and finer.matters > _TOLD * fineness.matters else finer
+
 
 #: Bounds are to be this part of the distance apart at which they would just tell a δ, were it where it mostly is.
 _TELLING = 1.0
@@ -31,50 +247,39 @@ def delta_bounds(
     counts: Mapping[ElementaryPair, int],
     rounds: IntArray,
     epsilon: FloatArray,
+    request: Request,
     *,
-    tolerance: float,
-    width: float | None,
-    buckets: int | None,
-    strict: bool,
-    together: bool,
-    floor: float,
-    excuses: bool,
     known: tuple[FloatArray, FloatArray] | None,
-    decides: float | None = None,
 ) -> TightBounds:
-    """Bound δ for every r and ε; all is that of `tight_bounds`, but for `decides`.
+    """Bound δ for every r and ε; all is that of `tight_bounds`.
 
-    That is a δ: where bounds tell on which side of it the larger direction's δ lies, no closer ones are aimed at. Of
-    enclosures the bounds of all that were tried are kept, and the width is the smallest one.
+    Of enclosures the bounds of all that were tried are kept, and the width is the smallest one.
     """
-    close: dict[str, Any] = {"tolerance": tolerance, "floor": floor, "strict": strict, "excuses": excuses}
-    settings: dict[str, Any] = {"width": width, "buckets": buckets, "together": together}
-    asked = _asked(counts, rounds, tolerance, floor, decides)
-    if width is not None or buckets is not None:
+    asked = _asked(counts, rounds, request.tolerance, request.floor, request.decision_delta)
+    if request.given_width:
         # No tolerance is aimed at: the enclosure is as fine as is likely to be enough.
-        enclosed = enclosed_counts(counts, kept_fineness(asked))
-        return tight_bounds(enclosed, rounds, epsilon, known=known, **close, **settings)
+        return tight_bounds(enclosed_counts(counts, kept_fineness(asked)), rounds, epsilon, request, known=known)
+    coarse = replace(request, strict=False, accept_unimprovable=False)
     widths: list[float] = []
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
         best = known if before is None else (before.lower, before.upper)
-        coarse: dict[str, Any] = {"tolerance": aim.tolerance, "floor": aim.floor, "strict": False}
-        found = tight_bounds(enclosures, rounds, epsilon, known=best, **coarse, **settings)
+        aimed = replace(coarse, tolerance=aim.tolerance, floor=aim.floor)
+        found = tight_bounds(enclosures, rounds, epsilon, aimed, known=best)
         widths.append(found.width)
-        return _looked_at(found, asked, together=together)
+        return _looked_at(found, asked, joint_directions=request.joint_directions)
 
     enclosures, best = refined(counts, asked, solve)
     if (best.width > _WIDE).any():
-        coarse = {"tolerance": tolerance, "floor": floor, "strict": False, **settings}
-        above = tight_bounds(dominating_gaussians(counts), rounds, epsilon, known=None, **coarse)
-        below = tight_bounds(dominated_gaussians(counts), rounds, epsilon, known=None, **coarse)
+        above = tight_bounds(gaussian_counts(counts, above=True), rounds, epsilon, coarse)
+        below = tight_bounds(gaussian_counts(counts, above=False), rounds, epsilon, coarse)
         best = replace(
             best, lower=np.maximum(best.lower, below.log_lower), upper=np.minimum(best.upper, above.log_upper)
         )
-    if decides is not None and not (best.width > tolerance).any():
+    if request.decision_delta is not None and not (best.width > request.tolerance).any():
         return TightBounds(best.lower, best.upper, min(widths))
-    # What meets the tolerance is known, and is not computed again; each point that misses it is refused, or excused.
-    found = tight_bounds(enclosures, rounds, epsilon, known=(best.lower, best.upper), **close, **settings)
+    # What meets the tolerance is known, and is not computed again; each point that misses it is refused, or looked at.
+    found = tight_bounds(enclosures, rounds, epsilon, request, known=(best.lower, best.upper))
     return replace(found, width=min(widths))
 
 
@@ -89,10 +294,10 @@ def _asked(
     return Asked(tolerance, floor, leaves, decides)
 
 
-def _looked_at(found: TightBounds, asked: Asked, *, together: bool) -> Found:
+def _looked_at(found: TightBounds, asked: Asked, *, joint_directions: bool) -> Found:
     """Tell how far apart bounds are, where they are to be close."""
     lower, upper = found.log_lower, found.log_upper
-    if together:
+    if joint_directions:
         lower = np.broadcast_to(np.max(lower, axis=0), lower.shape)
     log_floor = math.log(asked.floor) if asked.floor > 0.0 else -math.inf
     met = (upper <= lower) | (upper <= log_floor)
@@ -117,15 +322,20 @@ def _decided(lower: FloatArray, upper: FloatArray, asked: Asked) -> FloatArray:
 
 
 def epsilon_bounds(
-    counts: Mapping[ElementaryPair, int], rounds: IntArray, delta: FloatArray, *, tolerance: float, together: bool
+    counts: Mapping[ElementaryPair, int],
+    rounds: IntArray,
+    delta: FloatArray,
+    *,
+    tolerance: float,
+    joint_directions: bool,
 ) -> EpsilonBounds:
     """Bound ε for every r and δ; all is that of `epsilon_table`."""
     if not delta.all():
-        return _with_pure(counts, rounds, delta, tolerance=tolerance, together=together)
+        return _with_pure(counts, rounds, delta, tolerance=tolerance, joint_directions=joint_directions)
     asked = _asked(counts, rounds, tolerance, float(np.min(delta)))
 
     def solve(enclosures: Mapping[ElementaryPair, int], aim: Aim, before: Found | None) -> Found:
-        found = epsilon_table(enclosures, rounds, delta, tolerance=aim.tolerance, together=together)
+        found = epsilon_table(enclosures, rounds, delta, tolerance=aim.tolerance, joint_directions=joint_directions)
         lower, upper = found.lower, found.upper
         if before is not None:
             lower, upper = np.maximum(lower, before.lower), np.minimum(upper, before.upper)
@@ -136,21 +346,32 @@ def epsilon_bounds(
 
     _, best = refined(counts, asked, solve)
     if (best.width > _WIDE).any():
-        above = epsilon_table(dominating_gaussians(counts), rounds, delta, tolerance=tolerance, together=together)
-        below = epsilon_table(dominated_gaussians(counts), rounds, delta, tolerance=tolerance, together=together)
+        above = epsilon_table(
+            gaussian_counts(counts, above=True), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
+        )
+        below = epsilon_table(
+            gaussian_counts(counts, above=False), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
+        )
         return EpsilonBounds(np.maximum(best.lower, below.lower), np.minimum(best.upper, above.upper))
     return EpsilonBounds(best.lower, best.upper)
 
 
 def _with_pure(
-    counts: Mapping[ElementaryPair, int], rounds: IntArray, delta: FloatArray, *, tolerance: float, together: bool
+    counts: Mapping[ElementaryPair, int],
+    rounds: IntArray,
+    delta: FloatArray,
+    *,
+    tolerance: float,
+    joint_directions: bool,
 ) -> EpsilonBounds:
     """Bound ε where some δ is 0: Gaussian losses, and those around enclosed pairs are such, have no bound."""
-    below = epsilon_table(dominated_gaussians(counts), rounds, delta, tolerance=tolerance, together=together)
+    below = epsilon_table(
+        gaussian_counts(counts, above=False), rounds, delta, tolerance=tolerance, joint_directions=joint_directions
+    )
     lower, upper = below.lower, np.full_like(below.upper, np.inf)
     positive = delta > 0.0
     if positive.any():
-        found = epsilon_bounds(counts, rounds, delta[positive], tolerance=tolerance, together=together)
+        found = epsilon_bounds(counts, rounds, delta[positive], tolerance=tolerance, joint_directions=joint_directions)
         lower[..., positive], upper[..., positive] = found.lower, found.upper
     return EpsilonBounds(lower, upper)
 

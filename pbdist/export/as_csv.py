@@ -16,7 +16,7 @@ from pbdist.export.about import as_text
 from pbdist.export.target import METADATA
 from pbdist.query import Study
 from pbdist.query.blocks import Block
-from pbdist.query.rows import ABOUT, rows_of
+from pbdist.query.rows import rows_of
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, JsonValue
 
 #: So many points are lines in memory.
@@ -29,8 +29,9 @@ class _CsvWriter:
 
     def __init__(self, study: Study, path: Path) -> None:
         self._spec, self._names, self._path = study.spec, study.row_columns, path
-        at = self._names.index(_GRID[0])
-        self._of_cell, self._of_point = self._names[:at], self._names[at + len(_GRID) :]
+        names = tuple(self._names)
+        at = names.index(_GRID[0])
+        self._of_cell, self._of_point = names[:at], names[at + len(_GRID) :]
         self._grid: list[str] = []
         self._file = path.open("w", encoding="utf-8", newline="")
         self._file.write(f"{','.join(self._names)}\n")
@@ -48,7 +49,7 @@ class _CsvWriter:
                 self._file.writelines(f"{cell},{grid},{point}\n" for grid, point in of_cell)
 
     def finish(self, about: dict[str, JsonValue]) -> None:
-        columns = [{"name": name, "description": ABOUT[name]} for name in self._names]
+        columns = [{"name": name, "description": what} for name, what in self._names.items()]
         content = {"about": about, "columns": columns}
         self._path.with_name(self._path.name + METADATA).write_text(f"{as_text(content)}\n", encoding="utf-8")
 

@@ -8,11 +8,12 @@ import h5py
 import numpy as np
 
 from pbdist.export.about import flat
+from pbdist.mechanisms.columns import is_text
 from pbdist.query import Study
 from pbdist.query.blocks import Block
 from pbdist.query.rows import ABOUT
-from pbdist.store.cell_columns import cell_columns
-from pbdist.store.layout import CELL, COLUMN_CHUNK, COLUMNS, COMPUTED, GRIDS, TEXT_COLUMNS, WITHIN
+from pbdist.store.cell_columns import cell_columns, column_descriptions
+from pbdist.store.layout import CELL, COLUMN_CHUNK, COMPUTED, GRIDS, WITHIN
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction, JsonValue
 
@@ -25,7 +26,7 @@ class _NetcdfWriter:
 
     def __init__(self, study: Study, path: Path, length: int) -> None:
         spec = self._spec = study.spec
-        self._names = (*study.cell_columns, "pair")
+        self._names = {**column_descriptions(spec.cells), "pair": "canonical form of the pair, as JSON"}
         sizes = {
             CELL: len(spec.cells),
             DIRECTION: len(Direction),
@@ -76,9 +77,9 @@ class _NetcdfWriter:
         cells = self._spec.cells
         chunk = (min(len(cells), COLUMN_CHUNK),)
         columns = {}
-        for name in self._names:
-            about: dict[str, JsonValue] = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
-            text = name in TEXT_COLUMNS or name == "pair"
+        for name, what in self._names.items():
+            about: dict[str, JsonValue] = {"long_name": what}
+            text = is_text(name)
             kind = _TEXT if text else np.dtype("f8")
             columns[name] = self._array(name, (CELL,), kind, chunk, about | ({} if text else {"units": "1"}))
         for start in range(0, len(cells), COLUMN_CHUNK):

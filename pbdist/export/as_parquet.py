@@ -7,15 +7,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pbdist.export.about import MARK, as_text
+from pbdist.mechanisms.columns import is_text
 from pbdist.query import Study
 from pbdist.query.blocks import Block
-from pbdist.query.rows import ABOUT, STATUS, rows_of
-from pbdist.store.layout import TEXT_COLUMNS, WITHIN
+from pbdist.query.rows import STATUS, rows_of
+from pbdist.store.layout import WITHIN
 from pbdist.types import COMPOSITIONS, DIRECTION, JsonValue
 
 #: So many points are a row group, of twice as many rows.
 _POINTS_AT_ONCE = 1 << 16
-_TEXTS = {*TEXT_COLUMNS, "setting", "adjacency", DIRECTION, STATUS}
+_TEXTS = {"setting", "adjacency", DIRECTION, STATUS}
 _WHOLE = {"cell", COMPOSITIONS}
 
 
@@ -24,7 +25,7 @@ class _ParquetWriter:
 
     def __init__(self, study: Study, path: Path) -> None:
         self._spec, self._names = study.spec, study.row_columns
-        fields = [pa.field(name, _kind(name), metadata={"description": ABOUT[name]}) for name in self._names]
+        fields = [pa.field(name, _kind(name), metadata={"description": what}) for name, what in self._names.items()]
         self._schema = pa.schema(fields)
         self._file = pq.ParquetWriter(path, self._schema, compression="zstd")
 
@@ -49,7 +50,7 @@ def writer(study: Study, path: Path, length: int) -> _ParquetWriter:  # noqa: AR
 
 
 def _kind(name: str) -> Any:
-    if name in _TEXTS:
+    if name in _TEXTS or is_text(name):
         return pa.string()
     if name in _WHOLE:
         return pa.int64()

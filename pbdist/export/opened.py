@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pbdist.errors import InvalidInputError, MissingDependencyError
 from pbdist.export.about import MARK
-from pbdist.store.layout import COLUMNS
+from pbdist.mechanisms.columns import known_columns
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -47,4 +47,4 @@ def open_export(where: str | Path) -> "xr.Dataset":
     if MARK not in dataset.attrs:
         dataset.close()
         raise InvalidInputError(f"export: expected an export of pbdist, got something else at {path}")
-    return dataset.set_xindex([name for name in COLUMNS if name in dataset]).set_xindex("exp_epsilon")
+    return dataset.set_xindex([name for name in known_columns() if name in dataset]).set_xindex("exp_epsilon")

@@ -1,27 +1,14 @@
 """The worst-case pair of a group: what several individuals together change, at most."""
 
-import math
-from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.release.group_pair import group_pair
 from pbdist.mechanisms import (
-    LARGEST_SAMPLED_GROUP,
-    BoundedRange,
-    DiscreteGaussian,
-    DiscreteLaplace,
     ElementaryPair,
-    Gaussian,
-    Laplace,
-    LaplaceSum,
     Pair,
-    Poisson,
     Product,
     Reversed,
-    SubsampledGaussian,
-    SubsampledGaussianGroup,
     WorstOf,
     validation,
 )
@@ -29,8 +16,6 @@ from pbdist.types import Adjacency
 
 #: Larger groups are refused.
 _LARGEST_GROUP = 10**9
-#: Symmetric log-concave noise: Theorem G1 (b).
-_ADDING_UP = (Laplace, Gaussian, LaplaceSum, DiscreteLaplace, DiscreteGaussian)
 
 
 def group(pair: Pair, size: int) -> Pair:
@@ -89,31 +74,15 @@ def group(pair: Pair, size: int) -> Pair:
 
 def _of(pair: ElementaryPair, times: int) -> tuple[Pair, bool]:
     """Return the pair of a group, and whether it is what the group changes and not only above it."""
-    if isinstance(pair, SubsampledGaussian):
-        if times > LARGEST_SAMPLED_GROUP:
-            raise InvalidInputError(
-                f"group.size: expected at most {LARGEST_SAMPLED_GROUP} individuals on samples, got {times}"
-            )
-        return SubsampledGaussianGroup(pair.scale, pair.rate, times, pair.sensitivity), True
-    if isinstance(pair, Reversed):
-        found, exact = _of(pair.pair, times)
-        if not isinstance(found, ElementaryPair):
-            raise InvalidInputError(
-                f"group.pair: expected a pair that is not reversed, got {shown(pair)}: what a group on samples changes"
-                " is bounded by two pairs, for which there is no reversed one"
-            )
-        return Reversed(found), exact
-    if isinstance(pair, Gaussian | Laplace) and pair.truncate is not None:
-        return replace(pair, sensitivity=_times_above(pair.sensitivity, times)), True
-    if isinstance(pair, Poisson):
-        return Poisson(pair.mean, pair.sensitivity * times), True
-    if isinstance(pair, BoundedRange):
-        return BoundedRange(_times_above(pair.eta, times)), True
-    # A chain of one pair is one pair.
-    return group_pair(pair, times, 0).factors[0], isinstance(pair, _ADDING_UP) or pair.neutral
-
-
-def _times_above(value: float, times: int) -> float:
-    """Return the least float64 that is at least the product."""
-    product = value * times
-    return product if Fraction(product) >= Fraction(value) * times else math.nextafter(product, math.inf)
+    found = pair.inner.of_group(times)
+    if found is None:
+        # A chain of one pair is one pair.
+        return group_pair(pair, times, 0).factors[0], pair.neutral
+    if not isinstance(pair, Reversed):
+        return found, True
+    if not isinstance(found, ElementaryPair):
+        raise InvalidInputError(
+            f"group.pair: expected a pair that is not reversed, got {shown(pair)}: what a group on samples changes"
+            " is bounded by two pairs, for which there is no reversed one"
+        )
+    return Reversed(found), True

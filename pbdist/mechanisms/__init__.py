@@ -1,12 +1,33 @@
 """Mechanisms: frozen, validated descriptions of worst-case pairs, and their certified masses on bins."""
 
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace
 from pbdist.mechanisms.adjacency import alike, checked_adjacency, joined, stated
 from pbdist.mechanisms.bounded_range import BoundedRange, exponential_mechanism, permute_and_flip
+from pbdist.mechanisms.declaration import (
+    MECHANISMS,
+    Domain,
+    Form,
+    Parameter,
+    all_parameters,
+    between,
+    described,
+    mechanism,
+    noise_parameter,
+    numbers,
+    one_of,
+    parameter,
+    parameters_of,
+    positive,
+    positive_probability,
+    probability,
+    real,
+    whole,
+)
 from pbdist.mechanisms.enclosure import Enclosure, FinitePair
 from pbdist.mechanisms.finite import ApproximateDP, Histogram, RandomizedResponse
 from pbdist.mechanisms.fixed_batch import FixedBatchGaussian, FixedBatchUpper
@@ -18,12 +39,17 @@ from pbdist.mechanisms.kary import KaryRandomizedResponse
 from pbdist.mechanisms.laplace_sum import LaplaceSum
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.noisy_count import READINGS, NoisyCount
+from pbdist.mechanisms.outcomes import masses_of_outcomes
 from pbdist.mechanisms.pair import (
     ElementaryPair,
+    NoiseOrder,
     Pair,
     adjacency_together,
+    at_least_as_noisy,
     choices_of,
     factor_counts,
+    noise_order,
+    ordered,
     reveals_nothing,
 )
 from pbdist.mechanisms.poisson import Poisson
@@ -53,11 +79,13 @@ __all__ = [
     "BoundedRange",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Domain",
     "ElementaryPair",
     "Enclosure",
     "FinitePair",
     "FixedBatchGaussian",
     "FixedBatchUpper",
+    "Form",
     "Gaussian",
     "GaussianMixture",
     "Histogram",
@@ -66,8 +94,10 @@ __all__ = [
     "LaplaceSum",
     "LossMasses",
     "MassBounds",
+    "NoiseOrder",
     "NoisyCount",
     "Pair",
+    "Parameter",
     "Poisson",
     "Product",
     "RandomAllocation",
@@ -84,50 +114,36 @@ __all__ = [
     "WorstOf",
     "adjacency_together",
     "alike",
+    "all_parameters",
+    "at_least_as_noisy",
+    "between",
     "checked_adjacency",
     "choices_of",
+    "described",
     "exponential_mechanism",
     "factor_counts",
     "joined",
     "load_histograms",
+    "masses_of_outcomes",
+    "mechanism",
+    "noise_order",
+    "noise_parameter",
+    "numbers",
+    "one_of",
+    "ordered",
     "pair_from_canonical",
+    "parameter",
+    "parameters_of",
     "permute_and_flip",
+    "positive",
+    "positive_probability",
+    "probability",
+    "real",
     "reveals_nothing",
     "scaled_gaussian_interval",
     "stated",
+    "whole",
 ]
-
-#: Every mechanism by the name that its canonical form carries.
-MECHANISMS: Mapping[str, type[Pair]] = {
-    kind.__name__: kind
-    for kind in (
-        ApproximateDP,
-        BoundedRange,
-        DiscreteGaussian,
-        DiscreteLaplace,
-        FixedBatchGaussian,
-        FixedBatchUpper,
-        Gaussian,
-        GaussianMixture,
-        Histogram,
-        KaryRandomizedResponse,
-        Laplace,
-        LaplaceSum,
-        NoisyCount,
-        Poisson,
-        Product,
-        RandomAllocation,
-        RandomizedResponse,
-        Reversed,
-        Staircase,
-        SubsampledGaussian,
-        SubsampledGaussianGroup,
-        SubsampledLaplace,
-        TruncatedPoissonGaussian,
-        TruncatedPoissonUpper,
-        WorstOf,
-    )
-}
 
 
 def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
@@ -149,26 +165,22 @@ def pair_from_canonical(form: Mapping[str, JsonValue]) -> Pair:
     parameters = {key: value for key, value in form.items() if key != "mechanism"}
     name = form.get("mechanism")
     if not isinstance(name, str) or name not in MECHANISMS:
-        raise InvalidInputError(f"mechanism: expected one of {', '.join(sorted(MECHANISMS))}, got {shown(name)}")
-    if name == "Product":
-        pairs = parameters.get("pairs")
-        if set(parameters) != {"pairs"} or not isinstance(pairs, list | tuple):
-            raise InvalidInputError(f"Product: expected a list of pairs and nothing else, got {shown(parameters)}")
-        return Product(*(pair_from_canonical(pair) for pair in pairs))
-    if name == "WorstOf":
-        return _worst_of(parameters)
+        known = ", ".join(sorted(MECHANISMS))
+        raise InvalidInputError(
+            f"mechanism: expected one of {known}, got {shown(name)}: if it is your own, import its module first"
+            " (--import MODULE)"
+        )
+    kind = MECHANISMS[name]
+    # What has a default in the constructor alone must be in the form: all that decides about a bound is written down.
+    missing = [one.name for one in fields(kind) if one.default is MISSING and one.name not in parameters]
+    listed: Any = parameters.pop("pairs", ()) if "pairs" not in missing else None
+    if missing or not isinstance(listed, list | tuple):
+        raise InvalidInputError(f"{name}: expected its parameters by name, got {shown(dict(form))}")
     nested = {
         key: pair_from_canonical(value) if isinstance(value, Mapping) else value for key, value in parameters.items()
     }
     try:
-        return MECHANISMS[name](**nested)
+        made: Pair = kind(*map(pair_from_canonical, listed), **nested)
     except TypeError as error:
         raise InvalidInputError(f"{name}: expected its parameters by name, got {sorted(nested)}: {error}") from error
-
-
-def _worst_of(parameters: Mapping[str, JsonValue]) -> WorstOf:
-    pairs, attained = parameters.get("pairs"), parameters.get("attained")
-    if set(parameters) - {"neighbours"} != {"pairs", "attained"} or not isinstance(pairs, list | tuple):
-        raise InvalidInputError(f"WorstOf: expected a list of pairs, and attained, got {shown(parameters)}")
-    told = parameters.get("neighbours")
-    return WorstOf(*(pair_from_canonical(pair) for pair in pairs), attained=attained, neighbours=told)
+    return made

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -10,6 +10,16 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.declaration import (
+    LOSSES,
+    SENSITIVITIES,
+    SPREADS,
+    limits,
+    mechanism,
+    parameter,
+    parametrised,
+    positive,
+)
 from pbdist.mechanisms.intervals import (
     gaussian_interval,
     laplace_interval,
@@ -17,12 +27,15 @@ from pbdist.mechanisms.intervals import (
     scaled_laplace_interval,
 )
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_tail, picture_values
 from pbdist.types import Direction, FloatArray
 
+#: What the scale of Laplace noise is, for those who know it by another name.
+LAPLACE_SCALE = "scale is b of the density e^(-|x| / b) / (2 b): the variance is 2 b², the standard deviation √2 b"
 
-@dataclass(frozen=True)
+
+@parametrised
 class AdditiveNoise(ElementaryPair):
     """Noise of a symmetric unimodal density added to the true answer: A is centred at 0, B at the sensitivity.
 
@@ -31,18 +44,25 @@ class AdditiveNoise(ElementaryPair):
     ``loss_error`` that comes with the masses.
     """
 
-    scale: float
-    sensitivity: float = 1.0
-    truncate: tuple[float, float] | None = None
+    checked_together = ("scale", "truncate")
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        object.__setattr__(self, "truncate", validation.truncation(name, self.truncate))
+    scale: float = parameter(positive, "the scale of the noise", unit="counts", example=[20.0, 40.0, 80.0], sized=True)
+    sensitivity: float = parameter(
+        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+    truncate: tuple[float, float] | None = parameter(
+        limits,
+        "the limits about its mean at which the noise is cut",
+        default=None,
+        unit="counts",
+        columns=("truncate_low", "truncate_high"),
+    )
+
+    def check(self) -> None:
+        """Refuse a truncation that leaves hardly any noise."""
         if self.truncate is not None and not self._keeps_much(*self.truncate):
             raise InvalidInputError(
-                f"{name}.truncate: expected an interval that holds at least {validation.SMALLEST_KEPT:g}"
+                f"{type(self).__name__}.truncate: expected an interval that holds at least {validation.SMALLEST_KEPT:g}"
                 f" of the noise, got {self.truncate!r}"
             )
 
@@ -51,6 +71,14 @@ class AdditiveNoise(ElementaryPair):
         if low <= -self.scale and self.scale <= high:
             return True
         return self._interval(low, high)[0] >= validation.SMALLEST_KEPT
+
+    def moved(self, times: int) -> "AdditiveNoise | None":
+        """With so many times the sensitivity, but for truncated noise."""
+        return self.of_group(times) if self.truncate is None else None
+
+    def of_group(self, times: int) -> "AdditiveNoise":
+        """With so many times the sensitivity."""
+        return replace(self, sensitivity=validation.times_above(self.sensitivity, times))
 
     @property
     def symmetric(self) -> bool:
@@ -194,7 +222,7 @@ class AdditiveNoise(ElementaryPair):
         return left, high, only_a, MassBounds(masses.lower[2:3], masses.upper[3:4] + masses.upper[4:5])
 
 
-@dataclass(frozen=True)
+@mechanism
 class Laplace(AdditiveNoise):
     """Laplace noise: A = Lap(0, scale), B = Lap(sensitivity, scale).
 
@@ -213,6 +241,32 @@ class Laplace(AdditiveNoise):
     InvalidInputError
         If a parameter is out of its range.
     """
+
+    aliases = ("exponential", "laplacian")
+    noise_family = "Laplace"
+    does = "Laplace noise is added to an answer that is a number."
+    assumes = (
+        "One individual moves the answer by at most the sensitivity. The noise is a real number, drawn afresh and"
+        " independently in every round, and not known to the observer. An implementation with floating-point numbers"
+        " is not this mechanism exactly."
+    )
+
+    scale: float = parameter(
+        positive,
+        "the scale b of the noise, whose density is e^(-|x| / b) / (2 b)",
+        unit="counts",
+        aliases=(*SPREADS, *LOSSES),
+        hint=f"{LAPLACE_SCALE}; for the ε of one round it is sensitivity / ε",
+        example=[20.0, 40.0, 80.0],
+        sized=True,
+    )
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By scale / sensitivity; none with truncation."""
+        if self.truncate is not None:
+            return None
+        return ordered(self, Laplace, Fraction(self.scale) / Fraction(self.sensitivity))
 
     def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
         """Sensitivity / scale, but for truncated noise, of which the masses tell."""
@@ -254,7 +308,7 @@ class Laplace(AdditiveNoise):
         return 0.0, self.sensitivity
 
 
-@dataclass(frozen=True)
+@mechanism
 class Gaussian(AdditiveNoise):
     """Gaussian noise: A = N(0, scale²), B = N(sensitivity, scale²).
 
@@ -274,9 +328,47 @@ class Gaussian(AdditiveNoise):
         If a parameter is out of its range.
     """
 
+    aliases = ("normal", "gauss")
+    noise_family = "Gaussian"
+    does = "Gaussian noise is added to an answer that is a number, or to a vector."
+    assumes = (
+        "One individual moves the answer by at most the sensitivity (of a vector: in its Euclidean length). The noise"
+        " is a real number, drawn afresh and independently in every round, and not known to the observer. An"
+        " implementation with floating-point numbers is not this mechanism exactly."
+    )
+
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation, the square root of the variance",
+        example=[20.0, 40.0, 80.0],
+        sized=True,
+    )
+
+    @property
+    def gaussian_ratio(self) -> float | None:
+        """Sensitivity / scale, but for truncated noise."""
+        return self.sensitivity / self.scale if self.truncate is None else None
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By scale / sensitivity; none with truncation."""
+        if self.truncate is not None:
+            return None
+        return ordered(self, Gaussian, Fraction(self.scale) / Fraction(self.sensitivity))
+
     def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
         """Infinite, but for truncated noise, of which the masses tell."""
         return math.inf if self.truncate is None else None
+
+    def renyi_divergence(self, alpha: float) -> tuple[float, float] | None:
+        """α s² / (2 scale²), but for truncated noise (Theorem 13 of docs/theory.md)."""
+        if self.truncate is not None:
+            return None
+        exact = float(Fraction(alpha) * (Fraction(self.sensitivity) / Fraction(self.scale)) ** 2 / 2)
+        return math.nextafter(exact, 0.0), math.nextafter(exact, math.inf)
 
     def loss_picture(self, target: float, beyond: float = BEYOND) -> tuple[FloatArray, FloatArray] | None:
         """Equally spaced losses with the density of N(v/2, v), v = (sensitivity / scale)²; none with truncation."""
@@ -341,3 +433,12 @@ def _enclosed_sum(x: float, y: float) -> tuple[float, float]:
 def _rounding(power: float) -> float:
     """Return what pays for the roundings of a moment's logarithm; a logarithm of at least 1/2 adds at most 16u."""
     return 32.0 * UNIT_ROUNDOFF * (1.0 + power)
+
+
+#: Where a stand-in for noise of whole numbers is cut, in standard deviations, so that it has no closed form.
+_CUT = 37.0
+
+
+def cut_gaussian(scale: float, sensitivity: float) -> Gaussian:
+    """Return Gaussian noise that costs about as much as noise of whole numbers with the same standard deviation."""
+    return Gaussian(scale, sensitivity, (-_CUT * scale, _CUT * scale))

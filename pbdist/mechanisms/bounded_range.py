@@ -1,16 +1,16 @@
 """Mechanisms that select: the worst case of all with a bounded range, such as the exponential mechanism."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.declaration import LOSSES, SPREADS, between, mechanism, parameter
 from pbdist.mechanisms.finite import ApproximateDP, RandomizedResponse
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.worst_of import WorstOf
 from pbdist.types import Direction, FloatArray
 
@@ -20,7 +20,7 @@ _SMALLEST_ETA, _LARGEST_ETA = 1e-30, 500.0
 _ERROR_OF_EXP = Fraction(8, 2**53)
 
 
-@dataclass(frozen=True)
+@mechanism
 class BoundedRange(ElementaryPair):
     """The worst pair of all η-bounded-range mechanisms: whatever is shown for it holds for all of them.
 
@@ -56,15 +56,33 @@ class BoundedRange(ElementaryPair):
     0.0774
     """
 
-    eta: float
+    aliases = ("exponentialmechanism", "gumbel")
+    does = "Any mechanism whose privacy losses lie in an interval of length η, such as the exponential mechanism."
+    assumes = (
+        "For any two neighbouring inputs the privacy losses of one use lie in an interval of length η. That is taken"
+        " on trust. Upper bounds are those of the worst such mechanism; lower bounds are not known."
+    )
 
-    def __post_init__(self) -> None:
-        eta = validation.number("BoundedRange", "eta", self.eta)
-        if not _SMALLEST_ETA <= eta <= _LARGEST_ETA:
-            raise InvalidInputError(
-                f"BoundedRange.eta: expected a number from {_SMALLEST_ETA:g} to {_LARGEST_ETA:g}, got {shown(self.eta)}"
-            )
-        object.__setattr__(self, "eta", eta)
+    noise_told_by = ("eta",)
+
+    eta: float = parameter(
+        between(_SMALLEST_ETA, _LARGEST_ETA),
+        "the length η of the interval in which the losses of one use lie",
+        unit="nats",
+        aliases=(*LOSSES, "range", *SPREADS),
+        hint="eta is the length of the interval of the losses of one round",
+        example=[0.01, 0.1],
+        falls_with_noise=True,
+    )
+
+    def of_group(self, times: int) -> "BoundedRange":
+        """With so many times the range."""
+        return BoundedRange(validation.times_above(self.eta, times))
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By the length of the interval of losses, which falls with the noise."""
+        return ordered(self, BoundedRange, -Fraction(self.eta))
 
     @property
     def symmetric(self) -> bool:

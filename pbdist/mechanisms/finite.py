@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from numbers import Integral, Real
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
+from pbdist.mechanisms.declaration import LOSSES, Domain, Form, between, mechanism, parameter, probability
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: How far from 1 the probabilities of a histogram may sum.
@@ -26,7 +26,7 @@ _FAINT_MASS = 1e-260
 _FEW_OUTCOMES = 64
 
 
-@dataclass(frozen=True)
+@mechanism
 class RandomizedResponse(ElementaryPair):
     """Randomized response: the truth is told with probability p (Meiser & Mohammadi 2018, section 5.5).
 
@@ -41,15 +41,37 @@ class RandomizedResponse(ElementaryPair):
         If p is not a probability.
     """
 
-    p: float
+    aliases = ("rr",)
+    does = "A yes-or-no question is answered truthfully with probability p, else with a lie."
+    assumes = "Each answer is drawn afresh and independently of all others."
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", validation.probability("RandomizedResponse", "p", self.p))
+    p: float = parameter(
+        probability,
+        "the probability of the true answer",
+        aliases=(*LOSSES, "probability", "truth", "q"),
+        hint="p is the probability of the truth, e^ε / (1 + e^ε) for the ε of one answer",
+        example=[0.51, 0.55, 0.6],
+        sized=True,
+    )
+
+    @classmethod
+    def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
+        """Return the probability of a lie, or of the truth where that is rarer."""
+        return min(form["p"], 1.0 - form["p"]), "probability of a lie"
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By the probability of the rarer answer."""
+        return ordered(self, RandomizedResponse, min(Fraction(self.p), 1 - Fraction(self.p)))
 
     @property
     def symmetric(self) -> bool:
         """True: exchanging the outcomes exchanges A and B."""
         return True
+
+    def likeness(self) -> tuple[float, ...]:
+        """How far p is from 1/2 and from 1."""
+        return abs(self.p - 0.5), 1.0 - self.p
 
     @property
     def identical(self) -> bool:
@@ -115,7 +137,7 @@ class RandomizedResponse(ElementaryPair):
         return rounded_up(tilt * size) if loss < size else -math.inf
 
 
-@dataclass(frozen=True)
+@mechanism
 class ApproximateDP(ElementaryPair):
     """The worst pair that any (ε, δ)-ADP mechanism can have, M_{ε,δ}: whatever is shown for it holds for all of them.
 
@@ -135,15 +157,24 @@ class ApproximateDP(ElementaryPair):
         If a parameter is out of its range.
     """
 
-    epsilon: float
-    delta: float
+    aliases = ("adp",)
+    does = "Any mechanism that is (ε, δ)-differentially private, with the ε and δ of one use."
+    assumes = (
+        "Each use meets the ε and δ given. That is taken on trust. The bounds are those of the worst mechanism that"
+        " does; a particular one may be better."
+    )
 
-    def __post_init__(self) -> None:
-        epsilon = validation.number("ApproximateDP", "epsilon", self.epsilon)
-        if not 0.0 <= epsilon <= 1e9:
-            raise InvalidInputError(f"ApproximateDP.epsilon: expected a number from 0 to 1e9, got {self.epsilon!r}")
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", validation.probability("ApproximateDP", "delta", self.delta))
+    noise_told_by = ("epsilon",)
+
+    epsilon: float = parameter(
+        between(0.0, 1e9), "the ε of one use", unit="nats", example=[0.01, 0.1], falls_with_noise=True
+    )
+    delta: float = parameter(probability, "the δ of one use", example=1e-9)
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By ε and by δ, which fall with the noise."""
+        return ordered(self, ApproximateDP, -Fraction(self.epsilon), -Fraction(self.delta))
 
     @property
     def symmetric(self) -> bool:
@@ -194,7 +225,10 @@ class ApproximateDP(ElementaryPair):
         return rounded_up(tilt * self.epsilon)
 
 
-@dataclass(frozen=True)
+_MASSES = Domain(lambda _, name, value: _distribution(name, value), Form.MASSES)
+
+
+@mechanism
 class Histogram(ElementaryPair):
     """Two measured or tabulated distributions over the same outcomes.
 
@@ -211,12 +245,24 @@ class Histogram(ElementaryPair):
         If lengths differ, a value is negative or not finite, or the probabilities do not sum to 1.
     """
 
-    p: tuple[int, ...] | tuple[float, ...]
-    q: tuple[int, ...] | tuple[float, ...]
+    aliases = ("measured",)
+    does = "What is seen follows one of two measured or tabulated distributions."
+    assumes = (
+        "The two distributions are taken as they were given. Whether what was measured is what an observer sees, how"
+        " exact the measurement is, and whether these two inputs are the worst ones, is not checked. A round must be"
+        " independent of the others."
+    )
+    checked_together = ("p", "q")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", _distribution("p", self.p))
-        object.__setattr__(self, "q", _distribution("q", self.q))
+    p: tuple[int, ...] | tuple[float, ...] = parameter(
+        _MASSES, "the counts or probabilities of the outcomes of A", example=(9600, 310, 90), columns=("pair_p",)
+    )
+    q: tuple[int, ...] | tuple[float, ...] = parameter(
+        _MASSES, "the counts or probabilities of the outcomes of B", example=(9500, 400, 100), columns=("pair_q",)
+    )
+
+    def check(self) -> None:
+        """Refuse distributions over different outcomes."""
         if len(self.p) != len(self.q):
             raise InvalidInputError(
                 f"Histogram.q: expected as many outcomes as p has, {len(self.p)}, got {len(self.q)}"

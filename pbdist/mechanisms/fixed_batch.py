@@ -1,7 +1,6 @@
 """Gaussian noise on batches of a fixed size drawn without replacement, when one record is replaced by another."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
@@ -9,9 +8,19 @@ import numpy as np
 
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
+from pbdist.mechanisms.declaration import (
+    RATES,
+    SENSITIVITIES,
+    SPREADS,
+    mechanism,
+    parameter,
+    positive,
+    positive_probability,
+    whole,
+)
 from pbdist.mechanisms.intervals import gaussian_interval
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses
-from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, Pair, ordered
 from pbdist.mechanisms.sampling import added
 from pbdist.mechanisms.subsampled import SubsampledGaussian
 from pbdist.mechanisms.worst_of import TwoSided
@@ -21,7 +30,7 @@ from pbdist.types import Adjacency, Direction, FloatArray
 _MOST_EXAMPLES = 10**12
 
 
-@dataclass(frozen=True)
+@mechanism
 class FixedBatchGaussian(TwoSided):
     """Gaussian noise on the sum of a batch of a fixed size, drawn without replacement; one record is replaced.
 
@@ -61,20 +70,51 @@ class FixedBatchGaussian(TwoSided):
     True
     """
 
-    scale: float
-    batch: int
-    examples: int
-    sensitivity: float = 1.0
+    aliases = ("sampledwithoutreplacement",)
+    noise_family = "Gaussian"
+    does = (
+        "Each round draws a batch of a fixed size without replacement; Gaussian noise is added to the sum of what the"
+        " individuals in it contribute."
+    )
+    assumes = (
+        "Neighbouring data sets have the same number of examples, and one individual is replaced by another."
+        " Contributions are clipped to the sensitivity, so that replacing one moves a sum by up to twice that. Batches"
+        " are drawn afresh and independently in every round; a data set that is shuffled once an epoch is another"
+        " mechanism. In several rounds the upper bound is that of a pair that dominates, and the lower bound that of"
+        " data sets that are known: the truth may lie anywhere between."
+    )
+    checked_together = ("batch", "examples")
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        examples = validation.integer(name, "examples", self.examples, minimum=1, maximum=_MOST_EXAMPLES)
-        object.__setattr__(self, "examples", examples)
-        object.__setattr__(self, "batch", validation.integer(name, "batch", self.batch, minimum=1, maximum=examples))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        # Twice the sensitivity is a size, too.
-        validation.size(name, "sensitivity", 2.0 * self.sensitivity)
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
+        example=[2.0, 4.0],
+        sized=True,
+    )
+    batch: int = parameter(
+        whole(1, _MOST_EXAMPLES),
+        "the number of records of a batch",
+        aliases=("batch_size", "sample_size", *RATES, "rate"),
+        hint="batch is the number of records of a batch",
+        example=100,
+    )
+    examples: int = parameter(
+        whole(1, _MOST_EXAMPLES),
+        "the number of records of the data set",
+        aliases=("n", "dataset_size", "source_dataset_size", "data_size", "records"),
+        example=10_000,
+    )
+    sensitivity: float = parameter(
+        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    def check(self) -> None:
+        """Refuse batches larger than the data set, and a sensitivity of which twice as much is out of range."""
+        validation.integer(type(self).__name__, "batch", self.batch, minimum=1, maximum=self.examples)
+        validation.size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -111,7 +151,7 @@ class FixedBatchGaussian(TwoSided):
         return attained if self.batch == self.examples else ((self.upper_pair, False), *attained)
 
 
-@dataclass(frozen=True)
+@mechanism
 class FixedBatchUpper(ElementaryPair):
     """The pair that dominates Gaussian noise on a batch of a fixed size when one record is replaced.
 
@@ -132,16 +172,37 @@ class FixedBatchUpper(ElementaryPair):
         If a parameter is out of its range.
     """
 
-    scale: float
-    rate: float
-    sensitivity: float = 1.0
+    noise_family = "Gaussian"
+    does = "A pair that dominates Gaussian noise on a batch of a fixed size, of which upper bounds are."
+    assumes = "As of a FixedBatchGaussian."
+    in_studies = False
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        validation.size(name, "sensitivity", 2.0 * self.sensitivity)
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
+        example=[2.0, 4.0],
+        sized=True,
+    )
+    rate: float = parameter(
+        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
+    )
+    sensitivity: float = parameter(
+        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    def check(self) -> None:
+        """Refuse a sensitivity of which twice as much is out of range, as replacing a record moves a sum by that."""
+        validation.size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By scale / sensitivity and by the inverse of the sampling rate."""
+        return ordered(
+            self, FixedBatchUpper, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
+        )
 
     @property
     def symmetric(self) -> bool:

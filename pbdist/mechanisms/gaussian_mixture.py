@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
+from pbdist.mechanisms.declaration import SPREADS, mechanism, numbers, parameter, positive
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.sampling import added, full_losses
 from pbdist.mechanisms.tails import log_moment_of_tail
 from pbdist.types import Adjacency, BoolArray, Direction, FloatArray
@@ -29,7 +30,7 @@ _MOST_NUMBERS = 1 << 20
 _MOST_STEPS, _CLOSE = 60, 8.0
 
 
-@dataclass(frozen=True)
+@mechanism
 class GaussianMixture(ElementaryPair):
     """A random shift under Gaussian noise: A = Σ weights[i] N(shifts[i], scale²), B = N(0, scale²).
 
@@ -64,15 +65,45 @@ class GaussianMixture(ElementaryPair):
     True
     """
 
-    scale: float
-    shifts: tuple[float, ...]
-    weights: tuple[float, ...]
+    aliases = ("mixtureofgaussians", "mixturegaussian")
+    noise_family = "Gaussian"
+    does = (
+        "Gaussian noise is added to what an individual moves by one of several shifts, each with its weight as the"
+        " probability."
+    )
+    assumes = (
+        "Neighbouring data sets differ by one individual added or removed; which shift it makes is drawn with the"
+        " weights, afresh and independently in every round, and not known to the observer. Shifts that are vectors"
+        " count by their length."
+    )
+    checked_together = ("shifts", "weights")
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        shifts = _numbers(name, "shifts", self.shifts)
-        weights = _numbers(name, "weights", self.weights)
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
+        example=[2.0, 4.0],
+        sized=True,
+    )
+    shifts: tuple[float, ...] = parameter(
+        numbers,
+        "the lengths by one of which a record moves the answer, increasing",
+        unit="counts",
+        aliases=("sensitivities", "sensitivity", "means"),
+        example=(0.0, 1.0, 2.0),
+    )
+    weights: tuple[float, ...] = parameter(
+        numbers,
+        "the probabilities of the shifts",
+        aliases=("sampling_probs", "probabilities", "rates"),
+        example=(0.81, 0.18, 0.01),
+    )
+
+    def check(self) -> None:
+        """Refuse shifts that do not increase, and weights that are no probabilities of them."""
+        name, shifts, weights = type(self).__name__, self.shifts, self.weights
         if len(shifts) != len(weights):
             raise InvalidInputError(f"{name}.weights: expected one a shift, {len(shifts)}, got {len(weights)}")
         for index, shift in enumerate(shifts):
@@ -90,8 +121,20 @@ class GaussianMixture(ElementaryPair):
                 f"{name}.weights: expected probabilities that sum to 1 within {_SUM_TOLERANCE:g},"
                 f" got a sum of {math.fsum(weights)!r}"
             )
-        object.__setattr__(self, "shifts", tuple(shifts))
-        object.__setattr__(self, "weights", tuple(weights))
+
+    @property
+    def gaussian_mixture(self) -> tuple[tuple[float, ...], tuple[float, ...], float] | None:
+        """Its shifts, if one of them is 0."""
+        if self.shifts[0] != 0.0:
+            return None
+        return tuple(shift / self.scale for shift in self.shifts[1:]), self.log_weights[1:], self.smallest_loss
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By the scale in largest shifts, of mixtures whose shifts are in proportion, with the same weights."""
+        largest = Fraction(self.shifts[-1])
+        shifts = tuple(Fraction(shift) / largest for shift in self.shifts)
+        return ordered(self, GaussianMixture, Fraction(self.scale) / largest, family=(self.weights, shifts))
 
     @property
     def adjacency(self) -> Adjacency:

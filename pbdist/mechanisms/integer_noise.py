@@ -1,12 +1,14 @@
 """Whole-numbered noise added to a whole-numbered query: discrete Laplace and discrete Gaussian."""
 
 import math
-from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import Laplace, cut_gaussian
+from pbdist.mechanisms.declaration import LOSSES, SENSITIVITIES, SPREADS, mechanism, parameter, positive, whole
 from pbdist.mechanisms.masses import (
     SMALLEST_FLOAT,
     SMALLEST_MASS,
@@ -17,7 +19,7 @@ from pbdist.mechanisms.masses import (
     rounded_up,
 )
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
 #: Scaled masses with a larger exponent are given with a factor of their own.
@@ -32,9 +34,11 @@ _GAUSSIAN_REACH = 38.0
 _LARGE_SCALE = 0.5
 #: Terms of either series; the rest is below 2^-60.
 _THETA_TERMS = 5
+#: Those of the series of Rényi divergences, of which underflows lose less than this.
+_DIVERGENCE_TERMS, _HIDDEN = 8, 1e-300
 
 
-@dataclass(frozen=True)
+@mechanism
 class DiscreteLaplace(ElementaryPair):
     """Discrete Laplace noise (two-sided geometric) on whole numbers: A = N, B = N + sensitivity.
 
@@ -54,16 +58,53 @@ class DiscreteLaplace(ElementaryPair):
         If a parameter is out of its range.
     """
 
-    scale: float
-    sensitivity: int = 1
+    aliases = ("geometric", "twosidedgeometric")
+    noise_family = "DiscreteLaplace"
+    does = "Whole-numbered (discrete) Laplace noise is added to an answer that is a whole number."
+    assumes = "One individual moves the answer by at most the sensitivity, whole."
+    checked_together = ("scale", "sensitivity")
+    largest_decides = ("sensitivity",)
 
-    def __post_init__(self) -> None:
+    scale: float = parameter(
+        positive,
+        "the scale b of the noise, whose probabilities are in proportion to e^(-|k| / b)",
+        unit="counts",
+        aliases=(*SPREADS, *LOSSES),
+        hint="scale is b of the probabilities in proportion to e^(-|k| / b): for large b the variance is 2 b²; for the"
+        " ε of one round it is sensitivity / ε",
+        example=[20.0, 40.0, 80.0],
+        sized=True,
+    )
+    sensitivity: int = parameter(
+        whole(1, MOST_OUTCOMES),
+        "by how much one record moves the answer",
+        default=1,
+        unit="counts",
+        aliases=SENSITIVITIES,
+    )
+
+    def check(self) -> None:
+        """Refuse noise that hides nothing, or has too many outcomes."""
         _check(self)
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By the scale and by the inverse of the sensitivity."""
+        return ordered(self, DiscreteLaplace, Fraction(self.scale), Fraction(1, self.sensitivity))
+
+    def moved(self, times: int) -> "DiscreteLaplace":
+        """With so many times the sensitivity."""
+        return DiscreteLaplace(self.scale, self.sensitivity * times)
 
     @property
     def symmetric(self) -> bool:
         """True: the reflection of k exchanges A and B."""
         return True
+
+    @property
+    def cost_stand_in(self) -> ElementaryPair:
+        """Laplace noise of the same scale."""
+        return Laplace(self.scale, float(self.sensitivity))
 
     @property
     def outcomes(self) -> int:
@@ -126,7 +167,7 @@ class DiscreteLaplace(ElementaryPair):
         )
 
 
-@dataclass(frozen=True)
+@mechanism
 class DiscreteGaussian(ElementaryPair):
     """Discrete Gaussian noise on whole numbers: A = N, B = N + sensitivity.
 
@@ -146,16 +187,45 @@ class DiscreteGaussian(ElementaryPair):
         If a parameter is out of its range, or more than 20 million outcomes have a mass.
     """
 
-    scale: float
-    sensitivity: int = 1
+    noise_family = "DiscreteGaussian"
+    does = "Whole-numbered (discrete) Gaussian noise is added to an answer that is a whole number."
+    assumes = "One individual moves the answer by at most the sensitivity, whole."
+    checked_together = ("scale", "sensitivity")
+    largest_decides = ("sensitivity",)
 
-    def __post_init__(self) -> None:
+    scale: float = parameter(
+        positive,
+        "the scale σ of the noise, whose probabilities are in proportion to e^(-k² / (2 σ²))",
+        unit="counts",
+        aliases=SPREADS,
+        example=[20.0, 40.0, 80.0],
+        sized=True,
+    )
+    sensitivity: int = parameter(
+        whole(1, MOST_OUTCOMES),
+        "by how much one record moves the answer",
+        default=1,
+        unit="counts",
+        aliases=SENSITIVITIES,
+    )
+
+    def check(self) -> None:
+        """Refuse noise that hides nothing, or has too many outcomes."""
         _check(self)
+
+    def moved(self, times: int) -> "DiscreteGaussian":
+        """With so many times the sensitivity."""
+        return DiscreteGaussian(self.scale, self.sensitivity * times)
 
     @property
     def symmetric(self) -> bool:
         """True: the reflection of k exchanges A and B."""
         return True
+
+    @property
+    def cost_stand_in(self) -> ElementaryPair:
+        """Gaussian noise of the same scale."""
+        return cut_gaussian(self.scale, float(self.sensitivity))
 
     @property
     def outcomes(self) -> int:
@@ -167,6 +237,11 @@ class DiscreteGaussian(ElementaryPair):
         """The largest loss of these outcomes, in nats, but for some roundings."""
         s = self.sensitivity
         return 0.5 * s * (s + 2.0 * self._reach()) / (self.scale * self.scale)
+
+    def renyi_divergence(self, alpha: float) -> tuple[float, float]:
+        """That of the Gaussian mechanism, but for a theta function (Theorem 13 of docs/theory.md)."""
+        lower, upper = _renyi_divergence(self, alpha)
+        return math.nextafter(float(lower), 0.0), math.nextafter(float(upper), math.inf)
 
     def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
         """Infinite."""
@@ -241,3 +316,46 @@ def _check(pair: DiscreteLaplace | DiscreteGaussian) -> None:
             f"{name}.scale: expected a scale and a sensitivity that leave at most {MOST_OUTCOMES} outcomes,"
             f" got {shown(pair.scale)} and {s}"
         )
+
+
+def _renyi_divergence(pair: DiscreteGaussian, alpha: float) -> tuple[Fraction, Fraction]:
+    """Bounds on α s² / (2 scale²) less the error of a theta function where (α - 1) s is not whole."""
+    whole = Fraction(alpha) * (Fraction(pair.sensitivity) / Fraction(pair.scale)) ** 2 / 2
+    tilt = Fraction(alpha) - 1
+    shift = tilt * pair.sensitivity
+    distance = abs(shift - round(shift))
+    if distance == 0:
+        return whole, whole
+    if pair.scale <= _LARGE_SCALE:
+        rate = 1 / (2 * Fraction(pair.scale) ** 2)
+        low, high = _gain(rate, distance)
+        whole -= rate * distance**2 / tilt
+        return whole + low / tilt, whole + high / tilt
+    low, high = _deficit(pair.scale, float(distance))
+    return whole - high / tilt, whole - low / tilt
+
+
+def _gain(rate: Fraction, distance: Fraction) -> tuple[Fraction, Fraction]:
+    """Bounds on ln(1 + X), of scales up to 1/2; `distance` is c in (0, 1/2]."""
+    orders = range(_DIVERGENCE_TERMS, 0, -1)
+    terms = (
+        math.exp(-float(rate * k * (k - 2 * distance))) * math.expm1(-float(2 * rate * k * distance)) ** 2
+        for k in orders
+    )
+    total = 1.0 + 2.0 * math.fsum(math.exp(-float(rate * k * k)) for k in orders)
+    return _around(math.log1p(math.fsum(terms) / total), float(rate * (1 - 2 * distance)))
+
+
+def _deficit(scale: float, distance: float) -> tuple[Fraction, Fraction]:
+    """Bounds on -ln(1 - Y), of scales above 1/2; `distance` is c in (0, 1/2]."""
+    orders = range(_DIVERGENCE_TERMS, 0, -1)
+    rate = 2.0 * math.pi * math.pi * (scale * scale)
+    terms = (4.0 * math.exp(-rate * (j * j)) * math.sin(math.pi * (j * distance)) ** 2 for j in orders)
+    total = 1.0 + 2.0 * math.fsum(math.exp(-rate * (j * j)) for j in orders)
+    return _around(-math.log1p(-math.fsum(terms) / total), rate)
+
+
+def _around(value: float, exponent: float) -> tuple[Fraction, Fraction]:
+    """Bounds on a value that is at least 0 and off by 64u (2 + exponent) of itself, or by an underflow."""
+    error = 64.0 * UNIT_ROUNDOFF * (2.0 + exponent) * value + _HIDDEN
+    return max(Fraction(value) - Fraction(error), Fraction(0)), Fraction(value) + Fraction(error)

@@ -1,7 +1,7 @@
 """k-ary randomized response: one of k answers, the truth more often than each of the others."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -9,9 +9,10 @@ import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.declaration import LOSSES, mechanism, parameter, probability, whole
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses
 from pbdist.mechanisms.outcomes import masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Adjacency, Direction, FloatArray
 
 _NAME = "KaryRandomizedResponse"
@@ -26,7 +27,7 @@ _RAREST_LIE = 1e-9
 _ERROR_OF_EXP = Fraction(8, 2**53)
 
 
-@dataclass(frozen=True)
+@mechanism
 class KaryRandomizedResponse(ElementaryPair):
     """One of k answers: the truth with probability p, each other answer with probability (1 - p) / (k - 1).
 
@@ -54,12 +55,35 @@ class KaryRandomizedResponse(ElementaryPair):
     (0.4754, 1.0)
     """
 
-    p: float
-    k: int
+    aliases = ("krr", "k-rr", "grr", "generalizedrandomizedresponse")
+    does = (
+        "A question with k answers is answered truthfully with probability p, else with another answer, each as likely."
+    )
+    assumes = (
+        "Each answer is drawn afresh and independently of all others. Neighbouring data sets differ in the true"
+        " answer of one individual."
+    )
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "p", validation.probability(_NAME, "p", self.p))
-        object.__setattr__(self, "k", validation.integer(_NAME, "k", self.k, minimum=2, maximum=_MOST_ANSWERS))
+    p: float = parameter(
+        probability,
+        "the probability of the true answer",
+        aliases=(*LOSSES, "probability", "truth", "q", "noise_parameter", "flip_probability"),
+        hint="p is the probability of the truth: e^ε / (e^ε + k - 1) for the ε of one answer, and 1 - f (k - 1) / k for"
+        " an answer drawn with probability f",
+        example=[0.27, 0.3, 0.35],
+        sized=True,
+    )
+    k: int = parameter(
+        whole(2, _MOST_ANSWERS),
+        "the number of answers",
+        aliases=("answers", "num_buckets", "buckets", "d", "n"),
+        example=4,
+    )
+
+    @classmethod
+    def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
+        """Return the probability of a lie; of a truth that is rarer than each lie that of the mechanism as noisy."""
+        return min(1.0 - form["p"], form["p"] * (form["k"] - 1.0)), "probability of a lie"
 
     @classmethod
     def from_epsilon(cls, epsilon: float, k: int) -> "KaryRandomizedResponse":
@@ -106,6 +130,12 @@ class KaryRandomizedResponse(ElementaryPair):
         answers = validation.integer(_NAME, "k", k, minimum=2, maximum=_MOST_ANSWERS)
         share = Fraction(validation.probability(_NAME, "noise", noise))
         return cls(_rounded_up("noise", noise, 1 - share * (answers - 1) / answers), answers)
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By how far p is from 1/k, of equally many answers and of truths on the same side of it."""
+        distance = Fraction(self.p) - Fraction(1, self.k)
+        return ordered(self, KaryRandomizedResponse, -abs(distance), family=(self.k, distance < 0))
 
     @property
     def symmetric(self) -> bool:

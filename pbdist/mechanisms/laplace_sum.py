@@ -1,13 +1,14 @@
 """The sum of two independent Laplace noises on a query: the pair N, N + sensitivity, with its masses and losses."""
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
-from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import LAPLACE_SCALE
+from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, mechanism, parameter, positive, two_positive
 from pbdist.mechanisms.intervals import drop_unresolved, split_off
 from pbdist.mechanisms.masses import (
     SMALLEST_FLOAT,
@@ -17,7 +18,7 @@ from pbdist.mechanisms.masses import (
     ScaledLossMasses,
     rounded_up,
 )
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.types import Direction, FloatArray
 
@@ -33,7 +34,7 @@ _PER_SCALE, _FEWEST_INSIDE, _MOST_INSIDE = 10.0, 150, 800
 _MOST_STEPS, _CLOSE = 40, 4.0
 
 
-@dataclass(frozen=True)
+@mechanism
 class LaplaceSum(ElementaryPair):
     """Two independent Laplace noises, of which only the sum is seen: A = N, B = N + sensitivity, N = N1 + N2.
 
@@ -65,17 +66,42 @@ class LaplaceSum(ElementaryPair):
     True
     """
 
-    scales: tuple[float, float]
-    sensitivity: float = 1.0
+    noise_family = "LaplaceSum"
+    does = "Two answers have Laplace noise each, and only their sum is seen."
+    assumes = (
+        "The observer sees the sum alone, never one of the two values; one individual moves the sum by at most the"
+        " sensitivity."
+    )
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        given: Any = self.scales
-        if not isinstance(given, list | tuple) or len(given) != 2:
-            raise InvalidInputError(f"{name}.scales: expected two numbers, got {shown(given)}")
-        scales = [validation.size(name, f"scales[{index}]", value) for index, value in enumerate(given)]
-        object.__setattr__(self, "scales", (max(scales), min(scales)))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
+    noise_told_by = ("scales",)
+
+    checked_together = ("scales",)
+
+    scales: tuple[float, float] = parameter(
+        two_positive,
+        "the scales of the two noises, the larger one first",
+        unit="counts",
+        aliases=(*SPREADS, "scale"),
+        hint=f"scales are two numbers, each as of a Laplace: {LAPLACE_SCALE}",
+        example=[(20.0, 10.0), (40.0, 20.0)],
+        columns=("scale", "second_scale"),
+    )
+    sensitivity: float = parameter(
+        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    def check(self) -> None:
+        """Put the larger scale first."""
+        object.__setattr__(self, "scales", (max(self.scales), min(self.scales)))
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By both scales in sensitivities."""
+        return ordered(self, LaplaceSum, *(Fraction(scale) / Fraction(self.sensitivity) for scale in self.scales))
+
+    def moved(self, times: int) -> "LaplaceSum":
+        """With so many times the sensitivity."""
+        return replace(self, sensitivity=validation.times_above(self.sensitivity, times))
 
     @property
     def symmetric(self) -> bool:

@@ -1,7 +1,7 @@
 """A count hidden under whole-numbered noise, as in Vuvuzela and its relatives."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,14 +9,14 @@ from scipy import special
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
-from pbdist.mechanisms.additive import AdditiveNoise, Laplace
+from pbdist.mechanisms.additive import AdditiveNoise, Gaussian, Laplace, cut_gaussian
+from pbdist.mechanisms.declaration import SPREADS, Domain, Form, mechanism, one_of, parameter, real, whole
 from pbdist.mechanisms.integer_noise import DiscreteGaussian, DiscreteLaplace
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, masses_of_outcomes
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.mechanisms.whole_draws import WholeNoise, mean_of_positive_part, whole_interval
-from pbdist.suggestions import did_you_mean
-from pbdist.types import FloatArray
+from pbdist.types import Direction, FloatArray
 
 CLAMP_AND_CEIL = "clamp-and-ceil"
 REDRAW_AND_FLOOR = "redraw-and-floor"
@@ -36,8 +36,31 @@ _LARGEST_COUNT = 10**12
 #: From this standard deviation on, a sum of Gaussian tails over whole numbers is computed from its integral.
 _SMOOTH_SCALE = 200.0
 
+#: Counts of masses below the first may have no loss of their own; those of masses above the second have one.
+_FAINT, _CLEAR = 1e-279, 1e-270
+#: Faint Gaussian counts lie beyond so many standard deviations.
+_FAR = 34.0
 
-@dataclass(frozen=True)
+#: Means of more scales reveal no less.
+_MOST_SCALES = 40
+
+#: The counts that noise leaves are so many more than its reach.
+_MORE_COUNTS = 6.0
+
+
+def _checked_noise(owner: str, name: str, value: Any) -> "AdditiveNoise | WholeNoise":
+    if not isinstance(value, AdditiveNoise | DiscreteLaplace | DiscreteGaussian):
+        raise InvalidInputError(
+            f"{owner}.{name}: expected Laplace(..), Gaussian(..), DiscreteLaplace(..) or DiscreteGaussian(..),"
+            f" got {shown(value)}"
+        )
+    return value
+
+
+_NOISE = Domain(_checked_noise, Form.MECHANISM, kinds=("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian"))
+
+
+@mechanism
 class NoisyCount(ElementaryPair):
     """What an observer sees of a count to which whole-numbered noise is added: A = N, B = shift + N.
 
@@ -68,23 +91,41 @@ class NoisyCount(ElementaryPair):
         If a parameter is out of its range.
     """
 
-    noise: AdditiveNoise | WholeNoise
-    mean: float
-    shift: int
-    reading: str = CLAMP_AND_CEIL
+    does = (
+        "A count is seen to which a whole, never negative number of noise messages was added; the number comes from a"
+        " draw of Laplace or Gaussian noise about a mean, real-valued or whole-numbered."
+    )
+    assumes = (
+        "One individual's action raises the count by at most the shift. The observer may know everybody else's share"
+        " of it. The number of noise messages is drawn afresh and independently in every round, and not known to the"
+        " observer."
+    )
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.noise, AdditiveNoise | DiscreteLaplace | DiscreteGaussian):
-            raise InvalidInputError(
-                f"{_NAME}.noise: expected Laplace(..), Gaussian(..), DiscreteLaplace(..) or DiscreteGaussian(..),"
-                f" got {shown(self.noise)}"
-            )
+    noise_told_by = ("mean", "noise")
+
+    noise: AdditiveNoise | WholeNoise = parameter(
+        _NOISE,
+        "the noise before it is made a count",
+        aliases=SPREADS,
+        hint="the scale belongs to the noise: noise: {kind: Laplace, scale: ..}",
+        example=Laplace(400.0),
+        sized=True,
+    )
+    mean: float = parameter(real, "the mean of the noise", unit="counts", example=[4000.0, 8000.0])
+    shift: int = parameter(
+        whole(1, _LARGEST_COUNT), "by how much the counts of neighbouring inputs differ", unit="counts", example=2
+    )
+    reading: str = parameter(
+        one_of(*READINGS), "the way in which a draw becomes a number of messages", default=CLAMP_AND_CEIL
+    )
+
+    def check(self) -> None:
+        """Refuse noise that is no plain noise of messages, a mean that is not whole where it must be, and too much."""
         if (isinstance(self.noise, AdditiveNoise) and self.noise.truncate is not None) or self.noise.sensitivity != 1:
             raise InvalidInputError(
                 f"{_NAME}.noise: expected noise without truncation or sensitivity (the shift is"
                 f" the sensitivity), got {shown(self.noise)}"
             )
-        object.__setattr__(self, "mean", validation.number(_NAME, "mean", self.mean))
         if self._whole and not self.mean.is_integer():
             raise InvalidInputError(
                 f"{_NAME}.mean: expected a whole number with discrete noise, got {shown(self.mean)}"
@@ -93,15 +134,6 @@ class NoisyCount(ElementaryPair):
             raise InvalidInputError(
                 f"{_NAME}.mean: expected a mean and a scale of at most {_LARGEST_COUNT:g} messages,"
                 f" got {shown(self.mean)} and {self.noise.scale!r}"
-            )
-        object.__setattr__(
-            self, "shift", validation.integer(_NAME, "shift", self.shift, minimum=1, maximum=_LARGEST_COUNT)
-        )
-        reading: Any = self.reading
-        if not isinstance(reading, str) or reading not in READINGS:
-            raise InvalidInputError(
-                f"{_NAME}.reading: expected one of {', '.join(READINGS)}, got {shown(self.reading)}"
-                f"{did_you_mean(self.reading, READINGS)}"
             )
         # Half of the draws are at least the mean.
         if self.mean < 0.0 and self._kept() < validation.SMALLEST_KEPT:
@@ -114,6 +146,30 @@ class NoisyCount(ElementaryPair):
             raise InvalidInputError(
                 f"{_NAME}.noise: expected a scale that leaves at most {MOST_OUTCOMES} counts, got {self.noise.scale!r}"
             )
+
+    def likeness(self) -> tuple[float, ...]:
+        """The mean in whole scales of the noise, up to where more of them reveal no less."""
+        return (min(int(self.mean / self.noise.scale), _MOST_SCALES),)
+
+    @property
+    def cost_stand_in(self) -> ElementaryPair:
+        """The noise before it is made a count, real-valued, with the shift as its sensitivity."""
+        make = Laplace if isinstance(self.noise, Laplace | DiscreteLaplace) else cut_gaussian
+        return make(self.noise.scale, float(self.shift))
+
+    @classmethod
+    def tried_together(cls, grids: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:
+        """None where half of the noise is kept and few counts are left, whatever the combination; else all.
+
+        A mean m with a reach t leaves at most ⌈m + t⌉ - ⌊m - t⌋ + shift counts, and a negative mean is the only one
+        that may keep too little. All noises of an entry are of one class, for which a mean is whole enough or not.
+        """
+        reach = max(
+            0.0 if isinstance(noise, Laplace | DiscreteLaplace) else _GAUSSIAN_REACH * noise.scale + 1.0
+            for noise in grids["noise"]
+        )
+        most = 2.0 * reach + float(max(grids["shift"])) + _MORE_COUNTS
+        return () if most <= MOST_OUTCOMES and float(min(grids["mean"])) >= 0.0 else ("noise", "mean", "shift")
 
     @property
     def outcomes(self) -> int:
@@ -134,6 +190,31 @@ class NoisyCount(ElementaryPair):
             return mean / self._kept() if self.reading == REDRAW_AND_FLOOR else mean
         whole = self._tails_from_one()
         return whole / self._kept() if self.reading == REDRAW_AND_FLOOR else whole + self._kept()
+
+    def always_reveals(self, direction: Direction) -> bool:
+        """Totals below the shift occur under A alone."""
+        return self.reading != SHIFT_INSIDE and direction is Direction.A_TO_B
+
+    def log_faint_moment(self, tilt: float, direction: Direction) -> float:
+        """Of the tail of Gaussian noise (Theorem 20 of docs/theory.md)."""
+        noise = self.noise
+        if not isinstance(noise, Gaussian) or self.always_reveals(direction):
+            return math.inf
+        if self.shift > self.mean:
+            return math.inf
+        scale, shift = noise.scale, float(self.shift)
+        # The loss at a distance y from the mean of P_B's noise, on the far side of P_A's, is s (2y - s) / (2 scale²).
+        ratio = shift / scale
+        loss = _FAR * ratio - 0.5 * ratio * ratio
+        loss -= 1e-9 * (1.0 + abs(loss))
+        moment = Gaussian(scale, shift).log_tail_moment(tilt, loss, Direction.A_TO_B)
+        kept = float(noise.interval(np.zeros(1), np.full(1, np.inf), self.mean)[0][0])
+        clamped = float(noise.interval(np.full(1, -np.inf), np.zeros(1), self.mean)[0][0])
+        if self.reading == "clamp-and-ceil" and clamped <= _CLEAR:
+            if clamped > _FAINT:
+                return math.inf
+            moment = float(np.logaddexp(moment, math.log(_FAINT) + tilt * math.log1p(scale / _FAR) + 1e-6))
+        return moment - math.log(kept) + 1e-6
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count; the two stretches of constant loss (Laplace, discrete or not) are one atom each."""

@@ -2,16 +2,17 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import fields
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.adjacency import joined
+from pbdist.mechanisms.declaration import noise_parameter, parameters_of
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.notebook import html_of_fields
@@ -21,11 +22,86 @@ from pbdist.types import Adjacency, Direction, FloatArray, JsonValue
 _DIRECTED = (Adjacency.ADD_OR_REMOVE, Adjacency.ADD_OR_REMOVE_GROUP, Adjacency.ZERO_OUT)
 
 
+@dataclass(frozen=True)
+class NoiseOrder:
+    """Where a mechanism stands among those that post-processing orders: Theorem 11 of docs/theory.md.
+
+    Attributes
+    ----------
+    family : hashable
+        Only mechanisms of equal families are compared.
+    amounts : tuple of Fraction
+        Exact. Of two mechanisms of a family, q is a post-processing of p if every amount of q is at least that of p.
+        Mechanisms of equal families have equally many amounts.
+    """
+
+    family: Hashable
+    amounts: tuple[Fraction, ...]
+
+
 class Pair(ABC):
     """A worst-case pair (A, B): the output distributions of a mechanism on two neighbouring inputs.
 
-    Subclasses are frozen, validated and hashable dataclasses; two equal pairs have the same canonical form.
+    Subclasses are frozen, validated and hashable dataclasses; two equal pairs have the same canonical form. Their
+    fields are declared by `pbdist.mechanisms.parameter`, and `pbdist.mechanisms.mechanism` makes them known by their names.
     """
+
+    #: What people also call it, in lower case.
+    aliases: ClassVar[tuple[str, ...]] = ()
+    #: The family of the noise that is added; empty where none is.
+    noise_family: ClassVar[str] = ""
+    #: What happens in a round, in a sentence or two.
+    does: ClassVar[str] = ""
+    #: What must be true of the system behind it: nothing that pbdist could check.
+    assumes: ClassVar[str] = ""
+    #: Whether an entry of a study can name it. Others come from constructors of their own.
+    in_studies: ClassVar[bool] = True
+    #: The parameters that say how much noise there is, the most telling one first, where that is not the sized one.
+    noise_told_by: ClassVar[tuple[str, ...]] = ()
+    #: The parameters that `check` looks at together: all combinations of theirs are tried in a study. By default all,
+    #: where a class has a `check` of its own.
+    checked_together: ClassVar[tuple[str, ...] | None] = None
+    #: Those of them that `check` accepts if it accepts a larger value, so that the largest of a study is enough.
+    largest_decides: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Check each parameter, hold it in its plain type, and check those that depend on each other."""
+        kind = type(self)
+        for name, one in parameters_of(kind).items():
+            object.__setattr__(self, name, one.domain.check(kind.__name__, name, getattr(self, name)))
+        self.check()
+
+    def check(self) -> None:  # noqa: B027 -- most mechanisms have nothing to add
+        """Raise `InvalidInputError` where parameters do not go together; each is checked by itself before."""
+
+    @classmethod
+    def noise_amount(cls, form: Mapping[str, Any]) -> tuple[float, str]:
+        """Return how much noise a canonical form of this kind says there is, and what that amount is called.
+
+        Of kinds with a parameter that is sized, or with `noise_told_by`. Amounts of one name are compared.
+        """
+        sized = noise_parameter(cls)
+        one = parameters_of(cls)[cls.noise_told_by[0]] if cls.noise_told_by or sized is None else sized
+        value = form[one.name]
+        name = one.columns[0].removeprefix("pair_") + ("" if one.falls_with_noise else " of the noise")
+        return float(value[0] if isinstance(value, list) else value), f"{name}, in {one.unit}" if one.unit else name
+
+    @classmethod
+    def tried_together(cls, grids: Mapping[str, Sequence[Any]]) -> tuple[str, ...]:  # noqa: ARG003
+        """Return the parameters whose combinations are tried before a grid of values is accepted."""
+        if cls.checked_together is not None:
+            return cls.checked_together
+        return () if cls.check is Pair.check else tuple(parameters_of(cls))
+
+    @classmethod
+    def usual_noise(cls, deviation: float, parameters: Mapping[str, Any]) -> float:
+        """Return about the amount of noise that is as private as a Gaussian of `deviation` sensitivities.
+
+        With the other parameters as given. A search for noise begins there; nothing else depends on it.
+        """
+        sensitivity, rate = float(parameters.get("sensitivity", 1.0)), float(parameters.get("rate", 1.0))
+        noise = sensitivity * deviation * rate
+        return noise if rate == 1.0 else max(noise, 0.5 * sensitivity)
 
     @property
     def symmetric(self) -> bool:
@@ -93,6 +169,13 @@ class Pair(ABC):
     def factors(self) -> tuple["ElementaryPair", ...]:
         """The independent pairs whose product this pair is."""
 
+    def likeness(self) -> tuple[float, ...]:
+        """Return what decides, beside the sizes of the parameters, how similar the costs of two settings are.
+
+        Whole numbers count as they are, others by their binary order.
+        """
+        return ()
+
     def _repr_html_(self) -> str:
         """Return the parameters as a small table, for notebooks."""
         return html_of_fields(type(self).__name__, {name: getattr(self, name) for name in _field_names(type(self))})
@@ -134,6 +217,15 @@ class ElementaryPair(Pair):
         return False
 
     @property
+    def inner(self) -> "ElementaryPair":
+        """The pair itself; of a reversed one the pair whose directions are exchanged."""
+        return self
+
+    def facing(self, direction: Direction) -> tuple["ElementaryPair", Direction]:
+        """Return the inner pair, and which of its directions a direction of this pair is."""
+        return self, direction
+
+    @property
     def neutral(self) -> bool:
         """Whether composing another pair with this one changes no δ: A and B are the same, and have the mass 1."""
         return self.identical
@@ -161,6 +253,24 @@ class ElementaryPair(Pair):
         """
         return None
 
+    def renyi_divergence(self, alpha: float) -> tuple[float, float] | None:  # noqa: ARG002
+        """Lower and upper bound on the Rényi divergence of order α >= 1, in either direction; None without closed form.
+
+        Both are rounded outwards by one float.
+        """
+        return None
+
+    def always_reveals(self, direction: Direction) -> bool:  # noqa: ARG002
+        """Whether A, of the direction, shows outcomes that B cannot, however small their mass."""
+        return False
+
+    def log_faint_moment(self, tilt: float, direction: Direction) -> float:  # noqa: ARG002
+        """Upper bound of ln Σ P_A e^(tilt L) over the positive outcomes without a loss of their own.
+
+        An outcome has no loss of its own where one of its masses is at most 1e-280. Infinite where nothing is known.
+        """
+        return math.inf
+
     @property
     def participation(self) -> float:
         """A probability p with which A and B differ at all, rounded up: with 1 - p both are the same distribution.
@@ -182,10 +292,44 @@ class ElementaryPair(Pair):
         """
         return False
 
+    @property
+    def between_gaussians(self) -> tuple["ElementaryPair", "ElementaryPair"] | None:
+        """Of an enclosed pair, Gaussian noise that it dominates, and such that dominates it: wide, but quick."""
+        return None
+
     def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
         """The least upper bound of the losses of a direction, nats: Theorem 52 of docs/theory.md.
 
         Rounded up, by at most 32u of itself and 16u. Infinite where there is none; None where only the masses tell.
+        """
+        return None
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """Where the mechanism stands among those that are proved to be noisier or less so; None where none are."""
+        return None
+
+    def moved(self, times: int) -> "ElementaryPair | None":  # noqa: ARG002
+        """The pair of so many shifts that add up, rounded up, of symmetric log-concave noise; None of all else.
+
+        Theorem G1 (b) of docs/granularity.md.
+        """
+        return None
+
+    def of_group(self, times: int) -> Pair | None:
+        """The worst case of so many records, all of which are removed, or added; None where only chains are known."""
+        return self.moved(times)
+
+    @property
+    def gaussian_ratio(self) -> float | None:
+        """Sensitivity / scale of plain Gaussian noise; None of all else."""
+        return None
+
+    @property
+    def gaussian_mixture(self) -> tuple[tuple[float, ...], tuple[float, ...], float] | None:
+        """How A is a mixture of shifts of a normal distribution B, one of them 0; None where it is not.
+
+        The other shifts in deviations, the logarithms of their weights, and the smallest loss.
         """
         return None
 
@@ -196,6 +340,11 @@ class ElementaryPair(Pair):
         None, but for pairs of samples and of random shifts.
         """
         return None
+
+    @property
+    def cost_stand_in(self) -> "ElementaryPair":
+        """A pair of similar losses without outcomes of their own, which projections of costs are quick with."""
+        return self
 
     @property
     def dominating(self) -> "ElementaryPair":
@@ -377,3 +526,44 @@ def adjacency_together(pairs: Sequence[Pair], field: str) -> Adjacency:
 def reveals_nothing(components: Sequence[tuple[Pair, int]]) -> bool:
     """Whether A and B are the same distribution in every pair of a round, so that every δ is 0."""
     return all(pair.identical for pair, _ in components)
+
+
+def ordered(
+    pair: ElementaryPair, kind: type[ElementaryPair], *amounts: Fraction, family: tuple[Hashable, ...] = ()
+) -> NoiseOrder | None:
+    """Return the order of a kind by its amounts of noise; None of a subclass, of which nothing is known."""
+    return NoiseOrder((kind.__name__, *family), amounts) if type(pair) is kind else None
+
+
+def noise_order(pair: Pair) -> NoiseOrder | None:
+    """Return where a mechanism stands, or None where no order is proved: Theorem 11 of docs/theory.md.
+
+    The order is that of post-processing. A product has the families and the amounts of its factors, in their order; so
+    has the worst of several pairs, whose δ is the largest of theirs; the worst of one pair that is attained is that
+    pair.
+    """
+    if pair.several and pair.alone is None:
+        found = [noise_order(one) for one in pair.alternatives]
+        family: tuple[Hashable, ...] = ("worst of", tuple(there for _, there in pair.choices))
+    else:
+        found = [factor.order for factor in pair.factors]
+        family = ()
+    known = [order for order in found if order is not None]
+    if len(known) < len(found):
+        return None
+    return NoiseOrder(
+        (*family, tuple(order.family for order in known)), tuple(amount for order in known for amount in order.amounts)
+    )
+
+
+def at_least_as_noisy(more: Pair, less: Pair) -> bool:
+    """Whether `more` provably is a post-processing of `less`: δ of `more` is at most that of `less`, for all r and ε.
+
+    In both directions. True of equal pairs; where it is False, nothing is known.
+    """
+    if more == less:
+        return True
+    first, second = noise_order(more), noise_order(less)
+    if first is None or second is None or first.family != second.family:
+        return False
+    return all(larger >= smaller for larger, smaller in zip(first.amounts, second.amounts, strict=True))

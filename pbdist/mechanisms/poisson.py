@@ -1,15 +1,18 @@
 """Poisson noise added to a count."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import validation
+from pbdist.mechanisms.additive import cut_gaussian
+from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, mechanism, parameter, positive, whole
 from pbdist.mechanisms.masses import SMALLEST_FLOAT, SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses
 from pbdist.mechanisms.outcomes import MOST_OUTCOMES, kept_masses, masses_of_outcomes
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Direction, FloatArray
 
 _NAME = "Poisson"
@@ -30,8 +33,11 @@ _STIRLING_RATIOS: FloatArray = np.array(
     [k**k / math.factorial(k) * math.exp(-k) for k in range(_LARGEST_FACTORIAL + 1)], dtype=np.float64
 )
 
+#: Faint masses have a logarithm below this.
+_FAINT_EXPONENT = -635.0
 
-@dataclass(frozen=True)
+
+@mechanism
 class Poisson(ElementaryPair):
     """A count hidden under Poisson noise N, as in Stadium: A = N, B = sensitivity + N.
 
@@ -51,18 +57,57 @@ class Poisson(ElementaryPair):
         If a parameter is out of its range, or more than 20 million counts have a mass.
     """
 
-    mean: float
-    sensitivity: int = 1
+    noise_family = "Poisson"
+    does = "A count is seen to which a Poisson number of noise messages was added."
+    assumes = (
+        "One individual's action raises the count by at most the sensitivity. Only the noise of honest servers hides"
+        " anything: the mean is that of their noise alone."
+    )
+    checked_together = ("mean", "sensitivity")
+    largest_decides = ("sensitivity",)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mean", validation.size(_NAME, "mean", self.mean))
-        s = validation.integer(_NAME, "sensitivity", self.sensitivity, minimum=1, maximum=MOST_OUTCOMES)
-        object.__setattr__(self, "sensitivity", s)
+    mean: float = parameter(
+        positive,
+        "the mean of the noise, which is its variance too",
+        unit="counts",
+        aliases=SPREADS,
+        example=[1000.0, 4000.0],
+        sized=True,
+    )
+    sensitivity: int = parameter(
+        whole(1, MOST_OUTCOMES),
+        "by how much one record moves the answer",
+        default=1,
+        unit="counts",
+        aliases=SENSITIVITIES,
+    )
+
+    def check(self) -> None:
+        """Refuse noise of too many outcomes."""
         if self.outcomes > MOST_OUTCOMES:
             raise InvalidInputError(
                 f"{_NAME}.mean: expected a mean and a sensitivity that leave at most {MOST_OUTCOMES} counts,"
-                f" got {shown(self.mean)} and {s}"
+                f" got {shown(self.mean)} and {self.sensitivity}"
             )
+
+    @classmethod
+    def usual_noise(cls, deviation: float, parameters: Mapping[str, Any]) -> float:
+        """The variance, which is the mean."""
+        return max(super().usual_noise(deviation, parameters) ** 2, 1.0)
+
+    def of_group(self, times: int) -> "Poisson":
+        """With so many times the sensitivity."""
+        return Poisson(self.mean, self.sensitivity * times)
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By the mean and by the inverse of the sensitivity."""
+        return ordered(self, Poisson, Fraction(self.mean), Fraction(1, self.sensitivity))
+
+    @property
+    def cost_stand_in(self) -> ElementaryPair:
+        """Gaussian noise of the same variance."""
+        return cut_gaussian(math.sqrt(self.mean), float(self.sensitivity))
 
     @property
     def outcomes(self) -> int:
@@ -73,6 +118,31 @@ class Poisson(ElementaryPair):
     def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
         """Infinite."""
         return math.inf
+
+    def always_reveals(self, direction: Direction) -> bool:
+        """Totals below the sensitivity occur under one alone."""
+        return direction is Direction.A_TO_B
+
+    def log_faint_moment(self, tilt: float, direction: Direction) -> float:
+        """Of the far tail (Theorem 20 of docs/theory.md)."""
+        if self.always_reveals(direction):
+            return math.inf
+        mean, shift = self.mean, self.sensitivity
+        first = _first_faint(mean) - shift
+        if first <= mean:
+            return math.inf
+        factors = np.log((first + np.arange(1.0, shift + 1.0)) / mean)
+        loss = float(np.sum(factors))
+        log_ratio = math.log(mean / (first + 1.0)) + tilt * math.log1p(shift / (first + 1.0))
+        if log_ratio >= -1e-9:
+            return math.inf
+        log_mass = _log_poisson(first, mean)
+        slack = (
+            64.0
+            * UNIT_ROUNDOFF
+            * (first * abs(math.log(mean)) + math.lgamma(first + 1.0) + mean + (tilt + shift) * loss)
+        )
+        return log_mass + tilt * loss - math.log(-math.expm1(log_ratio)) + slack + 1e-6
 
     def loss_masses(self, edges: FloatArray) -> LossMasses:
         """One atom a count, and the mass of the counts that only A can show."""
@@ -192,3 +262,16 @@ def _deviance(count: FloatArray, mean: float) -> tuple[FloatArray, FloatArray]:
     deviance = np.where(near, close, product - difference)
     far_error = (12.0 * np.abs(product) + 2.0 * np.abs(difference)) * UNIT_ROUNDOFF
     return deviance, np.where(near, 10.0 * UNIT_ROUNDOFF * close, far_error)
+
+
+def _first_faint(mean: float) -> float:
+    """Return a count above the mean from which on Poisson masses are below e^-635, about the first such."""
+    low, high = math.ceil(mean), math.ceil(mean + 700.0 + 40.0 * math.sqrt(mean))
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _log_poisson(middle, mean) > _FAINT_EXPONENT else (low, middle)
+    return float(low)
+
+
+def _log_poisson(count: float, mean: float) -> float:
+    return count * math.log(mean) - mean - math.lgamma(count + 1.0)

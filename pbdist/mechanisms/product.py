@@ -1,15 +1,19 @@
 """Independent pairs that are observed together in every round."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.additive import Gaussian, Laplace
+from pbdist.mechanisms.declaration import Domain, Form, mechanism, parameter
 from pbdist.mechanisms.pair import ElementaryPair, Pair, adjacency_together
 from pbdist.types import Adjacency
 
+#: The constructors take pairs one by one, and check them.
+PAIRS = Domain(lambda _owner, _name, value: value, Form.MECHANISMS)
 
-@dataclass(frozen=True, init=False)
+
+@mechanism
 class Product(Pair):
     """Independent pairs observed together in every round, such as Vuvuzela's single and paired requests.
 
@@ -31,7 +35,16 @@ class Product(Pair):
         If there is no pair or something else than a pair, or two pairs are for different neighbours.
     """
 
-    pairs: tuple[Pair, ...]
+    aliases = ("composition",)
+    does = "Several outputs are seen together in every round, each with noise of its own, drawn independently."
+    assumes = (
+        "Neighbouring inputs differ in all of them at once, in the directions given, and the noises are independent"
+        " of each other."
+    )
+
+    pairs: tuple[Pair, ...] = parameter(
+        PAIRS, "the mechanisms that are seen together", example=(Gaussian(40.0), Laplace(40.0))
+    )
 
     def __init__(self, *pairs: Pair) -> None:
         if not pairs:

@@ -1,19 +1,24 @@
 """Random allocation: each record is used in one step of an epoch, chosen at random (balls and bins)."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import validation
-from pbdist.mechanisms.masses import LossMasses
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.additive import Gaussian
+from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, mechanism, parameter, positive, whole
+from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.types import Adjacency, Direction, FloatArray
 
 #: Steps of an epoch at most, and sensitivity / scale at least and at most.
 _MOST_STEPS, _SMALLEST_RATIO, _LARGEST_RATIO = 100_000, 1e-4, 10.0
+#: A search for noise begins so far above a close estimate.
+_CLEARLY = 1.02
 
 
-@dataclass(frozen=True)
+@mechanism
 class RandomAllocation(ElementaryPair):
     """An epoch of Gaussian noise in which each record is used in exactly one of some steps, chosen at random.
 
@@ -55,21 +60,59 @@ class RandomAllocation(ElementaryPair):
     True
     """
 
-    scale: float
-    steps: int
-    sensitivity: float = 1.0
+    aliases = ("ballsandbins", "balls-and-bins", "balls_and_bins")
+    noise_family = "Gaussian"
+    does = (
+        "An epoch has several steps, and each individual's record is used in one of them, chosen at random; Gaussian"
+        " noise is added to what each step computes, as in training with DP-SGD by balls and bins."
+    )
+    assumes = (
+        "A round is an epoch; in each, every record draws its step anew, each with the same probability and"
+        " independently of all others. Neighbouring data sets differ by one individual added or removed, whose"
+        " contribution is clipped to the sensitivity. Batches of a fixed size, or a data set that is shuffled and cut"
+        " into batches, are other mechanisms, about which nothing is said here. The noise multiplier is scale /"
+        " sensitivity."
+    )
+    checked_together = ("scale", "sensitivity")
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        steps = validation.integer(name, "steps", self.steps, minimum=1, maximum=_MOST_STEPS)
-        object.__setattr__(self, "steps", steps)
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise of a step",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise of a step: the noise multiplier times the sensitivity",
+        example=[0.8, 1.0, 2.0],
+        sized=True,
+    )
+    steps: int = parameter(
+        whole(1, _MOST_STEPS), "the number of steps of a round, in one of which a record is used", example=100
+    )
+    sensitivity: float = parameter(
+        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    def check(self) -> None:
+        """Refuse noise that is too small or too large beside the sensitivity."""
         if not _SMALLEST_RATIO * self.scale <= self.sensitivity <= _LARGEST_RATIO * self.scale:
             raise InvalidInputError(
-                f"{name}.scale: expected from a tenth of the sensitivity {self.sensitivity!r} to 10,000 times as much,"
-                f" got {self.scale!r}"
+                f"{type(self).__name__}.scale: expected from a tenth of the sensitivity {self.sensitivity!r} to 10,000"
+                f" times as much, got {self.scale!r}"
             )
+
+    @classmethod
+    def usual_noise(cls, deviation: float, parameters: Mapping[str, Any]) -> float:
+        """The scale whose likelihood ratio varies as that of the Gaussian noise, rather too large.
+
+        Coarse bounds are to tell that it meets a goal.
+        """
+        varies = math.expm1(min(1.0 / (deviation * deviation), 500.0))
+        sensitivity, steps = float(parameters.get("sensitivity", 1.0)), float(parameters["steps"])
+        return _CLEARLY * sensitivity / math.sqrt(math.log1p(steps * varies))
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By scale / sensitivity, of equally many steps."""
+        return ordered(self, RandomAllocation, Fraction(self.scale) / Fraction(self.sensitivity), family=(self.steps,))
 
     @property
     def adjacency(self) -> Adjacency:
@@ -85,6 +128,13 @@ class RandomAllocation(ElementaryPair):
     def enclosed(self) -> bool:
         """True: its masses are known through enclosures."""
         return True
+
+    @property
+    def between_gaussians(self) -> tuple[Gaussian, Gaussian]:
+        """Of the noise of all steps together, and of one step (Theorem 48 of docs/theory.md)."""
+        # More noise is a post-processing of less (Theorem 11): it is rounded up for what is dominated.
+        all_steps = self.scale * math.sqrt(self.steps) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        return Gaussian(all_steps, self.sensitivity), Gaussian(self.scale, self.sensitivity)
 
     def loss_bound(self, direction: Direction) -> float | None:  # noqa: ARG002
         """Infinite."""

@@ -1,18 +1,29 @@
 """A pair whose directions are exchanged, which moves against others in a product."""
 
-from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.declaration import Domain, Form, mechanism, parameter
 from pbdist.mechanisms.masses import LossMasses, ScaledLossMasses
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder
+from pbdist.mechanisms.poisson import Poisson
 from pbdist.mechanisms.tails import BEYOND
 from pbdist.types import Adjacency, Direction, FloatArray
 
 
-@dataclass(frozen=True)
+def _checked_pair(owner: str, name: str, value: Any) -> ElementaryPair:
+    if not isinstance(value, ElementaryPair):
+        raise InvalidInputError(f"{owner}.{name}: expected a mechanism that is no product, got {shown(value)}")
+    return value
+
+
+_ELEMENTARY = Domain(_checked_pair, Form.MECHANISM)
+
+
+@mechanism
 class Reversed(ElementaryPair):
     """The pair (B, A) of a pair (A, B).
 
@@ -32,11 +43,29 @@ class Reversed(ElementaryPair):
         If it is something else.
     """
 
-    pair: ElementaryPair
+    does = "The roles of the two inputs are exchanged for this output: it falls where the others rise."
+    assumes = "An output that is reversed falls where the others rise."
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.pair, ElementaryPair):
-            raise InvalidInputError(f"Reversed.pair: expected a mechanism that is no product, got {shown(self.pair)}")
+    pair: ElementaryPair = parameter(
+        _ELEMENTARY, "the mechanism whose directions are exchanged", example=Poisson(1000.0)
+    )
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """That of the pair, apart from those that are not reversed unless both directions are the same."""
+        if isinstance(self.pair, Reversed):
+            return self.pair.pair.order
+        order = self.pair.order
+        return order if order is None or self.pair.symmetric else NoiseOrder(("Reversed", order.family), order.amounts)
+
+    @property
+    def inner(self) -> ElementaryPair:
+        """The pair that is not reversed."""
+        return self.pair.inner
+
+    def facing(self, direction: Direction) -> tuple[ElementaryPair, Direction]:
+        """Return that pair, and the direction exchanged as often as it is reversed."""
+        return self.pair.facing(direction.opposite)
 
     @property
     def symmetric(self) -> bool:
@@ -106,10 +135,27 @@ class Reversed(ElementaryPair):
         """That of the pair in the other direction."""
         return self.pair.loss_bound(direction.opposite)
 
+    def renyi_divergence(self, alpha: float) -> tuple[float, float] | None:
+        """That of the pair: it is the same in both directions."""
+        return self.pair.renyi_divergence(alpha)
+
+    def always_reveals(self, direction: Direction) -> bool:
+        """Whether the pair does in the other direction."""
+        return self.pair.always_reveals(direction.opposite)
+
+    def log_faint_moment(self, tilt: float, direction: Direction) -> float:
+        """That of the pair in the other direction."""
+        return self.pair.log_faint_moment(tilt, direction.opposite)
+
     @property
     def participation(self) -> float:
         """That of the pair."""
         return self.pair.participation
+
+    @property
+    def cost_stand_in(self) -> ElementaryPair:
+        """That of the pair, reversed."""
+        return Reversed(self.pair.cost_stand_in)
 
     @property
     def without_sampling(self) -> ElementaryPair | None:

@@ -1,13 +1,22 @@
 """Gaussian noise on Poisson samples when a whole group of individuals is removed or added."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.binomial_runs import WeightedCounts, larger_counts, smaller_counts
+from pbdist.mechanisms.declaration import (
+    RATES,
+    SENSITIVITIES,
+    SPREADS,
+    mechanism,
+    parameter,
+    positive,
+    positive_probability,
+    whole,
+)
 from pbdist.mechanisms.gaussian_mixture import GaussianMixture
 from pbdist.mechanisms.pair import Pair
 from pbdist.mechanisms.subsampled import SubsampledGaussian
@@ -18,7 +27,7 @@ from pbdist.types import Adjacency
 LARGEST_SAMPLED_GROUP = 100_000
 
 
-@dataclass(frozen=True)
+@mechanism
 class SubsampledGaussianGroup(TwoSided):
     """Gaussian noise after Poisson sampling, when up to `group_size` individuals are removed together, or added.
 
@@ -58,20 +67,41 @@ class SubsampledGaussianGroup(TwoSided):
     True
     """
 
-    scale: float
-    rate: float
-    group_size: int
-    sensitivity: float = 1.0
+    noise_family = "Gaussian"
+    does = (
+        "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
+        " others; Gaussian noise is added to what is computed from the sample. What is protected is a group of"
+        " individuals together."
+    )
+    assumes = (
+        "Each individual is in the sample with the sampling rate, independently. Neighbouring data sets differ by at"
+        " most the given number of individuals, all added or all removed; the contribution of each one is clipped to"
+        " the sensitivity."
+    )
+    checked_together = ("group_size", "sensitivity")
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
-        size = validation.integer(name, "group_size", self.group_size, minimum=1, maximum=LARGEST_SAMPLED_GROUP)
-        object.__setattr__(self, "group_size", size)
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        # The sensitivity of the whole group is a size, too.
-        validation.size(name, "sensitivity", 2.0 * size * self.sensitivity)
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
+        example=[1.0, 2.0],
+        sized=True,
+    )
+    rate: float = parameter(
+        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
+    )
+    group_size: int = parameter(
+        whole(1, LARGEST_SAMPLED_GROUP), "the most records of the group", aliases=("group", "size", "k"), example=4
+    )
+    sensitivity: float = parameter(
+        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    def check(self) -> None:
+        """Refuse a sensitivity of which that of the whole group is out of range."""
+        validation.size(type(self).__name__, "sensitivity", 2.0 * self.group_size * self.sensitivity)
 
     @property
     def adjacency(self) -> Adjacency:

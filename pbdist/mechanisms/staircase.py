@@ -1,12 +1,13 @@
 """Staircase noise: a density of steps, each e^-ε as high as the one before, that meets ε-differential privacy."""
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import validation
+from pbdist.mechanisms.declaration import SENSITIVITIES, SPREADS, Domain, between, mechanism, parameter, positive
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, MassBounds, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair
 from pbdist.types import Direction, FloatArray
@@ -15,7 +16,17 @@ from pbdist.types import Direction, FloatArray
 _SMALLEST_EPSILON, _LARGEST_EPSILON = 1e-30, 500.0
 
 
-@dataclass(frozen=True, init=False)
+def _checked_split(owner: str, name: str, value: Any) -> float:
+    share = validation.number(owner, name, value)
+    if not 0.0 < share < 1.0:
+        raise InvalidInputError(f"{owner}.{name}: expected a number between 0 and 1, got {shown(value)}")
+    return share
+
+
+_SPLIT = Domain(_checked_split)
+
+
+@mechanism
 class Staircase(ElementaryPair):
     """Staircase noise N on a real-valued query: A = N, B = N + sensitivity (Geng & Viswanath 2015).
 
@@ -50,9 +61,26 @@ class Staircase(ElementaryPair):
     True
     """
 
-    epsilon: float
-    sensitivity: float
-    split: float
+    noise_family = "Staircase"
+    does = "Staircase noise is added to an answer that is a number."
+    assumes = "One individual moves the answer by at most the sensitivity; the noise is a real number."
+
+    noise_told_by = ("epsilon", "split")
+
+    epsilon: float = parameter(
+        between(_SMALLEST_EPSILON, _LARGEST_EPSILON),
+        "the ε of one round, which says how much noise there is",
+        unit="nats",
+        aliases=SPREADS,
+        example=[0.01, 0.1],
+        falls_with_noise=True,
+    )
+    sensitivity: float = parameter(
+        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+    split: float = parameter(
+        _SPLIT, "the place in a stretch of one sensitivity where the density of the noise falls", default=None
+    )
 
     def __init__(self, epsilon: float, sensitivity: float = 1.0, split: float | None = None) -> None:
         largest = validation.number("Staircase", "epsilon", epsilon)

@@ -2,15 +2,24 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
-from pbdist.mechanisms import validation
+from pbdist.errors import InvalidInputError
 from pbdist.mechanisms.additive import Gaussian
+from pbdist.mechanisms.declaration import (
+    RATES,
+    SENSITIVITIES,
+    SPREADS,
+    mechanism,
+    parameter,
+    positive,
+    positive_probability,
+)
 from pbdist.mechanisms.intervals import gaussian_interval, scaled_gaussian_interval
 from pbdist.mechanisms.masses import SMALLEST_MASS, UNIT_ROUNDOFF, LossMasses, MassBounds, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, Pair, ordered
 from pbdist.mechanisms.sampling import edge_error, full_losses
 from pbdist.mechanisms.tails import BEYOND, log_moment_of_lines, picture_values, steepest_tilt
 from pbdist.types import Adjacency, Direction, FloatArray
@@ -19,7 +28,7 @@ from pbdist.types import Adjacency, Direction, FloatArray
 _UNSEEN = -40.0
 
 
-@dataclass(frozen=True)
+@mechanism
 class SubsampledGaussian(ElementaryPair):
     """Gaussian noise after Poisson sampling: A = (1-q) N(0, scale²) + q N(sensitivity, scale²), B = N(0, scale²).
 
@@ -41,15 +50,58 @@ class SubsampledGaussian(ElementaryPair):
         If a parameter is out of its range.
     """
 
-    scale: float
-    rate: float
-    sensitivity: float = 1.0
+    aliases = ("dp-sgd", "dpsgd", "dp_sgd", "poissonsampledgaussian")
+    noise_family = "Gaussian"
+    does = (
+        "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
+        " others; Gaussian noise is added to what is computed from the sample, as in training with DP-SGD."
+    )
+    assumes = (
+        "The sample is a Poisson sample, in which each individual is with the sampling rate, independently."
+        " Neighbouring data sets differ by one individual added or removed, whose contribution is clipped to the"
+        " sensitivity. Batches of a fixed size, or a data set that is shuffled once an epoch, are other mechanisms,"
+        " about which nothing is said here. The noise multiplier is scale / sensitivity."
+    )
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise: the noise multiplier times the sensitivity",
+        example=[0.8, 1.0, 2.0],
+        sized=True,
+    )
+    rate: float = parameter(
+        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
+    )
+    sensitivity: float = parameter(
+        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    def of_group(self, times: int) -> Pair:
+        """That of a group, each of whom is in the sample independently."""
+        from pbdist.mechanisms.sampled_group import LARGEST_SAMPLED_GROUP, SubsampledGaussianGroup  # noqa: PLC0415
+
+        if times > LARGEST_SAMPLED_GROUP:
+            raise InvalidInputError(
+                f"group.size: expected at most {LARGEST_SAMPLED_GROUP} individuals on samples, got {times}"
+            )
+        return SubsampledGaussianGroup(self.scale, self.rate, times, self.sensitivity)
+
+    @property
+    def gaussian_mixture(self) -> tuple[tuple[float, ...], tuple[float, ...], float] | None:
+        """One shift, of the weight of the sampling rate."""
+        if self.rate == 1.0:
+            return None
+        return (self.sensitivity / self.scale,), (math.log(self.rate),), math.log1p(-self.rate)
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By scale / sensitivity and by the inverse of the sampling rate."""
+        return ordered(
+            self, SubsampledGaussian, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
+        )
 
     @property
     def adjacency(self) -> Adjacency:

@@ -1,16 +1,24 @@
 """Laplace noise on a Poisson sample: the pair, its masses and its losses."""
 
 import math
-from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
-from pbdist.mechanisms import validation
-from pbdist.mechanisms.additive import Laplace
+from pbdist.mechanisms.additive import LAPLACE_SCALE, Laplace
+from pbdist.mechanisms.declaration import (
+    RATES,
+    SENSITIVITIES,
+    SPREADS,
+    mechanism,
+    parameter,
+    positive,
+    positive_probability,
+)
 from pbdist.mechanisms.masses import UNIT_ROUNDOFF, LossMasses, ScaledLossMasses, rounded_up
-from pbdist.mechanisms.pair import ElementaryPair
+from pbdist.mechanisms.pair import ElementaryPair, NoiseOrder, ordered
 from pbdist.mechanisms.sampling import edge_error, full_losses, sampled, sampled_losses
 from pbdist.types import Adjacency, Direction, FloatArray
 
@@ -20,7 +28,7 @@ _DIGITS = 400
 _FAR = 1_000_000
 
 
-@dataclass(frozen=True)
+@mechanism
 class SubsampledLaplace(ElementaryPair):
     """Laplace noise after Poisson sampling: A = (1-q) Lap(0, scale) + q Lap(sensitivity, scale), B = Lap(0, scale).
 
@@ -54,15 +62,39 @@ class SubsampledLaplace(ElementaryPair):
     True
     """
 
-    scale: float
-    rate: float
-    sensitivity: float = 1.0
+    aliases = ("poissonsampledlaplace",)
+    noise_family = "Laplace"
+    does = (
+        "Each individual is in the sample of a round with the sampling rate as its probability, independently of all"
+        " others; Laplace noise is added to a number that is computed from the sample."
+    )
+    assumes = (
+        "The sample is a Poisson sample. Neighbouring data sets differ by one individual added or removed, who moves"
+        " the number by at most the sensitivity."
+    )
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
+    scale: float = parameter(
+        positive,
+        "the scale b of the noise, whose density is e^(-|x| / b) / (2 b)",
+        unit="counts",
+        aliases=SPREADS,
+        hint=LAPLACE_SCALE,
+        example=[1.0, 2.0, 4.0],
+        sized=True,
+    )
+    rate: float = parameter(
+        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
+    )
+    sensitivity: float = parameter(
+        positive, "by how much one record moves the answer", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    @property
+    def order(self) -> NoiseOrder | None:
+        """By scale / sensitivity and by the inverse of the sampling rate."""
+        return ordered(
+            self, SubsampledLaplace, Fraction(self.scale) / Fraction(self.sensitivity), 1 / Fraction(self.rate)
+        )
 
     @property
     def symmetric(self) -> bool:

@@ -1,7 +1,6 @@
 """Gaussian noise on Poisson samples that are cut to a largest size, when a record is added or removed."""
 
 import math
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -9,6 +8,17 @@ import numpy as np
 from pbdist.mechanisms import validation
 from pbdist.mechanisms.additive import Gaussian
 from pbdist.mechanisms.binomial_tails import CutSample, cut_sample
+from pbdist.mechanisms.declaration import (
+    RATES,
+    SENSITIVITIES,
+    SPREADS,
+    mechanism,
+    parameter,
+    parametrised,
+    positive,
+    positive_probability,
+    whole,
+)
 from pbdist.mechanisms.masses import LossMasses, MassBounds, ScaledLossMasses, rounded_up
 from pbdist.mechanisms.pair import ElementaryPair, Pair
 from pbdist.mechanisms.sampling import added
@@ -20,25 +30,45 @@ from pbdist.types import Adjacency, Direction, FloatArray
 _MOST_EXAMPLES = 10**9
 
 
-@dataclass(frozen=True)
-class _TruncatedPoisson:
+@parametrised
+class _TruncatedPoisson(Pair):
     """The parameters of Gaussian noise on Poisson samples that are cut to a largest size."""
 
-    scale: float
-    rate: float
-    batch: int
-    examples: int
-    sensitivity: float = 1.0
+    noise_family = "Gaussian"
+    checked_together = ("sensitivity",)
 
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        object.__setattr__(self, "scale", validation.size(name, "scale", self.scale))
-        object.__setattr__(self, "rate", validation.rate(name, "rate", self.rate))
-        for field, value in (("batch", self.batch), ("examples", self.examples)):
-            object.__setattr__(self, field, validation.integer(name, field, value, minimum=1, maximum=_MOST_EXAMPLES))
-        object.__setattr__(self, "sensitivity", validation.size(name, "sensitivity", self.sensitivity))
-        # Twice the sensitivity is a size, too.
-        validation.size(name, "sensitivity", 2.0 * self.sensitivity)
+    scale: float = parameter(
+        positive,
+        "the standard deviation of the noise",
+        unit="counts",
+        aliases=SPREADS,
+        hint="scale is the standard deviation of the noise: the noise multiplier times the clipping norm",
+        example=[1.0, 2.0],
+        sized=True,
+    )
+    rate: float = parameter(
+        positive_probability, "the probability with which a record is in a sample", aliases=RATES, example=0.01
+    )
+    batch: int = parameter(
+        whole(1, _MOST_EXAMPLES),
+        "the most records of a sample",
+        aliases=("batch_size", "sample_size", "truncated_batch_size"),
+        hint="batch is the most records of a sample",
+        example=150,
+    )
+    examples: int = parameter(
+        whole(1, _MOST_EXAMPLES),
+        "the number of records of the data set",
+        aliases=("n", "dataset_size", "source_dataset_size", "data_size", "records"),
+        example=10_000,
+    )
+    sensitivity: float = parameter(
+        positive, "the clipping norm of a record", default=1.0, unit="counts", aliases=SENSITIVITIES
+    )
+
+    def check(self) -> None:
+        """Refuse a sensitivity of which twice as much is out of range, as replacing a record moves a sum by that."""
+        validation.size(type(self).__name__, "sensitivity", 2.0 * self.sensitivity)
 
     @property
     def adjacency(self) -> Adjacency:
@@ -51,7 +81,7 @@ class _TruncatedPoisson:
         return cut_sample(self.examples, self.rate, self.batch)
 
 
-@dataclass(frozen=True)
+@mechanism
 class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     """Gaussian noise on Poisson samples of at most `batch` records; one record is added or removed.
 
@@ -91,6 +121,18 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
     True
     """
 
+    aliases = ("truncatedsubsampledgaussian",)
+    noise_family = "Gaussian"
+    does = (
+        "Each individual is in the sample of a round with the sampling rate as its probability; of larger samples a"
+        " batch of the largest size is kept; Gaussian noise is added to the sum of what the individuals contribute."
+    )
+    assumes = (
+        "Neighbouring data sets differ by one individual added or removed, and the larger one has the given number of"
+        " examples. Contributions are clipped to the sensitivity. Which individuals of too large a sample are kept is"
+        " drawn uniformly. Lower bounds are those of data sets where no other individual contributes anything."
+    )
+
     @cached_property
     def upper_pair(self) -> "TruncatedPoissonUpper":
         """The pair that dominates."""
@@ -108,7 +150,7 @@ class TruncatedPoissonGaussian(_TruncatedPoisson, TwoSided):
         return attained if self.batch >= self.examples else ((self.upper_pair, False), *attained)
 
 
-@dataclass(frozen=True)
+@mechanism
 class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
     """The pair that dominates Gaussian noise on Poisson samples of at most `batch` records: Theorem 38.
 
@@ -127,6 +169,10 @@ class TruncatedPoissonUpper(_TruncatedPoisson, ElementaryPair):
     InvalidInputError
         If a parameter is out of its range.
     """
+
+    does = "A pair that dominates Gaussian noise on Poisson samples that are cut, of which upper bounds are."
+    assumes = "As of a TruncatedPoissonGaussian."
+    in_studies = False
 
     @cached_property
     def _parts(self) -> tuple[tuple[float, float, SubsampledGaussian], ...]:

@@ -1,6 +1,7 @@
 """Checks of a mechanism's parameters; each error names the field, what was expected and what came."""
 
 import math
+from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
 
@@ -70,17 +71,47 @@ def integer(owner: str, field: str, value: Any, *, minimum: int, maximum: int) -
     return int(value)
 
 
-def truncation(owner: str, value: Any) -> tuple[float, float] | None:
+def between(owner: str, field: str, value: Any, *, low: float, high: float) -> float:
+    """Return `value` as a float from `low` to `high`, or raise `InvalidInputError`."""
+    result = number(owner, field, value)
+    if not low <= result <= high:
+        raise InvalidInputError(f"{owner}.{field}: expected a number from {low:g} to {high:g}, got {shown(value)}")
+    return result
+
+
+def numbers(owner: str, field: str, value: Any) -> tuple[float, ...]:
+    """Return `value` as a tuple of finite floats, at least one, or raise `InvalidInputError`."""
+    listed: Any = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(listed, list | tuple) or not listed:
+        raise InvalidInputError(f"{owner}.{field}: expected a list of numbers, got {shown(value)}")
+    return tuple(number(owner, f"{field}[{index}]", one) for index, one in enumerate(listed))
+
+
+def two_sizes(owner: str, field: str, value: Any) -> tuple[float, float]:
+    """Return `value` as two sizes as of `size`, or raise `InvalidInputError`."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise InvalidInputError(f"{owner}.{field}: expected two numbers, got {shown(value)}")
+    first, second = (size(owner, f"{field}[{index}]", one) for index, one in enumerate(value))
+    return first, second
+
+
+def times_above(value: float, times: int) -> float:
+    """Return the least float that is at least the product."""
+    product = value * times
+    return product if Fraction(product) >= Fraction(value) * times else math.nextafter(product, math.inf)
+
+
+def truncation(owner: str, field: str, value: Any) -> tuple[float, float] | None:
     """Return `value` as (low, high) with low < high, or None, or raise `InvalidInputError`."""
     if value is None:
         return None
     try:
         low, high = value
     except (TypeError, ValueError):
-        raise InvalidInputError(f"{owner}.truncate: expected (low, high) or None, got {shown(value)}") from None
-    low, high = number(owner, "truncate", low), number(owner, "truncate", high)
+        raise InvalidInputError(f"{owner}.{field}: expected (low, high) or None, got {shown(value)}") from None
+    low, high = number(owner, field, low), number(owner, field, high)
     if max(abs(low), abs(high)) > _LARGEST:
-        raise InvalidInputError(f"{owner}.truncate: expected limits of at most {_LARGEST:g}, got ({low!r}, {high!r})")
+        raise InvalidInputError(f"{owner}.{field}: expected limits of at most {_LARGEST:g}, got ({low!r}, {high!r})")
     if not low < high:
-        raise InvalidInputError(f"{owner}.truncate: expected low < high, got ({low!r}, {high!r})")
+        raise InvalidInputError(f"{owner}.{field}: expected low < high, got ({low!r}, {high!r})")
     return (low, high)

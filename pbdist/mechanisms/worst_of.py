@@ -2,12 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms.adjacency import checked_adjacency, joined
+from pbdist.mechanisms.declaration import mechanism, parameter
 from pbdist.mechanisms.pair import ElementaryPair, Pair
+from pbdist.mechanisms.product import PAIRS
 from pbdist.types import Adjacency, JsonValue
 
 
@@ -77,7 +79,7 @@ class TwoSided(Alternatives):
         return (self.upper_pair, self.lower_pair) if self.alone is None else (self.alone, self.alone)
 
 
-@dataclass(frozen=True, init=False)
+@mechanism
 class WorstOf(Alternatives):
     """Several pairs, one for each way in which neighbouring inputs may differ; δ is the largest of theirs.
 
@@ -102,7 +104,17 @@ class WorstOf(Alternatives):
         neighbours and ``neighbours`` does not say which are meant.
     """
 
-    pairs: tuple[Pair, ...]
+    does = (
+        "Several analyses are released together (a release plan). What neighbouring databases differ in varies; the"
+        " worst of several pairs counts."
+    )
+    assumes = (
+        "Each analysis reads the parts that the plan declares and nothing else, and is as private as its mechanism"
+        " says. What no change of the database is declared to attain has no lower bound: it is not known, not 0."
+    )
+    in_studies = False
+
+    pairs: tuple[Pair, ...] = parameter(PAIRS, "the pairs of which the worst counts", example=None)
     attained: tuple[bool, ...]
     neighbours: Adjacency | None = field(default=None, repr=False)
 

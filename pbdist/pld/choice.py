@@ -45,7 +45,7 @@ _COARSEST = 512
 class Limits:
     """What a ladder may lose."""
 
-    #: P_A or P_B mass that, in all compositions together, may become infinite.
+    #: P_A or P_B mass that, in all compositions joint_directions, may become infinite.
     floor: float
     #: Largest product of a spacing and the local slope of ln u at which that spacing is fine enough.
     step: float
@@ -78,7 +78,7 @@ def chosen_spacings(question: Question, rounds: IntArray) -> FloatArray:
     allowed = np.full(top.bit_length(), np.inf)
     stages = 1.0 + 0.5 * math.log2(top * leaves)
     parts = 2.0 ** np.arange(allowed.size)
-    directions = question.directions if not question.together else (Direction.A_TO_B,)
+    directions = question.directions if not question.joint_directions else (Direction.A_TO_B,)
     for r in rounds.tolist():
         for direction in directions:
             saddles = question.saddle_points(direction, r)

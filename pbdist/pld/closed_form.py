@@ -6,12 +6,17 @@ others.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations, pairwise
 
 import numpy as np
 
-from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, Gaussian, LossMasses, scaled_gaussian_interval
+from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair, LossMasses, scaled_gaussian_interval
 from pbdist.mechanisms.intervals import gaussian_interval
+from pbdist.pld.state import LARGEST_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
 #: Relative rounding of the common μ: quotients, squares, counts, sum and root come to less than half of it.
@@ -34,9 +39,10 @@ def gaussian_ratio(counts: Mapping[ElementaryPair, int]) -> float | None:
     """Return μ of one round, within 8u; None unless it consists of untruncated Gaussian noise."""
     squares: list[float] = []
     for pair, count in counts.items():
-        if not isinstance(pair, Gaussian) or pair.truncate is not None:
+        ratio = pair.gaussian_ratio
+        if ratio is None:
             return None
-        squares.append(count * (pair.sensitivity / pair.scale) ** 2)
+        squares.append(count * ratio**2)
     return math.sqrt(math.fsum(squares))
 
 
@@ -195,3 +201,229 @@ def _shared(pairs: _Masses, exponents: FloatArray) -> tuple[FloatArray, float]:
         # Logarithms of masses are at most 750 in size; sums are made one by one.
         error += count * _U * (4.0 * own.size + 4000.0)
     return result, error
+
+
+def log_delta_above(pair: ElementaryPair, epsilon: FloatArray, direction: Direction) -> FloatArray:
+    """Return natural logarithms of upper bounds on δ of one round at increasing ε, shape (E,).
+
+    Guaranteed: at least δ. Let h bound the error of losses. The events S whose computed loss is above ε - h are split
+    off; all others have losses of at most ε and add nothing to δ = Σ max(0, P_A - e^ε P_B). Those in S have losses of
+    at least ε - 2h, so that P_A - e^(ε-2h) P_B is at least 0 for each, and at least P_A - e^ε P_B. The sum over S of
+    upper masses of A and lower masses of B is therefore an upper bound. Each logarithm is known to a few units of
+    rounding of its size, which the last line adds.
+    """
+    pair = pair.dominating
+    error = _loss_error(pair, epsilon, direction)
+    edges = epsilon - error
+    log_a, log_b, starts = _events(pair, edges, direction, above=True)
+    seen = _seen(starts, edges) & (log_a > -np.inf)
+    size = np.where(log_a > -np.inf, np.abs(log_a), 0.0)
+    odds = (epsilon - 2.0 * error)[:, None] + np.where(seen, log_b - np.where(seen, log_a, 0.0), -np.inf)
+    slack = 8.0 * _U * (1.0 + 2.0 * size + epsilon[:, None])
+    with np.errstate(divide="ignore"):
+        terms = np.where(seen, log_a + np.log(-np.expm1(np.minimum(odds - slack, 0.0))), -np.inf)
+    return log_sum_above(terms, float(size.max(initial=0.0)))
+
+
+def log_delta_below(pair: ElementaryPair, epsilon: FloatArray, direction: Direction) -> FloatArray:
+    """Return natural logarithms of lower bounds on δ of one round at increasing ε, shape (E,).
+
+    Guaranteed: at most δ, which is at least Σ max(0, P_A - e^ε P_B) over any disjoint events: lower masses of A and
+    upper ones of B of the bins and atoms above ε.
+    """
+    log_a, log_b, starts = _events(pair, epsilon, direction, above=False)
+    seen = _seen(starts, epsilon) & (log_a > -np.inf)
+    size = np.where(log_a > -np.inf, np.abs(log_a), 0.0) + np.where(np.isfinite(log_b), np.abs(log_b), 0.0)
+    odds = epsilon[:, None] + np.where(seen, log_b - np.where(seen, log_a, 0.0), 0.0)
+    slack = 8.0 * _U * (1.0 + size + epsilon[:, None])
+    with np.errstate(divide="ignore"):
+        terms = np.where(seen, log_a + np.log(-np.expm1(np.minimum(odds + slack, 0.0))), -np.inf)
+    largest = np.maximum(terms.max(axis=-1), -1e300)
+    with np.errstate(divide="ignore"):
+        total = largest + np.log(np.exp(terms - largest[:, None]).sum(axis=-1))
+    rounding = 16.0 * _U * (terms.shape[-1] + float(size.max(initial=0.0)) + np.abs(np.maximum(total, -1e300)))
+    return np.where(total > -1e299, np.minimum(total - rounding, 0.0), -np.inf)
+
+
+def _seen(starts: FloatArray, edges: FloatArray) -> BoolArray:
+    """Which events lie above each edge, shape (E, n): bins from it on, and what is above it."""
+    seen = starts >= edges[:, None]
+    seen[:, edges.size :] &= starts[edges.size :] > edges[:, None]
+    return np.asarray(seen)
+
+
+def _events(
+    pair: ElementaryPair, edges: FloatArray, direction: Direction, *, above: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return ln P_A, ln P_B and the loss, or the lower end, of the bins above the edges, of atoms, and of what reveals.
+
+    Upper values of A and lower ones of B, or the other way round.
+    """
+    scaled = pair.scaled_loss_masses(edges, direction)
+    masses = scaled.masses
+    own, other = ("upper", "lower") if above else ("lower", "upper")
+    only = getattr(masses.only_a, own)
+    with np.errstate(divide="ignore"):
+        log_a = np.concatenate(
+            (
+                np.log(getattr(masses.bins_a, own)[1:]) + scaled.log_scale_a[1:],
+                np.log(getattr(masses.atoms_a, own)) + scaled.atoms_log_scale_a,
+                np.log(only),
+            )
+        )
+        log_b = np.concatenate(
+            (
+                np.log(getattr(masses.bins_b, other)[1:]) + scaled.log_scale_b[1:],
+                np.log(getattr(masses.atoms_b, other)) + scaled.atoms_log_scale_b,
+                np.full(only.size, -np.inf),
+            )
+        )
+    return log_a, log_b, np.concatenate((edges, masses.atom_loss, np.full(only.size, np.inf)))
+
+
+def log_sum_above(terms: FloatArray, size: float) -> FloatArray:
+    """Return ln Σ e^term along the last axis, rounded up; each term may be off by 8u (1 + size)."""
+    largest = np.maximum(terms.max(axis=-1), -1e300)
+    with np.errstate(divide="ignore"):
+        total = largest + np.log(np.exp(terms - largest[..., None]).sum(axis=-1))
+    count = terms.shape[-1]
+    rounded = total + 16.0 * _U * (count + size + np.abs(np.maximum(total, -1e300)))
+    # What is no number bounds nothing.
+    return np.where(total <= -1e299, -np.inf, rounded)
+
+
+def _loss_error(pair: ElementaryPair, epsilon: FloatArray, direction: Direction) -> float:
+    """Return a bound on the error of losses that also holds for edges moved by it."""
+    error = pair.scaled_loss_masses(epsilon, direction).masses.loss_error
+    while True:
+        moved = pair.scaled_loss_masses(epsilon - 2.0 * error, direction).masses.loss_error
+        if moved <= 2.0 * error:
+            return 2.0 * error + 4.0 * _U * float(epsilon.max())
+        error = moved
+
+
+#: Quotients of at least that are full floats.
+_FAINT = 1e-290
+#: Digits of e^ε: an ε next to a loss is told apart from it.
+_DIGITS = 60
+#: Outcomes of all rounds joint_directions, at most, and different pairs.
+_MOST, _MOST_PAIRS = 2048, 8
+#: Binary digits of all outcomes, times the points and what making them costs, at most.
+_MOST_WORK, _MAKING = 1_500_000_000, 20
+
+#: Whole numbers in the place of P_A and P_B of each outcome.
+_Outcomes = Sequence[tuple[int, int]]
+
+
+class FewOutcomes:
+    """All outcomes of some rounds.
+
+    Parameters
+    ----------
+    outcomes : sequence of (int, int)
+        P_A and P_B, each times its denominator.
+    denominators : (int, int)
+    """
+
+    def __init__(self, outcomes: _Outcomes, denominators: tuple[int, int]) -> None:
+        of_a, of_b = denominators
+        # Over one denominator.
+        self._outcomes = outcomes if of_a == of_b else [(a * of_b, b * of_a) for a, b in outcomes]
+        self._denominator = of_a if of_a == of_b else of_a * of_b
+
+    def log_delta(self, epsilon: FloatArray, direction: Direction) -> tuple[FloatArray, FloatArray]:
+        """Return logarithms of lower and upper bounds on δ at some ε, shape (E,): -inf and 0 beyond what is read."""
+        found = [self._bounds(value, direction) for value in epsilon.tolist()]
+        lower, upper = (np.array(side, dtype=np.float64) for side in zip(*found, strict=True))
+        return lower, upper
+
+    def _bounds(self, epsilon: float, direction: Direction) -> tuple[float, float]:
+        if epsilon > LARGEST_EPSILON:
+            return -math.inf, 0.0
+        swapped = direction is Direction.B_TO_A
+        sums = []
+        for growth in _exponential(epsilon):
+            above, below = growth.numerator, growth.denominator
+            gains = ((b * below - above * a if swapped else a * below - above * b) for a, b in self._outcomes)
+            sums.append((sum(gain for gain in gains if gain > 0), below * self._denominator))
+        (most, of_most), (least, of_least) = sums
+        return _log(least, of_least, -1.0), min(_log(most, of_most, 1.0), 0.0)
+
+
+def _exponential(epsilon: float) -> tuple[Fraction, Fraction]:
+    """Return lower and upper value of e^ε: `decimal` rounds it to the nearest number of so many digits."""
+    with localcontext() as context:
+        context.prec = _DIGITS
+        grown = Fraction(Decimal(epsilon).exp())
+    error = grown / 10 ** (_DIGITS - 1)
+    return grown - error, grown + error
+
+
+def _log(numerator: int, denominator: int, side: float) -> float:
+    """Return the logarithm of a fraction, rounded up or down; those of whole numbers err by 4u of their size.
+
+    A quotient of whole numbers is the nearest float.
+    """
+    if numerator == 0:
+        return -math.inf
+    quotient = numerator / denominator
+    if quotient > _FAINT:
+        log = math.log(quotient)
+        return log + side * 4.0 * _U * (1.0 + abs(log))
+    logs = math.log(numerator), math.log(denominator)
+    return logs[0] - logs[1] + side * 8.0 * _U * (1.0 + sum(map(abs, logs)))
+
+
+def few_outcomes(counts: Mapping[ElementaryPair, int], rounds: int, points: int) -> FewOutcomes | None:
+    """Return the outcomes of some rounds; None where others are quicker, or their probabilities are no fractions.
+
+    `points` is about how many δ are to be read.
+    """
+    if len(counts) > _MOST_PAIRS or any(pair.exact_outcomes is None for pair in counts):
+        return None
+    leaves, number = rounds * sum(counts.values()), 1
+    for pair, count in counts.items():
+        number *= math.comb(count * rounds + len(pair.exact_outcomes or ()) - 1, count * rounds)
+        if number > _MOST or number * leaves * _digits(pair) * (points + _MAKING) > _MOST_WORK:
+            return None
+    return _composed(tuple(counts.items()), rounds)
+
+
+@lru_cache(maxsize=64)
+def _digits(pair: ElementaryPair) -> int:
+    """Return how many binary digits the denominators of a pair have."""
+    return sum(
+        math.lcm(*(outcome[side].denominator for outcome in pair.exact_outcomes or ())).bit_length() for side in (0, 1)
+    )
+
+
+@lru_cache(maxsize=2)
+def _composed(counts: tuple[tuple[ElementaryPair, int], ...], rounds: int) -> FewOutcomes:
+    found: _Outcomes = [(1, 1)]
+    denominators = [1, 1]
+    for pair, count in counts:
+        single, power = pair.exact_outcomes or (), count * rounds
+        scales = [math.lcm(*(outcome[side].denominator for outcome in single)) for side in (0, 1)]
+        whole = [(int(a * scales[0]), int(b * scales[1])) for a, b in single]
+        denominators = [each * scale**power for each, scale in zip(denominators, scales, strict=True)]
+        found = [(a * x, b * y) for a, b in found for x, y in _power(whole, power)]
+    return FewOutcomes(found, (denominators[0], denominators[1]))
+
+
+def _power(single: _Outcomes, power: int) -> _Outcomes:
+    """Return the outcomes of so many rounds by how often each outcome of one occurs."""
+    result = []
+    for bars in combinations(range(power + len(single) - 1), len(single) - 1):
+        ends = (-1, *bars, power + len(single) - 1)
+        times = [after - before - 1 for before, after in pairwise(ends)]
+        ways, left = 1, power
+        for often in times:
+            ways *= math.comb(left, often)
+            left -= often
+        result.append(
+            (
+                ways * math.prod(a**often for (a, _), often in zip(single, times, strict=True)),
+                ways * math.prod(b**often for (_, b), often in zip(single, times, strict=True)),
+            )
+        )
+    return result

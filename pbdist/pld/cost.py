@@ -9,15 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pbdist.mechanisms import SubsampledGaussian
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
 from pbdist.pld.closed_form import gaussian_ratio, log_revealed_mass
 from pbdist.pld.few_frequencies import MOST_FREQUENCIES as MOST_LOW_FREQUENCIES
-from pbdist.pld.fixed_spacing import positions_needed
-from pbdist.pld.ladder import serves
+from pbdist.pld.ladder import positions_needed, serves
 from pbdist.pld.many_rounds import FEWEST_LEAVES, lattices_for, spacing_for, tilts_of
 from pbdist.pld.question import Question
-from pbdist.pld.transform_rows import (
+from pbdist.pld.transform_bounds import (
     MOST_EXCESS,
     MOST_FREQUENCIES,
     TransformRows,
@@ -90,7 +88,7 @@ def table_cost(question: Question, *, width: float | None, positions: int | None
         # A ladder bounds many points as quickly as one.
         return total + (by_ladder if 0.0 < by_ladder.seconds < parts else Cost(parts, _LEAST_BYTES))
     revealed = [log_revealed_mass(question.counts, question.rounds, direction) for direction in Direction]
-    question = question.beside(float(np.min(np.max(revealed, axis=0) if question.together else revealed)))
+    question = question.beside(float(np.min(np.max(revealed, axis=0) if question.joint_directions else revealed)))
     few, ladder = chosen_rows(question, rows)
     costs = [cost for row in few if (cost := frequency_cost(question, row)) is not None]
     return sum(costs, ladder_cost(question, ladder) if ladder else Cost(0.0, 0))
@@ -179,7 +177,7 @@ def frequency_cost(question: Question, row: int) -> Cost | None:
             if left > MOST_LOW_FREQUENCIES:
                 return None
             tilts, frequencies = tilts + 1, frequencies + left
-    sampled = any(isinstance(pair, SubsampledGaussian) for pair in question.counts)
+    sampled = any(pair.gaussian_mixture is not None for pair in question.counts)
     seconds = tilts * _SECONDS_PER_TILT
     seconds += (tilts * _SECONDS_PER_POSITION + frequencies * _SECONDS_PER_FREQUENCY) * positions
     seconds += (_SECONDS_PER_SAMPLED_BIN if sampled else _SECONDS_PER_BIN) * positions
@@ -196,7 +194,7 @@ def ladder_cost(question: Question, rows: Sequence[int]) -> Cost:
     )
     if chosen is None:
         return Cost(0.0, 0)
-    directions = 1 if question.together or question.symmetric else 2
+    directions = 1 if question.joint_directions or question.symmetric else 2
     seconds, largest = 0.0, 0.0
     cores = sum(lattice.core[1] - lattice.core[0] for lattice in chosen.lattices)
     fars = sum((lattice.high - lattice.low) // lattice.coarse for lattice in chosen.lattices)

@@ -6,21 +6,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pbdist.arguments import Request
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
-from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
+from pbdist.pld.closed_form import few_outcomes, gaussian_bounds, gaussian_ratio, gaussian_width, log_least_known
+from pbdist.pld.closed_form import log_delta_above as log_above_one
+from pbdist.pld.closed_form import log_delta_below as log_below_one
 from pbdist.pld.cost import FEW_SECONDS, SECONDS_OF_PARTS, chosen_rows, frequency_cost, ladder_cost
-from pbdist.pld.fallback import Fallback
-from pbdist.pld.few_outcomes import few_outcomes
-from pbdist.pld.fixed_spacing import given_width_bounds
-from pbdist.pld.ladder import ladder_bounds
-from pbdist.pld.largest_loss import bounds_near_the_largest_loss
+from pbdist.pld.fallback import Fallback, bounds_near_the_largest_loss
+from pbdist.pld.ladder import given_width_bounds, ladder_bounds
 from pbdist.pld.many_rounds import bounds_below_floor, many_round_bounds
-from pbdist.pld.one_round import log_delta_above as log_above_one
-from pbdist.pld.one_round import log_delta_below as log_below_one
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_EPSILON
-from pbdist.pld.transform_rows import TransformRows, has_transforms
+from pbdist.pld.transform_bounds import TransformRows, has_transforms
 from pbdist.progress import report
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
@@ -58,8 +56,8 @@ class TightBounds:
     width : float
         The smallest spacing used, nats.
     within : ndarray of bool, shape (2, R, E), or None
-        Where the tolerance is met, or no better bound is possible; with `together` alike in both directions. None where
-        no tolerance was aimed at.
+        Where the tolerance is met, or no better bound is possible; the same in both directions, where these
+        are joint. None where no tolerance was aimed at.
     """
 
     log_lower: FloatArray
@@ -72,14 +70,8 @@ def tight_bounds(
     counts: Mapping[ElementaryPair, int],
     rounds: IntArray,
     epsilon: FloatArray,
+    request: Request,
     *,
-    tolerance: float,
-    width: float | None = None,
-    buckets: int | None = None,
-    strict: bool = True,
-    together: bool = False,
-    floor: float = 0.0,
-    excuses: bool = False,
     known: tuple[FloatArray, FloatArray] | None = None,
 ) -> TightBounds:
     """Bound δ for every r and ε.
@@ -91,34 +83,21 @@ def tight_bounds(
     rounds : ndarray of int64, shape (R,)
     epsilon : ndarray, shape (E,)
         Nats.
-    tolerance : float
-        Largest upper / lower - 1 aimed at.
-    width : float, optional
-        Spacing of the lattices, nats: nothing is chosen or refined then, and no lattice is made coarser.
-    buckets : int, optional
-        Number of positions of a leaf, about: the spacing follows from it, and nothing is refined.
-    strict : bool, optional
-        Whether a tolerance that is not reached is an error.
-    together : bool, optional
-        Whether the larger of the two directions alone is to meet the tolerance: the other one's bounds then only need
-        to show that it is the smaller one.
-    floor : float, optional
-        Where an upper bound is at most that, no tolerance is to be met.
-    excuses : bool, optional
-        Whether to look closer where a lower bound is 0: no better one may be possible, as at the largest loss.
+    request : Request
+        How closely.
     known : (ndarray, ndarray), optional
         Logarithms of lower and upper bounds that are known already, shape (2, R, E).
 
     Raises
     ------
     PrecisionError
-        If `strict` and the tolerance is not reached.
+        If the tolerance is not reached, and the request is strict.
     InvalidInputError
         If the losses need more positions than are allowed.
     """
-    question = Question(counts, rounds, epsilon, tolerance, floor, together)
-    if width is not None or buckets is not None:
-        lower, upper, used = given_width_bounds(question, width=width, positions=buckets)
+    question = Question(counts, rounds, epsilon, request.tolerance, request.floor, request.joint_directions)
+    if request.given_width:
+        lower, upper, used = given_width_bounds(question, width=request.width, positions=request.buckets)
         log_lower, log_upper = log_below(lower), np.minimum(log_above(upper), 0.0)
         if known is not None:
             log_lower, log_upper = np.maximum(log_lower, known[0]), np.minimum(log_upper, known[1])
@@ -127,11 +106,10 @@ def tight_bounds(
     if known is not None:
         table.take(range(rounds.size), *known)
     table.solve()
-    if strict:
+    if request.strict:
         table.check()
-    return TightBounds(
-        table.log_lower, table.log_upper, min(table.widths, default=TRIVIAL_WIDTH), table.within(excuses=excuses)
-    )
+    within = table.within(look_closer=request.accept_unimprovable)
+    return TightBounds(table.log_lower, table.log_upper, min(table.widths, default=TRIVIAL_WIDTH), within)
 
 
 class _Table:
@@ -333,7 +311,7 @@ class _Table:
 
     def _judged_lower(self) -> FloatArray:
         """The lower bounds that upper ones are judged by: the larger direction's, if that alone is to be met."""
-        if self.question.together:
+        if self.question.joint_directions:
             return np.broadcast_to(np.max(self.log_lower, axis=0), self.log_lower.shape)
         return self.log_lower
 
@@ -353,10 +331,10 @@ class _Table:
         wide = self._brackets() > max(_WIDE, self.question.tolerance)
         return np.flatnonzero(wide.any(axis=(0, 2))).tolist()
 
-    def within(self, *, excuses: bool) -> BoolArray:
+    def within(self, *, look_closer: bool) -> BoolArray:
         """Where the tolerance is met, or no better bound is possible."""
         met = np.asarray(self._brackets() <= self.question.tolerance)
-        if excuses:
+        if look_closer:
             looks = _EXCUSES
             for at in np.argwhere(~met).tolist():
                 if looks == 0:
@@ -367,7 +345,7 @@ class _Table:
                 met[tuple(at)] = self._excused(*at)
                 # Where many have no excuse, no more are looked for.
                 looks -= not met[tuple(at)]
-        if self.question.together:
+        if self.question.joint_directions:
             met = np.broadcast_to(met.all(axis=0), met.shape)
         return np.array(met)
 
@@ -406,7 +384,7 @@ class _Table:
         if found is None:
             return False
         log_lower = log_below(found.lower)
-        lowest = log_lower[:, 0, 0].max() if question.together else log_lower[axis, 0, 0]
+        lowest = log_lower[:, 0, 0].max() if question.joint_directions else log_lower[axis, 0, 0]
         return bool(lowest >= log_upper - math.log1p(question.tolerance))
 
     def _refuse(self, axis: int, row: int, column: int) -> None:

@@ -13,19 +13,24 @@ import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
 from pbdist.pld.choice import chosen_lattices, chosen_spacings
-from pbdist.pld.closed_form import gaussian_bounds, gaussian_ratio, log_revealed_mass
+from pbdist.pld.closed_form import (
+    FewOutcomes,
+    few_outcomes,
+    gaussian_bounds,
+    gaussian_ratio,
+    log_delta_above,
+    log_delta_below,
+    log_revealed_mass,
+)
 from pbdist.pld.cost import frequency_cost, ladder_cost
 from pbdist.pld.engine import log_above, log_below
 from pbdist.pld.fallback import Fallback, pure_bounds
-from pbdist.pld.few_outcomes import FewOutcomes, few_outcomes
 from pbdist.pld.ladder import climbed, serves
 from pbdist.pld.many_rounds import point_reader
-from pbdist.pld.one_round import log_delta_above, log_delta_below
 from pbdist.pld.question import Question, Shared
 from pbdist.pld.state import LARGEST_EPSILON as LARGEST_READ
 from pbdist.pld.state import PairState, lower_deltas, upper_deltas
-from pbdist.pld.transform_epsilon import guessed_epsilon, transform_reader
-from pbdist.pld.transform_rows import has_transforms
+from pbdist.pld.transform_bounds import guessed_epsilon, has_transforms, transform_reader
 from pbdist.results import ENDLESS_EPSILON
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -86,7 +91,7 @@ def epsilon_table(
     delta: FloatArray,
     *,
     tolerance: float,
-    together: bool = False,
+    joint_directions: bool = False,
 ) -> EpsilonBounds:
     """Bound ε for every r and δ.
 
@@ -99,13 +104,13 @@ def epsilon_table(
         δ, at least 0 and below 1.
     tolerance : float
         ``upper / lower - 1`` that is aimed at.
-    together : bool, optional
+    joint_directions : bool, optional
         Whether one ε is sought for both directions, with which the larger δ is met; it is returned for both.
     """
     shape = (2, rounds.size, delta.size)
     lower, upper = np.zeros(shape), np.full(shape, np.inf)
     symmetric = all(pair.symmetric for pair in counts)
-    axes: list[tuple[int, ...]] = [(0,)] if symmetric else ([(0, 1)] if together else [(0,), (1,)])
+    axes: list[tuple[int, ...]] = [(0,)] if symmetric else ([(0, 1)] if joint_directions else [(0,), (1,)])
     for row, r in enumerate(rounds.tolist()):
         for column, asked in enumerate(delta.tolist()):
             for which in axes:
@@ -136,15 +141,15 @@ def _bounds(
         return search.bracket
     parts = [made((direction,)) for direction in directions]
     larger, smaller = sorted(parts, key=lambda part: -part.guess[0])
-    together = larger.guess[0] <= _CLEARLY * smaller.guess[0]
-    if together:
+    near = larger.guess[0] <= _CLEARLY * smaller.guess[0]
+    if near:
         search.by_engines()
     if many and not search.within(tolerance):
         search.falls_back_to(parts)
     if search.within(_NEAR_ENOUGH if many else tolerance):
         return search.bracket
     # Each direction alone, as a poor bracket of one hides the other; for many pairs the larger one is done.
-    found = larger.bracket if many and together else larger.alone(tolerance)
+    found = larger.bracket if many and near else larger.alone(tolerance)
     if smaller.above() > found[0]:
         other = smaller.alone(tolerance)
         found = max(found[0], other[0]), max(found[1], other[1])
@@ -293,14 +298,14 @@ class _Search:
 
     def _question(self, epsilon: float, slope: float) -> Question:
         tolerance = min(max(_GOAL * self._aim * epsilon * -slope, _FINEST), _COARSEST)
-        together = len(self._directions) > 1
+        joint_directions = len(self._directions) > 1
         return Question(
             self._counts,
             np.array([self._rounds]),
             np.array([epsilon]),
             tolerance,
             max(1e-3 * self._delta, _SMALLEST),
-            together,
+            joint_directions,
             self._directions,
             shared=self._shared,
         )

@@ -146,7 +146,9 @@ class _Climb:
 
     def solve(self) -> None:
         """Climb, finer each time, for what is not close enough yet."""
-        question = Question(self._counts, np.array(self._rounds), self._epsilon, self._aim, self._floor, together=True)
+        question = Question(
+            self._counts, np.array(self._rounds), self._epsilon, self._aim, self._floor, joint_directions=True
+        )
         directions = question.directions
         wanted, scale = list(self._rounds), 1.0
         before: dict[int, FloatArray] = {}
@@ -238,10 +240,10 @@ class _Climb:
         There are none of these where one is far too wide: finer lattices without end would only move the ε where it
         begins.
         """
-        together = self._brackets(np.max(lower, axis=0), np.max(upper, axis=0))
+        joint_directions = self._brackets(np.max(lower, axis=0), np.max(upper, axis=0))
         apart = self._brackets(lower, upper).ravel()
         mended = each and float(np.max(apart)) <= _FAR * self._aim
-        return np.concatenate((together, apart if mended else np.zeros(apart.size)))
+        return np.concatenate((joint_directions, apart if mended else np.zeros(apart.size)))
 
     def _brackets(self, lower: FloatArray, upper: FloatArray) -> FloatArray:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -12,13 +12,18 @@ import numpy as np
 
 from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld.choice import Chosen, chosen_lattices
-from pbdist.pld.few_frequencies import Frequencies, few_frequencies
-from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
+from pbdist.pld.few_frequencies import (
+    Frequencies,
+    few_frequencies,
+    largest_factor,
+    log_finite_lower,
+    log_finite_upper,
+    tilted_leaf,
+)
 from pbdist.pld.leaf import leaf_of
 from pbdist.pld.loss_profile import SaddlePoints
 from pbdist.pld.question import Question
 from pbdist.pld.state import LARGEST_SHIFT, PairState
-from pbdist.pld.tilted import tilted_leaf
 from pbdist.progress import report
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
@@ -171,7 +176,7 @@ def _row_bounds(
     # The larger direction first.
     for direction, saddles in sorted(points.items(), key=lambda item: -float(np.sum(item[1].log_delta))):
         axis = list(Direction).index(direction)
-        smaller = question.together and not both and not np.any(saddles.log_delta > largest - _SMALLER)
+        smaller = question.joint_directions and not both and not np.any(saddles.log_delta > largest - _SMALLER)
         for tilt in tilts_of(question, direction, rounds, saddles, careful=both):
             if smaller:
                 bound = chernoff_bound(factors, direction, tilt.tilt, question.epsilon[tilt.columns], shift)
@@ -352,7 +357,7 @@ def bounds_below_floor(question: Question, known: FloatArray | None = None) -> F
         for direction in question.directions
     }
     left: BoolArray = np.ones(shape, dtype=bool) if known is None else known > math.log(question.floor)
-    if question.together:
+    if question.joint_directions:
         # Where the larger direction does not, the smaller one is bounded with it.
         everywhere: BoolArray = np.all(list(deep.values()), axis=0)
         deep = dict.fromkeys(deep, everywhere)

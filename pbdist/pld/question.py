@@ -7,8 +7,7 @@ from functools import cached_property
 
 from pbdist.mechanisms import BEYOND, ElementaryPair
 from pbdist.pld.loss_profile import Exponents, LossProfile, SaddlePoints, loss_profile
-from pbdist.pld.loss_transform import Rounds
-from pbdist.pld.transform_line import Lines
+from pbdist.pld.loss_transform import Lines, Rounds
 from pbdist.types import Direction, FloatArray, IntArray
 
 #: Part of the tolerance, at the floor, that windows may take.
@@ -46,7 +45,7 @@ class Question:
         Largest upper / lower - 1 aimed at.
     floor : float
         Where an upper bound is at most that, nothing more is aimed at.
-    together : bool
+    joint_directions : bool
         Whether the larger direction alone is to meet the tolerance.
     asked : tuple of Direction, optional
         The directions that are asked for; by default both.
@@ -57,7 +56,7 @@ class Question:
     epsilon: FloatArray
     tolerance: float
     floor: float
-    together: bool
+    joint_directions: bool
     asked: tuple[Direction, ...] = tuple(Direction)
     #: Whether profiles also show losses that are too rare to matter.
     whole: bool = False

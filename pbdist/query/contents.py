@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.columns import known_columns
 from pbdist.query.neighbours import neighbours_by_label
 from pbdist.query.status import PartStatus
 from pbdist.store import Refinement
 from pbdist.store.columns import columns_of
-from pbdist.store.layout import COLUMNS
 from pbdist.study import StudySpec
 from pbdist.study.extension import missing_parts
 from pbdist.study.spec import exponential
@@ -21,9 +21,6 @@ from pbdist.types import Adjacency, JsonValue
 
 if TYPE_CHECKING:
     from pbdist.query.stored import Union
-
-#: The columns that are parameters of a setting.
-_PARAMETERS = tuple(name for name in COLUMNS if name not in ("mechanism", "kind"))
 
 
 @dataclass(frozen=True)
@@ -211,8 +208,8 @@ def contents_of(
 def _parameters(
     columns: Mapping[str, Sequence[float | str]], rows: Sequence[int]
 ) -> Iterator[tuple[str, tuple[float | str | None, ...]]]:
-    for name in _PARAMETERS:
-        if name not in columns:
+    for name in known_columns():
+        if name in ("mechanism", "kind") or name not in columns:
             continue
         column = columns[name]
         found = {column[row] if _is_set(column[row]) else None for row in rows}

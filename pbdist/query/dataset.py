@@ -7,6 +7,7 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.blocks import BlockReader
 from pbdist.query.grid import Grid
 from pbdist.query.neighbours import neighbours_by_label, neighbours_of_cells, neighbours_text
@@ -18,7 +19,7 @@ from pbdist.store.arrays import FilesStore, array_files
 from pbdist.store.cell_columns import column_names
 from pbdist.store.columns import column_of
 from pbdist.store.documents import group_document
-from pbdist.store.layout import BOUNDS, CELL, COLUMNS, COMPUTED, GRIDS, ROOT_FILE, TEXT_COLUMNS, WITHIN
+from pbdist.store.layout import BOUNDS, CELL, COMPUTED, GRIDS, ROOT_FILE, WITHIN
 from pbdist.study import StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Direction
@@ -40,15 +41,16 @@ def bounds_of(union: Union) -> xr.Dataset:
     told = [name for name in (*BOUNDS, WITHIN, *COMPUTED) if name in dataset]
     if len(union.parts) == 1:
         dataset = _with_all_columns(dataset, union.study)
-    index = [name for name in COLUMNS if name in dataset]
+    index = [name for name in known_columns() if name in dataset]
     bounds: xr.Dataset = dataset[told].set_xindex(index).set_xindex("exp_epsilon")
     return bounds.assign_attrs(adjacency=neighbours_text(neighbours_by_label(union.study)))
 
 
 def _with_all_columns(dataset: xr.Dataset, study: StudySpec) -> xr.Dataset:
     """Return a part's arrays with the columns that it lacks: parameters that mechanisms have got since."""
+    known = known_columns()
     lacking = [name for name in column_names(study.cells) if name not in dataset]
-    columns = {name: (CELL, column_of(study.cells, name), {"long_name": COLUMNS[name]}) for name in lacking}
+    columns = {name: (CELL, column_of(study.cells, name), {"long_name": known[name].what}) for name in lacking}
     return dataset.assign_coords(columns) if lacking else dataset
 
 
@@ -100,9 +102,10 @@ def selected_dataset(
         name: (dim, values, {"long_name": GRIDS[name].long_name} | ({} if name == DIRECTION else {"units": "1"}))
         for name, (dim, values) in grids.items()
     }
+    known = known_columns()
     for name, (dim, values) in layout.columns.items():
-        units = {} if name in TEXT_COLUMNS else {"units": "1"}
-        coords[name] = (() if dim is None else dim, values, {"long_name": COLUMNS[name], **units})
+        units = {} if is_text(name) else {"units": "1"}
+        coords[name] = (() if dim is None else dim, values, {"long_name": known[name].what, **units})
     told = neighbours_text(neighbours_of_cells(study, cells))
     dataset = xr.Dataset(variables, coords, {"title": study.name, "study_digest": study.digest, "adjacency": told})
     single = [name for name in (*dims, COMPOSITIONS, EPSILON) if name in chosen.scalar]

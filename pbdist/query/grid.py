@@ -8,14 +8,11 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.lookup import told_apart
 from pbdist.store.cell_columns import cell_columns
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell
 from pbdist.types import IntArray
-
-#: Columns that may follow from several others.
-_DERIVED = ("made_of", "rate")
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +44,7 @@ def grid_of(cells: Sequence[Cell], kept: Sequence[str]) -> Grid:
     InvalidInputError
         There is no such grid: cells differ in no parameter, or some combinations of parameters have no cell.
     """
-    columns = {name: values for name, values in cell_columns(cells, kept).items() if name in COLUMNS}
+    columns = {name: values for name, values in cell_columns(cells, kept).items() if name in known_columns()}
     codes = {name: _codes(name, values) for name, values in columns.items()}
     axes: list[str] = []
     belongs: dict[str, str | None] = {}
@@ -63,13 +60,12 @@ def grid_of(cells: Sequence[Cell], kept: Sequence[str]) -> Grid:
         if source is None:
             axes.append(name)
             belongs[name] = name
-    for name in _DERIVED:
-        # Where the others tell the cells apart, it follows from several of them.
-        others = [axis for axis in axes if axis != name]
-        if name in axes and name not in kept and _differ([codes[axis][1] for axis in others], len(cells)):
-            axes = others
-            belongs = {column: axis for column, axis in belongs.items() if axis != name}
-    axes.sort(key=list(COLUMNS).index)
+    # What a pair is made of follows from the others, where they tell the cells apart.
+    others = [axis for axis in axes if axis != "made_of"]
+    if "made_of" not in kept and _differ([codes[axis][1] for axis in others], len(cells)):
+        axes = others
+        belongs = {column: axis for column, axis in belongs.items() if axis != "made_of"}
+    axes.sort(key=list(known_columns()).index)
     shape = tuple(len(codes[name][0]) for name in axes)
     place = np.ravel_multi_index(tuple(codes[name][1] for name in axes), shape) if axes else np.zeros(len(cells), int)
     if len(set(place.tolist())) < len(cells) or len(cells) != int(np.prod(shape)):
@@ -90,9 +86,9 @@ def grid_of(cells: Sequence[Cell], kept: Sequence[str]) -> Grid:
 def _codes(name: str, values: Sequence[Any]) -> tuple[list[Any], IntArray]:
     """Return the different values of a column in their order, and the number of each entry's among them."""
     # One name for all NaN, which differ from themselves.
-    plain = [None if _is_absent(name, value) and name not in TEXT_COLUMNS else value for value in values]
+    plain = [None if _is_absent(name, value) and not is_text(name) else value for value in values]
     different = list(dict.fromkeys(plain))
-    if name not in TEXT_COLUMNS:
+    if not is_text(name):
         different.sort(key=lambda value: (value is None, value or 0.0))
     number = {value: index for index, value in enumerate(different)}
     return different, np.array([number[value] for value in plain])
@@ -111,11 +107,11 @@ def _follows(codes: IntArray, axis: IntArray) -> bool:
 
 def _is_absent(name: str, value: Any) -> bool:
     """Whether a mechanism does not have the parameter."""
-    return not value if name in TEXT_COLUMNS else math.isnan(value)
+    return not value if is_text(name) else math.isnan(value)
 
 
 def _array(name: str, values: Sequence[Any]) -> Any:
-    return np.array(values, dtype=str if name in TEXT_COLUMNS else np.float64)
+    return np.array(values, dtype=str if is_text(name) else np.float64)
 
 
 def _no_grid(cells: Sequence[Cell], axes: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """The points of a study by labels: as a table of rows, and as a Dataset over plain dimensions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.columns import known_columns
 from pbdist.query.blocks import BlockReader
 from pbdist.query.grid import grid_of
-from pbdist.query.rows import ABOUT, BOTH, rows_of
+from pbdist.query.rows import BOTH, about_rows, rows_of
 from pbdist.query.selection import Selection, selected
 from pbdist.query.stored import StoredPoints
-from pbdist.store.cell_columns import column_names
-from pbdist.store.layout import COLUMNS, WITHIN
+from pbdist.store.layout import WITHIN
 from pbdist.types import Direction
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class LabelledPoints(StoredPoints):
         """
         _check_direction(direction)
         known = self.row_columns
-        names = known if columns is None else tuple(columns)
+        names = tuple(known) if columns is None else tuple(columns)
         for name in names:
             if name not in known:
                 raise InvalidInputError(f"columns: expected some of {', '.join(known)}, got {shown(name)}")
@@ -96,28 +96,21 @@ class LabelledPoints(StoredPoints):
         """
         _check_direction(direction)
         chosen = selected(self.spec, labels)
-        kept = [name for name in labels if name in COLUMNS and name not in chosen.scalar]
+        kept = [name for name in labels if name in known_columns() and name not in chosen.scalar]
         grid = grid_of([self.spec.cells[cell] for cell in chosen.cells.tolist()], kept)
         # xarray takes half a second to import.
         make = import_module("pbdist.query.dataset").selected_dataset
         dataset: xr.Dataset = make(self.blocks, self.spec, chosen, direction, grid)
         return dataset
 
-    @property
-    def row_columns(self) -> tuple[str, ...]:
-        """The columns of `frame`, and of an export with a row for each point.
-
-        Parameters that few mechanisms have are among them only where one of the study has them.
-        """
-        left_out = {*COLUMNS}.difference(self.cell_columns)
-        return tuple(
-            name for name in ABOUT if name not in left_out and (name != WITHIN or self.spec.sought is not None)
-        )
-
     @cached_property
-    def cell_columns(self) -> tuple[str, ...]:
-        """The columns that tell what a cell is: its label, its kind and the parameters that any cell has."""
-        return column_names(self.spec.cells)
+    def row_columns(self) -> Mapping[str, str]:
+        """The columns of `frame`, and of an export with a row for each point, and what each holds.
+
+        Of parameters those that the mechanisms of the study have.
+        """
+        found = about_rows(self.spec.cells)
+        return {name: what for name, what in found.items() if name != WITHIN or self.spec.sought is not None}
 
     def rows(self, chosen: Selection | None, direction: str) -> Iterator[dict[str, Any]]:
         """Yield the points, by default all, as columns; of some cells at a time, so that few are in memory."""

@@ -2,6 +2,7 @@
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,11 +11,12 @@ import numpy as np
 
 from pbdist.arguments import check_either
 from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.mechanisms import all_parameters
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.results import Bracket
 from pbdist.store.cell_columns import cell_columns
 from pbdist.store.column_texts import as_list_text
 from pbdist.store.columns import column_of
-from pbdist.store.layout import COLUMNS, LIST_COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell, StudySpec
 from pbdist.study.grids import nearest_exponential, nearest_match, same_float
 from pbdist.study.spec import exponential
@@ -22,13 +24,6 @@ from pbdist.suggestions import did_you_mean
 from pbdist.types import Adjacency, BoolArray
 
 _MOST_LISTED = 12
-#: What people also call parameters of noise.
-OTHER_PARAMETERS = {
-    **dict.fromkeys(("sigma", "std", "sd", "stddev", "noise_multiplier", "b"), "scale"),
-    **dict.fromkeys(("q", "sampling_rate", "sample_rate"), "rate"),
-    **dict.fromkeys(("batch_size", "max_batch_size"), "batch"),
-    **dict.fromkeys(("dataset_size", "records"), "examples"),
-}
 
 
 @dataclass(frozen=True)
@@ -105,6 +100,15 @@ class Bounds:
         return max(self.log_delta_lower), max(self.log_delta_upper)
 
 
+def other_names() -> dict[str, str]:
+    """Return what people also call parameters of noise: for each such name the column that most kinds mean by it."""
+    meant: dict[str, Counter[str]] = {}
+    for _, one in all_parameters():
+        for alias in one.aliases:
+            meant.setdefault(alias, Counter())[one.columns[0]] += 1
+    return {alias: columns.most_common(1)[0][0] for alias, columns in meant.items()}
+
+
 def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str | None]) -> int:
     """Return the index of the one cell with that label and those parameters.
 
@@ -115,17 +119,17 @@ def find_cell(study: StudySpec, mechanism: str, noise: Mapping[str, float | str 
     InvalidInputError
         There are several, or a parameter is unknown.
     """
-    unknown = [name for name in noise if name not in COLUMNS or name == "mechanism"]
+    unknown = [name for name in noise if name not in known_columns() or name == "mechanism"]
     if unknown:
-        known = [name for name in COLUMNS if name != "mechanism"]
-        near = did_you_mean(unknown[0], known, OTHER_PARAMETERS)
+        known = [name for name in known_columns() if name != "mechanism"]
+        near = did_you_mean(unknown[0], known, other_names())
         raise InvalidInputError(f"{unknown[0]}: expected one of {', '.join(known)}, got an unknown parameter{near}")
     for name, value in noise.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInputError(f"{name}: expected a finite number, got {value!r}")
     found: Sequence[int] = range(len(study.cells))
     wanted = {"mechanism": mechanism, **noise}
-    for name in COLUMNS:
+    for name in known_columns():
         if name not in wanted:
             continue
         column = column_of(study.cells, name)
@@ -179,7 +183,7 @@ def find_epsilon(study: StudySpec, epsilon: float | None, exp_epsilon: float | N
 
 def matches(name: str, stored: Any, wanted: float | str | None) -> BoolArray:
     """Return where a column, an array, has a value, by the rules of `find_cell`."""
-    if name in TEXT_COLUMNS:
+    if is_text(name):
         return np.asarray(stored == _stored_text(name, wanted), dtype=bool)
     if wanted is None or wanted == "auto":
         return np.asarray(np.isnan(stored))
@@ -211,11 +215,11 @@ def told_apart(found: Sequence[Cell]) -> list[str]:
 
 
 def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
-    """Return the columns of `COLUMNS` in which cells differ.
+    """Return the columns in which cells differ.
 
     What composite pairs are made of is among them only where the others do not tell all cells apart.
     """
-    texts = {name: [_text(value, name) for value in columns[name]] for name in COLUMNS if name in columns}
+    texts = {name: [_text(value, name) for value in columns[name]] for name in known_columns() if name in columns}
     found = [name for name, values in texts.items() if len(set(values)) > 1]
     others = [name for name in found if name != "made_of"]
     apart = len(set(zip(*(texts[name] for name in others), strict=True))) == count
@@ -224,11 +228,11 @@ def telling(columns: Mapping[str, Sequence[Any]], count: int) -> list[str]:
 
 def _stored_text(name: str, wanted: float | str | None) -> float | str | None:
     """Return a text as a column has it: of a list of numbers the one way in which it is written."""
-    return as_list_text(wanted) if name in LIST_COLUMNS and isinstance(wanted, str) else wanted
+    return as_list_text(wanted) if isinstance(wanted, str) and known_columns()[name].listed else wanted
 
 
 def _equal(name: str, stored: float | str, wanted: float | str | None) -> bool:
-    if name in TEXT_COLUMNS:
+    if is_text(name):
         return stored == _stored_text(name, wanted)
     if wanted is None or wanted == "auto":
         return isinstance(stored, float) and math.isnan(stored)

@@ -1,45 +1,22 @@
 """Which tabulated noise meets a target, which is refuted, and the least that meets it; nothing is said between them."""
 
+import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from pbdist.arguments import check_either, checked_compositions, checked_delta, checked_epsilon
 from pbdist.errors import InvalidInputError, OffGridError, shown
-from pbdist.mechanisms import alike
+from pbdist.mechanisms import MECHANISMS, alike, noise_parameter, parameters_of
+from pbdist.mechanisms.columns import is_composite, known_columns
 from pbdist.query.arguments import one_number
 from pbdist.query.study import Study
 from pbdist.results import Verdict, verdict_of
-from pbdist.store.cell_columns import cell_columns
-from pbdist.store.layout import COLUMNS
+from pbdist.store.cell_columns import cell_columns, factors_of
 from pbdist.types import Adjacency, FloatArray
-
-_SCALE = "scale of the noise, in counts"
-_EPSILON = "epsilon of the mechanism, in nats"
-_MEAN = "mean of the noise, in counts"
-_LIE = "probability of a lie"
-#: The parameter that says how much noise a kind has, and what it is called. Of the other kinds it is the scale.
-_AMOUNTS = {
-    "ApproximateDP": ("epsilon", _EPSILON),
-    "BoundedRange": ("eta", "range of the losses, in nats"),
-    "KaryRandomizedResponse": ("p", _LIE),
-    "LaplaceSum": ("scales", _SCALE),
-    "NoisyCount": ("mean", _MEAN),
-    "Poisson": ("mean", _MEAN),
-    "RandomizedResponse": ("p", _LIE),
-    "Staircase": ("epsilon", _EPSILON),
-}
-#: What else varies with it: a count's scale with its mean.
-_BESIDE = {"NoisyCount": ("scale",), "Staircase": ("split",)}
-#: Kinds of which a larger value means less noise.
-_FALLING = ("ApproximateDP", "BoundedRange", "Staircase")
-#: The columns that these parameters fill.
-_COLUMNS_OF = {"epsilon": ("pair_epsilon",), "scales": ("scale", "second_scale")}
 
 
 @dataclass(frozen=True)
@@ -125,17 +102,17 @@ class NoiseChoice:
 def noise_groups(columns: Mapping[str, Sequence[Any]]) -> tuple[NoiseGroup, ...]:
     """Return the cells of a study grouped by all their parameters but the amount of noise, in their first order.
 
-    `columns` is as from `pbdist.store.layout.cell_columns`: one value a cell in each. Products, and the worst of
-    several pairs, have an amount if all their factors have the same scale. The scale of a count varies with its mean.
+    `columns` is as from `pbdist.store.cell_columns.cell_columns`: one value a cell in each. What is made of others has
+    an amount if all its factors with that amount have the same: of products of sums and counts that of the sums.
     """
-    found: dict[tuple[Any, ...], list[tuple[float, ...]]] = {}
-    texts = zip(*(np.asarray(columns[name]).tolist() for name in ("mechanism", "kind", "factor", "pair")), strict=True)
-    for index, (label, kind, factor, pair) in enumerate(texts):
+    found: dict[tuple[Any, ...], list[tuple[int, _Noise | None]]] = {}
+    texts = zip(*(np.asarray(columns[name]).tolist() for name in ("mechanism", "factor", "pair")), strict=True)
+    for index, (label, factor, pair) in enumerate(texts):
+        noise = _noise(json.loads(pair)) if pair else None
         told = None if math.isnan(factor) else factor
-        *order, rest = _amounts(kind, pair)
         # What has no amount is compared with nothing.
-        key = (label, told, rest) if order else (label, told, rest, index)
-        found.setdefault(key, []).append((*order, index))
+        key = (label, told, index) if noise is None else (label, told, noise.rest)
+        found.setdefault(key, []).append((index, noise))
     return tuple(_group(rows, columns) for rows in found.values())
 
 
@@ -190,62 +167,90 @@ def noise_choices(
     return tuple(_judged(study, group, lower, upper, wanted) for group in groups)
 
 
-def _amounts(kind: str, pair: str) -> tuple[Any, ...]:
-    """Return what cells are ordered by, nothing without an amount, and the rest of the pair's canonical form."""
-    name, _ = _AMOUNTS.get(kind, ("scale", _SCALE))
-    order: list[float] = []
-    for parameter in (name, *_BESIDE.get(kind, ())):
-        pattern = _pattern(parameter)
-        values = {value.strip("[]").partition(",")[0] for value in pattern.findall(pair)}
-        if len(values) != 1:
-            return (pair,)
-        order.append(float(values.pop()))
-        pair = pattern.sub("", pair)
-    order[0] = _noise(kind, order[0], pair)
-    return (*order, pair)
+@dataclass(frozen=True)
+class _Noise:
+    """How much noise a pair has.
+
+    Attributes
+    ----------
+    amount, what
+        How much it is, and of what.
+    order
+        What rises with the noise: the amount, and what varies with it.
+    columns
+        Those that they fill.
+    rest
+        All else of the canonical form.
+    """
+
+    amount: float
+    what: str
+    order: tuple[float, ...]
+    columns: tuple[str, ...]
+    rest: str
 
 
-def _noise(kind: str, value: float, rest: str) -> float:
-    """Return what rises with the noise, of the value of the parameter that tells it."""
-    if kind in _FALLING:
-        return -value
-    if kind == "RandomizedResponse":
-        return min(value, 1.0 - value)
-    if kind == "KaryRandomizedResponse":
-        # Of a truth that is rarer than each lie: the lie of the p above 1/k with as many truths as it has lies.
-        others = float(_pattern("k").findall(rest)[0]) - 1.0
-        return min(1.0 - value, value * others)
-    return value
+def _noise(form: Mapping[str, Any]) -> _Noise | None:
+    """Return how much noise a canonical form says there is; None where nothing does."""
+    kind = MECHANISMS[form["mechanism"]]
+    if is_composite(kind):
+        return _noise_of_factors(form)
+    sized = noise_parameter(kind)
+    names = kind.noise_told_by or (() if sized is None else (sized.name,))
+    if not names:
+        return None
+    amount, what = kind.noise_amount(form)
+    one = parameters_of(kind)[names[0]]
+    order, columns, rest = [-amount if one.falls_with_noise else amount], [*one.columns], {**form, names[0]: None}
+    for name in names[1:]:
+        # Noise within it, or a number.
+        inner = _noise(form[name]) if isinstance(form[name], Mapping) else None
+        order += [float(form[name])] if inner is None else inner.order
+        columns += parameters_of(kind)[name].columns if inner is None else inner.columns
+        rest[name] = None if inner is None else inner.rest
+    return _Noise(amount, what, tuple(order), tuple(columns), json.dumps(rest, sort_keys=True))
 
 
-@cache
-def _pattern(parameter: str) -> re.Pattern[str]:
-    """Return what finds the values of a parameter in canonical JSON."""
-    return re.compile(rf'"{parameter}": (-?[0-9][0-9.e+-]*|\[[^\]]*\])')
+def _noise_of_factors(form: Mapping[str, Any]) -> _Noise | None:
+    """Return the same of what is made of others: of one amount, that which the first columns hold, in their order."""
+    found = [noise for noise in map(_noise, factors_of(form)) if noise is not None]
+    first = next((name for name in known_columns() if any(name in noise.columns for noise in found)), None)
+    telling = [noise for noise in found if first in noise.columns]
+    if not telling or len({noise.order for noise in telling}) > 1:
+        return None
+
+    def rest_of(value: Any) -> Any:
+        if isinstance(value, list):
+            return [rest_of(one) for one in value]
+        if not isinstance(value, Mapping):
+            return value
+        if is_composite(MECHANISMS[value["mechanism"]]):
+            return {name: rest_of(one) for name, one in value.items()}
+        noise = _noise(value)
+        return value if noise is None or first not in noise.columns else noise.rest
+
+    rest = json.dumps(rest_of(form), sort_keys=True)
+    return replace(telling[0], what="; ".join(dict.fromkeys(noise.what for noise in telling)), rest=rest)
 
 
 def _is_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-def _group(rows: Sequence[tuple[float, ...]], columns: Mapping[str, Sequence[Any]]) -> NoiseGroup:
-    ordered = sorted(rows)
-    cells = tuple(int(row[-1]) for row in ordered)
-    told = {name: columns[name][cells[0]] for name in COLUMNS if name in columns}
-    kind, has_amount = str(told["kind"]), len(ordered[0]) > 1
-    name, what = _AMOUNTS.get(kind, ("scale", _SCALE))
-    amount_names = (name, *_BESIDE.get(kind, ())) if has_amount else ()
-    varying = [column for each in amount_names for column in _COLUMNS_OF.get(each, (each,))]
-    # What a composite pair is made of tells its amount too.
-    varying += ["made_of"] if has_amount else []
+def _group(rows: Sequence[tuple[int, _Noise | None]], columns: Mapping[str, Sequence[Any]]) -> NoiseGroup:
+    ordered = sorted(rows, key=lambda row: (() if row[1] is None else row[1].order, row[0]))
+    cells = tuple(cell for cell, _ in ordered)
+    noise = ordered[0][1]
+    told = {name: columns[name][cells[0]] for name in known_columns() if name in columns}
+    # What a pair is made of tells its amount too.
+    varying = ("mechanism",) if noise is None else ("mechanism", "made_of", *noise.columns)
     fixed = {
         column: value if isinstance(value, str) else float(value)
         for column, value in told.items()
-        if column not in ("mechanism", *varying) and value != "" and not _is_nan(value)
+        if column not in varying and value != "" and not _is_nan(value)
     }
-    sign = -1.0 if kind in _FALLING else 1.0
-    amounts = [sign * row[0] if has_amount else math.nan for row in ordered]
-    return NoiseGroup(str(told["mechanism"]), what if has_amount else "", fixed, cells, tuple(amounts))
+    amounts = tuple(math.nan if one is None else one.amount for _, one in ordered)
+    return NoiseGroup(str(told["mechanism"]), "" if noise is None else noise.what, fixed, cells, amounts)
 
 
 def _bounds(

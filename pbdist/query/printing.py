@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pbdist.errors import printable
+from pbdist.mechanisms.columns import is_text
 from pbdist.query.judging import BETWEEN, Precision, TargetResult
 from pbdist.query.lookup import Bounds, telling
 from pbdist.query.neighbours import neighbours_words
@@ -17,7 +18,6 @@ from pbdist.query.sheet import Cell, Column, Sheet, Shown, head_of
 from pbdist.results import NO_LOWER, CompositionBounds, DeltaBounds, EpsilonBounds
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.store.cell_columns import cell_columns
-from pbdist.store.layout import TEXT_COLUMNS
 from pbdist.study import StudySpec, Target
 from pbdist.study.spec import exponential
 from pbdist.types import Adjacency, Direction, JsonValue
@@ -263,7 +263,7 @@ def printed_targets(study: StudySpec, target: Target, results: Sequence[TargetRe
     telling_apart = telling(columns, len(results))
     shown = ["mechanism", *(name for name in telling_apart if name != "mechanism" and _tells_apart(columns, name))]
     for name in shown:
-        text = name in TEXT_COLUMNS
+        text = is_text(name)
         table.add_column(name, justify="left" if text else "right", overflow="fold")
     table.add_column("δ lower", justify="right", no_wrap=True)
     table.add_column("δ upper", justify="right", no_wrap=True)

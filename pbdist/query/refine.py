@@ -134,9 +134,9 @@ def _computed(study: StudySpec, cell: Cell, compositions: Sequence[int], epsilon
             tolerance=study.tolerance,
             buckets=study.buckets,
             factor=cell.factor,
-            together=study.direction == "both",
+            joint_directions=study.direction == "both",
             floor=study.floor,
-            excuses=True,
+            accept_unimprovable=True,
             # Bounds that miss the tolerance hold and are stored, as in a run.
             strict=False,
         )

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.blocks import Block, PointState
-from pbdist.store.cell_columns import cell_columns
-from pbdist.store.layout import BOUNDS, COLUMNS, COMPUTED, GRIDS, TEXT_COLUMNS, WITHIN
+from pbdist.store.cell_columns import cell_columns, column_descriptions
+from pbdist.store.layout import BOUNDS, COMPUTED, GRIDS, WITHIN
 from pbdist.study import Cell, StudySpec
 from pbdist.study.spec import exponential
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, BoolArray, Direction
@@ -21,11 +22,9 @@ UNATTAINED = "not known of release plans that no change is declared to attain: n
 _STATUS = {state: state.name.lower() for state in PointState}
 _LOWER = ("delta_lower", "log_delta_lower")
 
-#: The columns in their order, and what each holds.
+_BEFORE = {"cell": "number of the cell in the study, from 0", "setting": "the cell in words"}
+#: The columns of bounds, and what each holds.
 ABOUT = {
-    "cell": "number of the cell in the study, from 0",
-    "setting": "the cell in words",
-    **COLUMNS,
     **{name: about.long_name for name, about in COMPUTED.items()},
     "adjacency": "for which neighbours: what is done to one record or a group, or as-stated, those of the parameters",
     DIRECTION: f"{GRIDS[DIRECTION].long_name}; {BOTH}: the larger of the two",
@@ -34,6 +33,11 @@ ABOUT = {
     WITHIN: "whether the bounds meet within the tolerance",
     STATUS: "computed; upper only: no lower bound is known; missing, failed, damaged: nothing is known",
 }
+
+
+def about_rows(cells: Sequence[Cell]) -> dict[str, str]:
+    """Return the columns of the points of some cells, in their order, and what each holds."""
+    return {**_BEFORE, **column_descriptions(cells), **ABOUT}
 
 
 def attained_of(cells: Sequence[Cell]) -> BoolArray:
@@ -85,8 +89,8 @@ def rows_of(
     inner = len(directions) * len(r) * len(epsilon)
     columns: dict[str, Any] = {"cell": block.cells, "setting": _text([cell.describe() for cell in cells])}
     for name, values in cell_columns(cells, names).items():
-        if name in COLUMNS and name in names:
-            columns[name] = _text(values) if name in TEXT_COLUMNS else np.array(values, dtype=np.float64)
+        if name in known_columns() and name in names:
+            columns[name] = _text(values) if is_text(name) else np.array(values, dtype=np.float64)
     columns |= {name: block.values[name] for name in COMPUTED}
     columns["adjacency"] = _text([study.neighbours_of(cell).value for cell in cells])
     rows = {name: np.repeat(values, inner) for name, values in columns.items()}

@@ -8,10 +8,10 @@ import numpy as np
 
 from pbdist.arguments import check_either
 from pbdist.errors import InvalidInputError, OffGridError, shown
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.arguments import noise_parameter, one_number
-from pbdist.query.lookup import OTHER_PARAMETERS, find_composition, find_epsilon, matches, nearest_text
+from pbdist.query.lookup import find_composition, find_epsilon, matches, nearest_text, other_names
 from pbdist.store.columns import column_of
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.study import StudySpec
 from pbdist.suggestions import did_you_mean
 from pbdist.types import COMPOSITIONS, EPSILON, IntArray
@@ -49,12 +49,11 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
     InvalidInputError
         A label is unknown, or its value is none that a label can have.
     """
-    unknown = [name for name in labels if name not in COLUMNS and name not in _GRIDS]
+    unknown = [name for name in labels if name not in known_columns() and name not in _GRIDS]
     if unknown:
-        near = did_you_mean(unknown[0], (*COLUMNS, *_GRIDS), OTHER_PARAMETERS)
-        raise InvalidInputError(
-            f"{unknown[0]}: expected one of {', '.join((*COLUMNS, *_GRIDS))}, got an unknown parameter{near}"
-        )
+        known = (*known_columns(), *_GRIDS)
+        near = did_you_mean(unknown[0], known, other_names())
+        raise InvalidInputError(f"{unknown[0]}: expected one of {', '.join(known)}, got an unknown parameter{near}")
     if EPSILON in labels and "exp_epsilon" in labels:
         check_either(epsilon=labels[EPSILON], exp_epsilon=labels["exp_epsilon"])
     scalar = {name for name, value in labels.items() if _is_one(value)}
@@ -74,10 +73,10 @@ def selected(study: StudySpec, labels: Mapping[str, Any]) -> Selection:
 def _cells(study: StudySpec, labels: Mapping[str, Any]) -> IntArray:
     """Return the cells that have all the labels."""
     found = np.arange(len(study.cells))
-    for name in COLUMNS:
+    for name in known_columns():
         if name not in labels:
             continue
-        text = name in TEXT_COLUMNS
+        text = is_text(name)
         column = np.array(column_of(study.cells, name), dtype=object if text else np.float64)[found]
         matching = np.zeros(len(found), dtype=bool)
         for value in _each(labels, name):
@@ -93,7 +92,7 @@ def _cells(study: StudySpec, labels: Mapping[str, Any]) -> IntArray:
 
 
 def _wanted(name: str, value: Any) -> float | str | None:
-    if name in TEXT_COLUMNS:
+    if is_text(name):
         if not isinstance(value, str):
             raise InvalidInputError(f"{name}: expected text, or a list of texts, got {shown(value)}")
         return str(value)

@@ -1,9 +1,10 @@
 """Find the stored cells that bound a setting: its own, and those with provably less or more noise.
 
 An upper bound comes from a cell of which the setting is a post-processing, a lower bound from one that is a
-post-processing of the setting (`pbdist.mechanisms.order`). Nothing else is assumed.
+post-processing of the setting (`pbdist.mechanisms.pair`). Nothing else is assumed.
 """
 
+import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,22 +15,15 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError
-from pbdist.mechanisms import Pair, WorstOf, pair_from_canonical
-from pbdist.mechanisms.order import noise_order
+from pbdist.mechanisms import MECHANISMS, Pair, WorstOf, pair_from_canonical
+from pbdist.mechanisms.columns import is_text, known_columns, places_of, value_at
+from pbdist.mechanisms.pair import noise_order
 from pbdist.query.lookup import ambiguous, find_cell, matches
 from pbdist.query.points import PairPoints, PointReader
 from pbdist.store.columns import column_of
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell, StudySpec
 from pbdist.types import IntArray, JsonValue
 
-#: The parameters that may differ from those of all stored cells of a label.
-_REPLACED = (
-    *("scale", "sensitivity", "rate", "p", "k", "mean", "shift", "pair_epsilon", "pair_delta", "eta"),
-    *("group_size", "steps", "batch", "examples", "split", "second_scale"),
-)
-#: Where a sum of noises has its scales: the larger one first.
-_SCALES: Mapping[str, tuple[str, int]] = {"scale": ("scales", 0), "second_scale": ("scales", 1)}
 #: Settings that are remembered.
 _MOST_KNOWN = 100_000
 #: How many near cells are read where noise is ordered in several amounts; in one amount the next one is best.
@@ -114,7 +108,12 @@ class Settings:
             self._known.clear()
 
     def _of_label(self, mechanism: str, noise: Mapping[str, float | str | None]) -> Setting:
-        given = {name: value for name, value in noise.items() if name in _REPLACED and isinstance(value, int | float)}
+        # These may differ from those of all stored cells of the label.
+        given = {
+            name: value
+            for name, value in noise.items()
+            if isinstance(value, int | float) and name != "factor" and not is_text(name)
+        }
         fixed = {name: value for name, value in noise.items() if name not in given}
         alike, order = self._alike(mechanism, fixed, noise)
         exact = alike
@@ -129,10 +128,6 @@ class Settings:
         if len(templates) != 1:
             self._refuse(mechanism, noise, templates)
         form = _replaced(templates[0], given)
-        if form is not None and "scales" in form and form["scales"][0] < form["scales"][1]:
-            raise InvalidInputError(
-                f"second_scale: expected at most the scale, {form['scales'][0]!r}, got {form['scales'][1]!r}"
-            )
         factor = noise.get("factor")
         pair = pair_from_canonical({} if form is None else form)
         return order.setting(Cell(mechanism, pair, float(factor) if isinstance(factor, int | float) else None))
@@ -143,7 +138,7 @@ class Settings:
         """Return the cells of a label that have some parameters, and their order."""
         key = (mechanism, tuple(fixed.items()))
         if key not in self._labelled:
-            unknown = any(name not in COLUMNS or name == "mechanism" for name in noise)
+            unknown = any(name not in known_columns() or name == "mechanism" for name in noise)
             found = np.flatnonzero(self._column("mechanism") == mechanism)
             for name, value in () if unknown else fixed.items():
                 found = found[matches(name, self._column(name)[found], value)]
@@ -167,7 +162,7 @@ class Settings:
     def _column(self, name: str) -> Any:
         if name not in self._columns:
             values = column_of(self._study.cells, name)
-            self._columns[name] = np.array(values, dtype=object if name in TEXT_COLUMNS else np.float64)
+            self._columns[name] = np.array(values, dtype=object if is_text(name) else np.float64)
         return self._columns[name]
 
 
@@ -274,30 +269,13 @@ def _distance(first: Sequence[Fraction], second: Sequence[Fraction]) -> float:
     return distance
 
 
-def _keys(form: Mapping[str, JsonValue], name: str) -> tuple[Any, ...] | None:
-    """Return the keys that lead to the value of a column in a canonical form, None where it has none."""
-    if name in _SCALES and "scales" in form:
-        return _SCALES[name]
-    field = name.removeprefix("pair_")
-    if isinstance(form.get(field), int | float) and (field == name or form["mechanism"] == "ApproximateDP"):
-        return (field,)
-    noise = form.get("noise")
-    # The sensitivity of a noisy count is its shift.
-    return ("noise", field) if isinstance(noise, Mapping) and field != "sensitivity" and field in noise else None
-
-
 def _replaced(form: Mapping[str, JsonValue], values: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
     """Return a canonical form with other values of some columns, None where it does not have them."""
-    result = dict(form)
+    result: dict[str, JsonValue] = copy.deepcopy(dict(form))
+    places = places_of(MECHANISMS[form["mechanism"]])
     for name, value in values.items():
-        keys = _keys(form, name)
-        if keys is None:
+        keys = places[name][1] if name in places else ()
+        if not keys or value_at(form, keys) is None:
             return None
-        first, *inner = keys
-        if inner:
-            copied: Any = list(result[first]) if isinstance(result[first], list) else dict(result[first])
-            copied[inner[0]] = value
-            result[first] = copied
-        else:
-            result[first] = value
+        value_at(result, keys[:-1])[keys[-1]] = value
     return result

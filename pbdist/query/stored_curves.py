@@ -8,8 +8,7 @@ import numpy as np
 
 from pbdist.arguments import check_direction, checked_compositions
 from pbdist.buckets.state import BucketState
-from pbdist.curves.renyi import checked_orders
-from pbdist.curves.renyi_states import pair_state_renyi_bounds, state_renyi_bounds
+from pbdist.curves.renyi import checked_orders, pair_state_renyi_bounds, state_renyi_bounds
 from pbdist.curves.tradeoff import SupportCurve, state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import checked_errors, variation_of
 from pbdist.errors import InvalidInputError, OffGridError, StoreFormatError

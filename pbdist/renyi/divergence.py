@@ -12,7 +12,6 @@ import numpy as np
 
 from pbdist.errors import PrecisionError, shown
 from pbdist.mechanisms import UNIT_ROUNDOFF, ElementaryPair
-from pbdist.renyi.closed_form import always_reveals, closed_form_bounds
 from pbdist.renyi.terms import MOST_BINS, ROUGH_EDGES, Interval, RenyiTerms
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.types import Direction
@@ -60,7 +59,7 @@ def finite_moment_above(
     The first is ln E_A[e^((α-1) L); L < ∞], α being `order`, infinite where nothing is known. An event whose loss may
     be infinite counts as infinite.
     """
-    known = closed_form_bounds(pair, order)
+    known = pair.renyi_divergence(order)
     if known is None:
         found, infinite = _on_grids(pair, order, direction, tolerance, finite=True)
         divergence = found.upper
@@ -71,11 +70,11 @@ def finite_moment_above(
 
 
 def _closest(pair: ElementaryPair, alpha: float, direction: Direction, tolerance: float) -> Interval:
-    known = closed_form_bounds(pair, alpha)
+    known = pair.renyi_divergence(alpha)
     if known is not None:
         return Interval(*known)
     only = pair.directed_loss_masses(np.zeros(1), direction).only_a
-    if float(only.lower[0]) > 0.0 or always_reveals(pair, direction):
+    if float(only.lower[0]) > 0.0 or pair.always_reveals(direction):
         return Interval(math.inf, math.inf)
     return _on_grids(pair, alpha, direction, tolerance, finite=False)[0]
 

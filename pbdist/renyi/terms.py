@@ -17,7 +17,6 @@ from pbdist.renyi.bins import (
     terms_below,
     up,
 )
-from pbdist.renyi.closed_form import log_faint_moment
 from pbdist.types import Direction, FloatArray
 
 #: At most so many bins in a grid.
@@ -200,9 +199,9 @@ def _faint_terms(pair: ElementaryPair, order: Order, scaled: ScaledLossMasses, d
         return None
     if order.alpha == 1.0:
         # L <= e^(L - 1).
-        moment = log_faint_moment(pair, 1.0, direction) - 1.0
+        moment = pair.log_faint_moment(1.0, direction) - 1.0
     else:
-        moment = log_faint_moment(pair, order.tilt * (1.0 + 2.0 * UNIT_ROUNDOFF), direction)
+        moment = pair.log_faint_moment(order.tilt * (1.0 + 2.0 * UNIT_ROUNDOFF), direction)
     if moment == math.inf:
         return None
     negative = float(np.sum(masses.atoms_b.upper[without])) * order.at_nothing

@@ -99,9 +99,9 @@ def cell_bounds(settings: StudySpec, cell: Cell) -> BoundsTable:
         buckets=settings.buckets,
         factor=cell.factor,
         keep_states=settings.keep_states,
-        together=settings.direction == "both",
+        joint_directions=settings.direction == "both",
         floor=settings.floor,
-        excuses=True,
+        accept_unimprovable=True,
         # Bounds that miss the tolerance still hold: they are stored, and reported at the end.
         strict=False,
     )

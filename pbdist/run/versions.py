@@ -1,6 +1,7 @@
 """Workers with other versions than the driver are refused, so that the same study gives the same bytes everywhere."""
 
 import asyncio
+import os
 import platform
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 from distributed import SchedulerPlugin, WorkerPlugin
 
+from pbdist.mechanisms.declaration import own_modules
 from pbdist.run.executor import one_line
 from pbdist.store.documents import provenance
 
@@ -106,6 +108,9 @@ class Gate:
         self._client.subscribe_topic(self._name, self._take_note)
         if until_client_leaves:
             self._client.register_plugin(_leaving(self._name, str(self._client.id)))
+        modules = own_modules()
+        if modules:
+            self._client.register_plugin(_importer(modules, os.getcwd()))
         self._client.register_plugin(_gatekeeper(self._name, dict(own_versions())))
 
     def refuse(self) -> bool:
@@ -142,6 +147,24 @@ def _gatekeeper(topic: str, expected: Versions) -> WorkerPlugin:
                 await worker.close_gracefully(restart=False, reason="other versions than those of the run")
 
     return Gatekeeper()
+
+
+def _importer(modules: Sequence[str], folder: str) -> WorkerPlugin:
+    """Return what imports the modules of own mechanisms on workers, also from the folder of the driver."""
+
+    class Importer(WorkerPlugin):
+        name = "pbdist-own-mechanisms"
+
+        def setup(self, worker: Any) -> None:  # noqa: ARG002
+            import sys  # noqa: PLC0415 -- it is sent without the imports of this module
+            from importlib import import_module  # noqa: PLC0415
+
+            if folder not in sys.path:
+                sys.path.append(folder)
+            for module in modules:
+                import_module(module)
+
+    return Importer()
 
 
 def _leaving(topic: str, owner: str) -> SchedulerPlugin:

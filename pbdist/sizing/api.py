@@ -12,9 +12,9 @@ from pbdist.mechanisms import (
     NoisyCount,
     Pair,
     RandomizedResponse,
-    Reversed,
     alike,
     checked_adjacency,
+    noise_parameter,
     stated,
 )
 from pbdist.query.arguments import check_flag
@@ -110,20 +110,20 @@ def _with_the_store(given: Adjacency, stored: Adjacency) -> Adjacency:
 def _scales(pair: Pair) -> Iterator[tuple[float, ...]]:
     """Yield the numbers that may be the scale of a pair."""
     for factor in pair.factors:
-        one: Any = factor.pair if isinstance(factor, Reversed) else factor
+        one = factor.inner
+        told = noise_parameter(type(one))
         if isinstance(one, RandomizedResponse | KaryRandomizedResponse):
             yield (1.0 - one.p,)
         elif isinstance(one, NoisyCount):
             yield (one.noise.scale,)
-        else:
-            yield from ((getattr(one, name),) for name in ("scale", "mean") if hasattr(one, name))
+        elif told is not None:
+            yield (getattr(one, told.name),)
 
 
 def _means_and_scales(pair: Pair) -> Iterator[tuple[float, ...]]:
     for factor in pair.factors:
-        one = factor.pair if isinstance(factor, Reversed) else factor
-        if isinstance(one, NoisyCount):
-            yield one.mean, one.noise.scale
+        if isinstance(factor.inner, NoisyCount):
+            yield factor.inner.mean, factor.inner.noise.scale
 
 
 def _made(make: Callable[..., Pair], *amounts: float) -> Pair | None:

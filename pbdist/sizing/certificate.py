@@ -79,7 +79,7 @@ class SizedNoise:
         Certified lower bound on the δ of `refuted_mechanism`.
     ordered : bool
         Whether every scale of the family up to `refuted_scale` is refuted, because more noise is proved to be a
-        post-processing of less (`pbdist.mechanisms.order`). If not, the points of `scanned` are refuted, and nothing is
+        post-processing of less (`pbdist.mechanisms.pair`). If not, the points of `scanned` are refuted, and nothing is
         claimed of the noise between them.
     scanned : tuple of ScannedPoint
         Smaller noises that were refuted one by one, each by a lower bound on its own δ or, where the order of the two

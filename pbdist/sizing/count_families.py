@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Poisson, Reversed
+from pbdist.mechanisms import ElementaryPair, NoisyCount, Pair, Poisson
 from pbdist.mechanisms.additive import AdditiveNoise
 from pbdist.sizing.family_arguments import noise_class, wrong_parameters
 
@@ -121,8 +121,7 @@ def _is_weight(weight: Any) -> bool:
 
 def _count_of(factor: ElementaryPair) -> NoisyCount | None:
     """Return the noisy count that a factor is, reversed or not; None if it is something else."""
-    pair = factor.pair if isinstance(factor, Reversed) else factor
-    return pair if isinstance(pair, NoisyCount) else None
+    return factor.inner if isinstance(factor.inner, NoisyCount) else None
 
 
 def count_family_of(family: Any, parameters: Mapping[str, Any]) -> CountFamily:

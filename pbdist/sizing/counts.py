@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pbdist.errors import InvalidInputError, PrecisionError
-from pbdist.mechanisms import AdditiveNoise, ElementaryPair, NoisyCount, Pair, Product, Reversed
+from pbdist.mechanisms import AdditiveNoise, ElementaryPair, NoisyCount, Pair, Product
 from pbdist.mechanisms.noisy_count import REDRAW_AND_FLOOR, SHIFT_INSIDE
 from pbdist.results import Bracket
 from pbdist.sizing.certificate import Certificate, ScannedPoint
@@ -338,14 +338,14 @@ class Surrogate:
             epsilon=self._goal.epsilon,
             tolerance=_TOLERANCE,
             strict=False,
-            together=True,
+            joint_directions=True,
         )
         return float(table.log_delta_upper.max())
 
 
 def _uncut(factor: ElementaryPair) -> Pair:
     """Return the noise of a noisy count before it is cut and rounded; it is symmetric."""
-    count = factor.pair if isinstance(factor, Reversed) else factor
+    count = factor.inner
     if not isinstance(count, NoisyCount) or not isinstance(count.noise, AdditiveNoise):
         return factor
     return type(count.noise)(count.noise.scale, sensitivity=float(count.shift))
@@ -353,18 +353,14 @@ def _uncut(factor: ElementaryPair) -> Pair:
 
 def _log_hidden(factor: ElementaryPair, direction: Direction) -> float:
     """Estimate the log probability, under the first distribution, of an output that either input could have."""
-    if isinstance(factor, Reversed):
-        other = Direction.B_TO_A if direction is Direction.A_TO_B else Direction.A_TO_B
-        return _log_hidden(factor.pair, other)
-    if not isinstance(factor, NoisyCount) or factor.reading == SHIFT_INSIDE:
+    count, direction = factor.facing(direction)
+    # Families of counts refuse discrete noise.
+    if not isinstance(count, NoisyCount) or count.reading == SHIFT_INSIDE or not isinstance(count.noise, AdditiveNoise):
         return 0.0
-    if not isinstance(factor.noise, AdditiveNoise):
-        # Families of counts refuse discrete noise.
-        return 0.0
-    redrawn = factor.reading == REDRAW_AND_FLOOR
-    first, last = (0.0, factor.shift) if redrawn else (-math.inf, factor.shift - 1)
+    redrawn = count.reading == REDRAW_AND_FLOOR
+    first, last = (0.0, count.shift) if redrawn else (-math.inf, count.shift - 1)
     if direction is Direction.B_TO_A:
         # B's smallest output is a rare one of A where noise is clamped.
         last = 0
-    interval = factor.noise.interval(np.array([first, first]), np.array([float(last), math.inf]), factor.mean)[0]
+    interval = count.noise.interval(np.array([first, first]), np.array([float(last), math.inf]), count.mean)[0]
     return math.log1p(-min(float(interval[0]) / float(interval[1]), 1.0 - 1e-16))

@@ -7,20 +7,19 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import (
+    MECHANISMS,
     KaryRandomizedResponse,
     NoisyCount,
     Pair,
-    RandomAllocation,
     RandomizedResponse,
+    noise_order,
+    noise_parameter,
 )
-from pbdist.mechanisms.order import NOISE_PARAMETER, noise_order
 from pbdist.sizing.family_arguments import noise_class, wrong_parameters
 from pbdist.sizing.goal import Goal
 
 #: Scales at which the other parameters of a family are checked; the last one raises their error.
 _TYPICAL = (1.0, 1e3, 1e-3, 1e6, 100.0)
-#: Where the search begins is off by such a factor where an estimate is close.
-_CLEARLY = 1.02
 #: Below this 1 - lie would round the probability of a lie by more than a part in 10^7.
 _RAREST_LIE = 1e-9
 #: An amount of noise at which the probability of a lie is 1/2 in float64.
@@ -37,7 +36,7 @@ class ScaleFamily:
     make : callable of float
         The mechanism of a scale; raises `InvalidInputError` where the family has none.
     ordered : bool
-        Whether a larger scale is proved to be a post-processing of a smaller one (`pbdist.mechanisms.order`).
+        Whether a larger scale is proved to be a post-processing of a smaller one (`pbdist.mechanisms.pair`).
     first : callable of float
         Where a search begins: the scale that is about as private as Gaussian noise of a given standard deviation at
         sensitivity 1.
@@ -64,7 +63,8 @@ def family_of(family: Any, parameters: Mapping[str, Any]) -> ScaleFamily:
     Raises
     ------
     InvalidInputError
-        If it is neither, the class has no noise parameter, or parameters are missing, unknown or wrong.
+        If it is neither, the class has no parameter that says how much noise it has, or parameters are missing,
+        unknown or wrong.
     """
     if isinstance(family, type):
         return _of_class(family, parameters)
@@ -93,48 +93,29 @@ def _of_class(kind: type, parameters: Mapping[str, Any]) -> ScaleFamily:
         return _answers(parameters)
     if kind is NoisyCount:
         return _counts(parameters)
-    name = kind.__name__
-    if not issubclass(kind, Pair) or (
-        kind not in NOISE_PARAMETER and "scale" not in getattr(kind, "__match_args__", ())
-    ):
-        known = ", ".join(sorted(other.__name__ for other in NOISE_PARAMETER))
-        raise InvalidInputError(f"family: expected one of {known}, NoisyCount or a callable, got {name}")
-    parameter = NOISE_PARAMETER.get(kind, "scale")
-    if parameter in parameters:
+    told = noise_parameter(kind) if issubclass(kind, Pair) else None
+    if told is None:
+        known = ", ".join(sorted(name for name, other in MECHANISMS.items() if noise_parameter(other)))
+        raise InvalidInputError(f"family: expected one of {known} or a callable, got {kind.__name__}")
+    if told.name in parameters:
         raise InvalidInputError(
-            f"{parameter}: expected none, for it is what is sized, got {shown(parameters[parameter])}"
+            f"{told.name}: expected none, for it is what is sized, got {shown(parameters[told.name])}"
         )
-
     construct: Callable[..., Pair] = kind
 
     def make(scale: float) -> Pair:
-        return construct(**{**parameters, parameter: scale})
+        return construct(**{**parameters, told.name: scale})
 
     try:
         typical = _any_of(make)
     except TypeError as error:
-        raise wrong_parameters(kind, [*parameters, parameter], error) from error
-    sensitivity = float(parameters.get("sensitivity", 1.0))
-    rate = float(parameters.get("rate", 1.0))
-    squared = parameter == "mean"
-
-    def first(deviation: float) -> float:
-        if kind is RandomAllocation:
-            return _allocated(deviation, sensitivity, float(parameters["steps"]))
-        noise = sensitivity * deviation * rate
-        return max(noise * noise, 1.0) if squared else noise if rate == 1.0 else max(noise, 0.5 * sensitivity)
-
-    ordered = kind in NOISE_PARAMETER and noise_order(typical) is not None
-    return ScaleFamily(name=name, make=make, ordered=ordered, first=first)
-
-
-def _allocated(deviation: float, sensitivity: float, steps: float) -> float:
-    """Return about the scale of random allocation whose likelihood ratio varies as that of the Gaussian noise.
-
-    It is rather too large: coarse bounds are to tell that it meets the goal.
-    """
-    varies = math.expm1(min(1.0 / (deviation * deviation), 500.0))
-    return _CLEARLY * sensitivity / math.sqrt(math.log1p(steps * varies))
+        raise wrong_parameters(kind, [*parameters, told.name], error) from error
+    return ScaleFamily(
+        name=kind.__name__,
+        make=make,
+        ordered=noise_order(typical) is not None,
+        first=lambda deviation: typical.usual_noise(deviation, parameters),
+    )
 
 
 def _counts(parameters: Mapping[str, Any]) -> ScaleFamily:

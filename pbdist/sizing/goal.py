@@ -90,8 +90,8 @@ def computed_bracket(pair: Pair, goal: Goal, tolerance: float) -> Bracket:
         epsilon=goal.epsilon,
         tolerance=tolerance,
         strict=False,
-        together=True,
-        decides=goal.delta,
+        joint_directions=True,
+        decision_delta=goal.delta,
     )
     return Bracket(
         lower=float(table.delta_lower.max()),

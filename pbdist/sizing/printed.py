@@ -7,7 +7,7 @@ from typing import Any
 
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import NoisyCount, Pair
-from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.rounding import exact, rounded_down, rounded_up
 from pbdist.sizing.certificate import SizedNoise
 from pbdist.sizing.count_families import CountFamily, count_family_of, expected_messages

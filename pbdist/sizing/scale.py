@@ -9,7 +9,7 @@ import numpy as np
 from pbdist.enclosures import USUAL_PART
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Pair
-from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.results import Bracket
 from pbdist.sizing.bracket import Bracketing, is_enclosed, log_delta_at, root_between
 from pbdist.sizing.certificate import Certificate, ScannedPoint

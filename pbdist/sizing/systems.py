@@ -36,7 +36,7 @@ from pbdist.sizing.systems_document import (
     TargetModel,
 )
 from pbdist.study.document import Document, Keys, Problems, read_document, shown
-from pbdist.study.hints import OTHER_KINDS
+from pbdist.study.hints import other_kinds
 from pbdist.study.refusals import refuse, refuse_invalid
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
@@ -154,7 +154,7 @@ def _observation(document: Document, place: Keys) -> NoisyCounts | NoiseObservat
     known = tuple(name for name in KINDS if name in MECHANISMS)
     if kind not in known:
         at = (*place, "kind") if "kind" in _at(document, place) else place
-        near = did_you_mean(kind, ("counts", *known), OTHER_KINDS)
+        near = did_you_mean(kind, ("counts", *known), other_kinds())
         refuse(document, at, f"expected a kind among counts, {', '.join(known)}, got {shown(kind)}{near}")
     found = _validated(document, place, KINDS[kind][0]).model_dump()
     observation = NoiseObservation(
@@ -178,7 +178,7 @@ def _setting(
             pair = observation.mechanism(_amount(model))
             return PublishedSetting(model.name, origin, None, None, None, model.compositions, (pair,))
         if model.noise not in _NOISES:
-            near = did_you_mean(model.noise, _NOISES, OTHER_KINDS)
+            near = did_you_mean(model.noise, _NOISES, other_kinds())
             refuse(document, (*place, "noise"), f"expected one of {', '.join(_NOISES)}, got {shown(model.noise)}{near}")
         noise = _NOISES[model.noise]
         pairs = tuple(observation.mechanism(noise, model.mean, model.scale, name) for name in observation.readings)

@@ -11,16 +11,15 @@ from zarr.codecs import BytesCodec, ZstdCodec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
-from pbdist.store.cell_columns import cell_columns, column_names
+from pbdist.mechanisms.columns import is_text
+from pbdist.store.cell_columns import cell_columns, column_descriptions
 from pbdist.store.frames import MOST_CONTENT, check_content
 from pbdist.store.layout import (
     BOUNDS,
     CELL,
     COLUMN_CHUNK,
-    COLUMNS,
     COMPUTED,
     GRIDS,
-    TEXT_COLUMNS,
     WITHIN,
     batch_shape,
     result_names,
@@ -65,9 +64,9 @@ def array_files(study: StudySpec, cells_per_batch: int, batches_per_shard: int |
     """
     memory = FilesStore()
     root = zarr.open_group(memory.store, mode="w", zarr_format=3)
-    columns = (*column_names(study.cells), "pair")
+    columns = {**column_descriptions(study.cells), "pair": "canonical form of the pair, as JSON"}
     for name in result_names(study):
-        _result_array(root, name, study, cells_per_batch, batches_per_shard, columns=columns)
+        _result_array(root, name, study, cells_per_batch, batches_per_shard, columns=tuple(columns))
     _write_grids(root, study)
     _write_columns(root, study, columns)
     files = memory.files()
@@ -163,13 +162,13 @@ def _write_grids(root: zarr.Group, study: StudySpec) -> None:
         _array(root, name, shape, values.dtype, about)[...] = values
 
 
-def _write_columns(root: zarr.Group, study: StudySpec, columns: Sequence[str]) -> None:
+def _write_columns(root: zarr.Group, study: StudySpec, columns: Mapping[str, str]) -> None:
     text = np.dtypes.StringDType()
     count = len(study.cells)
     arrays: dict[str, zarr.Array[Any]] = {}
-    for name in columns:
-        kind: Any = text if name in TEXT_COLUMNS or name == "pair" else np.dtype("f8")
-        attributes: dict[str, JsonValue] = {"long_name": COLUMNS.get(name, "canonical form of the pair, as JSON")}
+    for name, what in columns.items():
+        kind: Any = text if is_text(name) else np.dtype("f8")
+        attributes: dict[str, JsonValue] = {"long_name": what}
         if kind is not text:
             attributes["units"] = "1"
         arrays[name] = _array(root, name, _Shape((count,), (min(count, COLUMN_CHUNK),), (CELL,)), kind, attributes)

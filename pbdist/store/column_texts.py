@@ -44,6 +44,8 @@ def composite_text(form: Mapping[str, JsonValue]) -> str:
         text = _text(form["pair"])
     elif kind == "Product":
         text = " * ".join(map(_text, form["pairs"]))
+    elif kind != "WorstOf":
+        text = _text(form)
     else:
         told = zip(form["pairs"], form["attained"], strict=True)
         text = "; ".join(f"{_text(pair)}{'' if there else ' (upper bounds only)'}" for pair, there in told)

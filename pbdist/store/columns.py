@@ -2,28 +2,21 @@
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
 
 from pbdist.errors import PbdistError, StoreDamagedError
-from pbdist.mechanisms import pair_from_canonical
+from pbdist.mechanisms import MECHANISMS, Pair, pair_from_canonical
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.store.arrays import decode
-from pbdist.store.cell_columns import (
-    OPTIONAL_OF_KIND,
-    DescribedCells,
-    absent,
-    cell_columns,
-    column_names,
-    optional_of,
-    row_of,
-)
+from pbdist.store.cell_columns import DescribedCells, absent, cell_columns, column_names, depends_on_values
 from pbdist.store.documents import FileDigest, digest_of
 from pbdist.store.files import OversizeError
 from pbdist.store.json_text import json_of
-from pbdist.store.layout import COLUMN_CHUNK, COLUMNS, OPTIONAL_COLUMNS, TEXT_COLUMNS
+from pbdist.store.layout import COLUMN_CHUNK
 from pbdist.store.metadata import check_metadata_of
 from pbdist.store.place import Place
 from pbdist.study import Cell
@@ -36,14 +29,14 @@ _MOST_CHUNKS = 4
 
 
 def column_of(cells: Sequence[Cell], name: str) -> list[Any]:
-    """Return one column of `COLUMNS` of some cells; of stored cells it is read without making the cells."""
+    """Return a column that describes cells, of some cells; of stored cells it is read without making the cells."""
     return cells.column(name) if isinstance(cells, StoredCells) else cell_columns(cells, (name,))[name]
 
 
 def columns_of(cells: Sequence[Cell]) -> Mapping[str, Sequence[Any]]:
     """Return the columns of `column_names`; of stored cells they are read one by one, and of others made at once."""
     if not isinstance(cells, StoredCells):
-        return {name: values for name, values in cell_columns(cells).items() if name in COLUMNS}
+        return {name: values for name, values in cell_columns(cells).items() if name != "pair"}
     return {name: cells.column(name) for name in column_names(cells)}
 
 
@@ -57,9 +50,8 @@ class StoredCells(DescribedCells):
     def __init__(self, place: Place, files: Mapping[str, FileDigest], count: int, sha256: str, advice: str) -> None:
         self._place, self._count, self._sha256, self._advice = place, count, sha256, advice
         self._read: dict[int, tuple[Any, ...]] = {}
-        self._files = {
-            name: entry for name, entry in files.items() if name.split("/", maxsplit=1)[0] in {*COLUMNS, "pair"}
-        }
+        own = {*known_columns(), "pair"}
+        self._files = {name: entry for name, entry in files.items() if name.split("/", maxsplit=1)[0] in own}
 
     @property
     def sha256(self) -> str:
@@ -126,27 +118,23 @@ class StoredCells(DescribedCells):
         return self._read[chunk]
 
     def column(self, name: str) -> list[Any]:
-        """Return a column of all cells: one of `COLUMNS`, or ``pair``.
+        """Return a column of all cells, or ``pair``.
 
         A parameter that mechanisms have got since the part was made, which has no column there, is that of the cells.
         """
-        if name in OPTIONAL_COLUMNS and not self._has(name):
-            return self._column_of_some(name)
-        if name not in _OF_CELL and not self._has(name):
-            return cell_columns(tuple(self))[name]
-        return [value for chunk in range(self._chunks) for value in self._column(name, chunk)]
+        if self._has(name) or name in _OF_CELL:
+            return [value for chunk in range(self._chunks) for value in self._column(name, chunk)]
+        return cell_columns(tuple(self))[name] if name in column_names(self) else [absent(name)] * self._count
 
     @cached_property
-    def optional(self) -> tuple[str, ...]:
-        """The columns of `OPTIONAL_COLUMNS` that any cell fills."""
-        found = set(filter(self._has, OPTIONAL_COLUMNS))
-        # A part that was made when a kind had no such columns lacks them.
-        lacking = {kind for kind, names in OPTIONAL_OF_KIND.items() if not found.issuperset(names)}
-        for kind, cells in self._of_kinds(lacking).items():
-            found.update(OPTIONAL_OF_KIND[kind])
-            if kind == "WorstOf":
-                found.update(*(optional_of(self[cell].pair) for cell in cells))
-        return tuple(name for name in OPTIONAL_COLUMNS if name in found)
+    def examples(self) -> tuple[Pair, ...]:
+        """A pair of each kind, and all pairs of the kinds whose values say which columns they have."""
+        kinds = self.column("kind")
+        found = {kind: [kinds.index(kind)] for kind in dict.fromkeys(kinds)}
+        for kind in found:
+            if kind in MECHANISMS and depends_on_values(MECHANISMS[kind]):
+                found[kind] = [cell for cell, its in enumerate(kinds) if its == kind]
+        return tuple(self[cell].pair for cells in found.values() for cell in cells)
 
     def _has(self, name: str) -> bool:
         """Whether the part has a column."""
@@ -155,27 +143,6 @@ class StoredCells(DescribedCells):
     @property
     def _chunks(self) -> int:
         return -(-self._count // COLUMN_CHUNK)
-
-    def _of_kinds(self, kinds: Container[str]) -> dict[str, list[int]]:
-        """Return the cells of some kinds, by their numbers."""
-        found: dict[str, list[int]] = {}
-        for chunk in range(self._chunks):
-            there = self._column("kind", chunk)
-            if any(kind in kinds for kind in set(there)):
-                for cell, kind in enumerate(there, start=chunk * COLUMN_CHUNK):
-                    if kind in kinds:
-                        found.setdefault(kind, []).append(cell)
-        return found
-
-    def _column_of_some(self, name: str) -> list[Any]:
-        """Return a column that the part does not have: of the cells that may fill it, which alone are made."""
-        values = [absent(name)] * self._count
-        if name in self.optional:
-            kinds = {kind for kind, names in OPTIONAL_OF_KIND.items() if name in names or kind == "WorstOf"}
-            for cells in self._of_kinds(kinds).values():
-                for cell in cells:
-                    values[cell] = row_of(self[cell].pair.canonical()).get(name, values[cell])
-        return values
 
     def _column(self, name: str, chunk: int) -> Any:
         names = (f"{name}/zarr.json", f"{name}/c/{chunk}")
@@ -197,10 +164,10 @@ class StoredCells(DescribedCells):
             values = decode(files, name, slice(start, start + COLUMN_CHUNK))
         except (ValueError, RuntimeError) as error:
             raise self._damaged(str(error)) from error
-        is_text = name in TEXT_COLUMNS or name == "pair"
-        if values.shape != (min(COLUMN_CHUNK, self._count - start),) or (values.dtype.kind == "f") == is_text:
+        text = is_text(name)
+        if values.shape != (min(COLUMN_CHUNK, self._count - start),) or (values.dtype.kind == "f") == text:
             raise self._damaged(f"a column {name} of another shape or type")
-        if not is_text and np.isinf(values).any():
+        if not text and np.isinf(values).any():
             raise self._damaged(f"infinity in the column {name}")
         return values.tolist()
 

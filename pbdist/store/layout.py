@@ -1,4 +1,4 @@
-"""The layout of a store: names, attributes and the names of the columns of cells. See docs/store-format.md."""
+"""The layout of a store: names and attributes. See docs/store-format.md."""
 
 import math
 from collections.abc import Mapping
@@ -63,46 +63,6 @@ COMPUTED: Mapping[str, ArrayAttributes] = {
     "factor_used": ArrayAttributes("factor f between the buckets of the leaf"),
     "loss_width": ArrayAttributes("width ln f of a bucket of the leaf, in nats"),
 }
-
-#: What identifies a cell beside its mechanism's label, in columns that every part has; text columns first.
-_FIXED_COLUMNS: Mapping[str, str] = {
-    "mechanism": "label of the mechanism in the study",
-    "kind": "kind of the mechanism",
-    "noise": "family of the noise that is added, empty where none is",
-    "reading": "how a noisy count is made a count, empty for other mechanisms",
-    "scale": "scale of the noise (standard deviation of a Gaussian, b of a Laplace), in counts",
-    "sensitivity": "sensitivity of the query, in counts",
-    "rate": "sampling rate",
-    "p": "probability of the true answer in randomized response",
-    "k": "number of answers of k-ary randomized response",
-    "mean": "mean of the noise, in counts",
-    "shift": "difference of the true counts of neighbouring inputs",
-    "truncate_low": "lower limit of the noise about its mean, in counts",
-    "truncate_high": "upper limit of the noise about its mean, in counts",
-    "pair_epsilon": "epsilon of an approximately differentially private mechanism, in nats",
-    "pair_delta": "delta of an approximately differentially private mechanism",
-    "eta": "range of the losses of a bounded-range mechanism, in nats",
-    "factor": "factor between buckets that was asked for; not a number where chosen automatically",
-}
-#: The same of parameters that few mechanisms have: a part has the column only if one of its cells has the parameter.
-OPTIONAL_COLUMNS: Mapping[str, str] = {
-    "group_size": "the most records of a group",
-    "steps": "steps of a round, in one of which a record is used",
-    "batch": "number of examples in a batch, or the most of them",
-    "examples": "number of examples in the data set",
-    "split": "where in a stretch of one sensitivity the density of staircase noise falls",
-    "second_scale": "scale of the second noise of a sum, at most that of the first one, in counts",
-    "shifts": "shifts of a mixture, in counts",
-    "weights": "probabilities of the shifts",
-    "pair_p": "counts or probabilities of the outputs of A",
-    "pair_q": "counts or probabilities of the outputs of B",
-    "made_of": "pairs that a product, a reversed pair or the worst of several pairs is made of",
-}
-COLUMNS: Mapping[str, str] = {**_FIXED_COLUMNS, **OPTIONAL_COLUMNS}
-#: Those of them that hold lists of numbers, as text.
-LIST_COLUMNS = frozenset({"shifts", "weights", "pair_p", "pair_q"})
-#: Those of them that hold text.
-TEXT_COLUMNS = frozenset({"mechanism", "kind", "noise", "reading", "made_of", *LIST_COLUMNS})
 
 #: The coordinates of the grids.
 GRIDS: Mapping[str, ArrayAttributes] = {

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Iterator
 
+from pbdist.mechanisms.columns import known_columns
 from pbdist.store.files import Entry, refusal
 from pbdist.store.layout import (
     BOUNDS,
-    COLUMNS,
     COMMITS,
     COMPUTED,
     EXTENSIONS,
@@ -19,15 +19,14 @@ from pbdist.store.layout import (
 from pbdist.store.lock import check_lock
 from pbdist.store.place import LocalPlace, Place
 
-#: All names that a store has at its top.
-_OWN = frozenset(
-    {*BOUNDS, WITHIN, *COMPUTED, *COLUMNS, "pair", *GRIDS, COMMITS, EXTENSIONS, REFINEMENTS, STATES, ROOT_FILE}
-)
+#: All names that a store has at its top, but for its columns.
+_OWN = frozenset({*BOUNDS, WITHIN, *COMPUTED, "pair", *GRIDS, COMMITS, EXTENSIONS, REFINEMENTS, STATES, ROOT_FILE})
 
 
 def is_of_store(name: str) -> bool:
     """Whether a name in a store's folder is one of its own, or lies in one of its own folders."""
-    return name.split("/", maxsplit=1)[0] in _OWN
+    top = name.split("/", maxsplit=1)[0]
+    return top in _OWN or top in known_columns()
 
 
 def entries_of_store(place: Place) -> Iterator[Entry]:

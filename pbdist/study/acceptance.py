@@ -1,43 +1,20 @@
 """Check that a constructor accepts all combinations of some grids, without making all of them.
 
-Most constructors check each parameter by itself. Then all combinations are accepted if each value is, together with
-one value of every other parameter. Where parameters are checked together, more is tried, as is said below.
+Every value is tried with the first ones of the other parameters, and so are all combinations of the parameters that
+a mechanism says it checks together; of some of these it says that the largest value decides.
 """
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from pbdist.mechanisms import DiscreteLaplace, Laplace, Pair
-from pbdist.mechanisms.outcomes import MOST_OUTCOMES
-from pbdist.study.pair_grid import Axis, PairGrid, alike_values, parameters_of
+from pbdist.mechanisms import MECHANISMS, Pair, Product
+from pbdist.study.pair_grid import Axis, PairGrid, alike_values, values_of
 
 #: The values of each parameter, in the order of the grids.
 Grids: TypeAlias = Mapping[str, Sequence[Any]]
 #: Makes a pair of one value of each parameter.
 Make: TypeAlias = Callable[[Sequence[Any]], Pair]
-
-#: Each parameter is checked by itself.
-_BY_THEMSELVES = (
-    "RandomizedResponse",
-    "KaryRandomizedResponse",
-    "BoundedRange",
-    "SubsampledGaussian",
-    "SubsampledLaplace",
-    "TruncatedPoissonGaussian",
-    "ApproximateDP",
-    "LaplaceSum",
-    "Staircase",
-    "Reversed",
-)
-#: Scale and truncation are checked together, as the truncated noise must not be too little.
-_TRUNCATED = ("Laplace", "Gaussian")
-#: Scale or mean, and sensitivity, are checked together: the number of outcomes and the largest loss must not be too
-#: large, or the scale too small beside it. A larger sensitivity makes all of it worse.
-_WITH_SENSITIVITY = ("Poisson", "DiscreteLaplace", "DiscreteGaussian", "RandomAllocation")
-#: Noise of a noisy count reaches at most this many scales; the counts that it leaves are so many more than its reach.
-_REACH, _MORE_COUNTS = 38.0, 6.0
 
 
 def accepted_grid(kind: str, grids: Grids, make: Make) -> PairGrid:
@@ -45,52 +22,52 @@ def accepted_grid(kind: str, grids: Grids, make: Make) -> PairGrid:
 
     Guaranteed: the constructor accepts all of them. It raises what it raises for those that it refuses.
     """
+    if any(name.endswith("]") for name in grids) and not issubclass(MECHANISMS[kind], Product):
+        # Only the fields of products are known to be their pairs.
+        return _listed(grids, make)
     names = [name for name, values in grids.items() if len(values) > 1]
     first = {name: values[0] for name, values in grids.items()}
-    if kind in _WITH_SENSITIVITY and "sensitivity" in names:
-        first["sensitivity"] = max(grids["sensitivity"])
 
     def pair(**chosen: Any) -> Pair:
         return make([*{**first, **chosen}.values()])
 
     base = pair()
+    held = values_of(base)
+    not_given = [name for name in held if name not in grids]
     axes = []
     for name in names:
-        made = (parameters_of(pair(**{name: value})) for value in grids[name])
-        # A split that is not given follows from ε.
-        fields = (name, "split") if kind == "Staircase" and name == "epsilon" and "split" not in grids else (name,)
+        fields = (name, *not_given)
+        made = (values_of(pair(**{name: value})) for value in grids[name])
         rows = [tuple(found[field] for field in fields) for found in made]
-        axes.append(Axis(fields, tuple(zip(*rows, strict=True))))
-    for together in _tried(kind, grids, names):
+        columns = dict(zip(fields, zip(*rows, strict=True), strict=True))
+        # What is not given may follow from what varies, as the split of a staircase does from its ε.
+        following = [field for field in not_given if any(value != held[field] for value in columns[field])]
+        axes.append(Axis((name, *following), (columns[name], *(columns[field] for field in following))))
+    for together in _tried(MECHANISMS[kind], grids, names):
         pair(**together)
-    return PairGrid.around(base, axes)
+    grid = PairGrid.around(base, axes)
+    if len(axes) > 1 and any(len(axis.fields) > 1 for axis in axes):
+        # It may follow from several parameters at once: then no grid has the pairs.
+        every = map(make, itertools.product(*grids.values()))
+        if not all(one == other for one, other in zip(every, grid, strict=True)):
+            return _listed(grids, make)
+    return grid
 
 
-def _tried(kind: str, grids: Grids, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _listed(grids: Grids, make: Make) -> PairGrid:
+    return PairGrid.listed([make(values) for values in itertools.product(*grids.values())])
+
+
+def _tried(kind: type[Pair], grids: Grids, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yield what is to be tried besides each value with the first ones of the others."""
-    together: Sequence[str] = names
-    if kind == "Product":
+    if issubclass(kind, Product):
         # Of the pairs of a product only that they are for the same neighbours is checked together.
         grids = {name: [grids[name][place] for place in alike_values(grids[name])] for name in names}
         together = [name for name in names if len(grids[name]) > 1]
-    elif kind in (*_BY_THEMSELVES, *_WITH_SENSITIVITY) or (kind == "NoisyCount" and _few_counts(grids)):
-        together = ()
-    elif kind in _TRUNCATED:
-        together = [name for name in names if name in ("scale", "truncate")]
+    else:
+        wanted = kind.tried_together(grids)
+        together = [name for name in names if name in wanted]
+        grids = {**grids, **{name: [max(grids[name])] for name in together if name in kind.largest_decides}}
     if len(together) > 1:
         for chosen in itertools.product(*(grids[name] for name in together)):
             yield dict(zip(together, chosen, strict=True))
-
-
-def _few_counts(grids: Grids) -> bool:
-    """Whether noisy counts have few counts, and half of the noise is kept, whatever the combination.
-
-    Then the constructor has only checks of single parameters left, as all noises of an entry are of one class, for
-    which a mean is whole enough or not: a mean m with a reach t leaves at most
-    ⌈m + t⌉ - ⌊m - t⌋ + shift counts, and a negative mean is the only one that may keep too little.
-    """
-    reach = max(
-        0.0 if isinstance(noise, Laplace | DiscreteLaplace) else _REACH * noise.scale + 1.0 for noise in grids["noise"]
-    )
-    most = 2.0 * reach + float(max(grids["shift"])) + _MORE_COUNTS
-    return math.isfinite(most) and most <= MOST_OUTCOMES and float(min(grids["mean"])) >= 0.0

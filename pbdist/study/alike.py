@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pbdist.mechanisms import NoisyCount, Pair, Product, RandomizedResponse, WorstOf
+from pbdist.mechanisms import Pair
 from pbdist.study.grid_cells import CellGrid, LazyCells, Piece
-from pbdist.study.pair_grid import PairGrid
 from pbdist.study.spec import Cell
 from pbdist.types import IntArray
 
@@ -18,10 +17,10 @@ from pbdist.types import IntArray
 _MOST_CLASSES = 200
 #: Sizes are binary orders of floats, of at most this many bits.
 _COARSEST = 12
+#: Of more values than two it is how many there are that counts.
+_LONG = 2
 #: The size of 0, below all others.
 _OF_ZERO = -2000
-#: Means of more scales reveal as much.
-_MOST_SCALES = 40
 #: The kind of a pair and the sizes of its parameters, then that of its factor.
 _Key: TypeAlias = tuple[Hashable, ...]
 
@@ -77,17 +76,23 @@ class _Likeness:
     """Numbers for the cells of a grid: cells of the same number have the same key.
 
     A key has an item for each parameter. So cells have the same key if, on each axis, the pairs of their values and
-    the first values of the other axes have; but for the mean of a noisy count in scales of its noise.
+    the first values of the other axes have; but for `Pair.likeness`, which may depend on several parameters.
     """
 
     def __init__(self, grid: CellGrid, keys: "_Keys") -> None:
         self._axes = [_numbered(map(keys.of_pair, grid.pairs.along(axis))) for axis in range(len(grid.pairs.axes))]
         self._axes.append(_numbered(map(keys.of_factor, grid.factors)))
+        kind = grid.pairs.kind
+        self._of_pairs = None
+        if kind is not None and kind.likeness is not Pair.likeness and len(grid.pairs.axes) > 1:
+            self._of_pairs = _numbered(map(keys.of_likeness, grid.pairs))
 
     def of(self, piece: Piece) -> IntArray:
         """Return the numbers of some cells of the grid."""
         places = piece.grid.places(piece.rows)
-        result = _scales_of_means(piece.grid.pairs, places)
+        result = np.zeros(1, dtype=np.int64)
+        if self._of_pairs is not None:
+            result = self._of_pairs[piece.rows // len(piece.grid.factors)]
         for axis, at in zip(self._axes, places, strict=True):
             result = result * (int(axis.max()) + 1) + axis[at]
         return result
@@ -97,19 +102,6 @@ def _numbered(keys: Iterator[Hashable]) -> IntArray:
     """Return for each key which of the different ones it is."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
-
-
-def _scales_of_means(pairs: PairGrid, places: Sequence[IntArray]) -> IntArray:
-    """Return the means of noisy counts in scales of their noise, as `_in_scales`; 0 for other mechanisms."""
-    if pairs.kind is not NoisyCount:
-        return np.zeros(1, dtype=np.int64)
-    at = {axis.fields[0]: (axis.values[0], place) for axis, place in zip(pairs.axes, places[:-1], strict=True)}
-    one = np.zeros(1, dtype=np.int64)
-    means, place_of_mean = at["mean"] if "mean" in at else ((pairs.fixed["mean"],), one)
-    noises, place_of_noise = at["noise"] if "noise" in at else ((pairs.fixed["noise"],), one)
-    scales = np.array([noise.scale for noise in noises])
-    found: IntArray = np.minimum(np.trunc(np.array(means)[place_of_mean] / scales[place_of_noise]), _MOST_SCALES)
-    return found.astype(np.int64)
 
 
 class _Keys:
@@ -130,40 +122,30 @@ class _Keys:
     def of_pair(self, pair: Pair) -> _Key:
         """Return the key of a pair: its kind, and the sizes of its parameters."""
         kind = type(pair)
-        if kind in (Product, WorstOf):
-            return (kind, *(self.of_pair(part) for part in pair.pairs))  # type: ignore[attr-defined]
-        if kind is RandomizedResponse:
-            p = pair.p  # type: ignore[attr-defined]
-            return (kind, _size(abs(p - 0.5)), _size(1.0 - p))
         reader = self._readers.get(kind)
         if reader is None:
             names = [field.name for field in fields(kind)]  # type: ignore[arg-type]  # every pair is a dataclass
             # With one name more the reader returns a tuple for a single field too.
             reader = self._readers[kind] = attrgetter(*names, "symmetric")
-        key: list[Hashable] = [kind]
-        for value in reader(pair):
-            if type(value) is float:
-                size = self._sizes.get(value)
-                if size is None:
-                    size = self._sizes[value] = _size(value)
-                key.append(size)
-            elif isinstance(value, Pair):
-                key.append(self.of_pair(value))
-            elif isinstance(value, tuple):
-                key.append(_size(float(len(value))) if len(value) != 2 else tuple(map(_size, value)))
-            elif type(value) is int:
-                key.append(_size(float(value)))
-            else:
-                key.append(value)
-        if kind is NoisyCount:
-            # The distance of the mean from 0 decides how much is revealed.
-            key.append(_in_scales(pair))
-        return tuple(key)
+        return (kind, *map(self._of_value, reader(pair)), *self.of_likeness(pair))
 
+    def of_likeness(self, pair: Pair) -> _Key:
+        """Return the part of the key of a pair that its kind adds."""
+        return tuple(one if type(one) is int else _size(one) for one in pair.likeness())
 
-def _in_scales(pair: Any) -> int:
-    """Return the mean of a noisy count in whole scales of its noise, at most 40."""
-    return min(int(pair.mean / pair.noise.scale), _MOST_SCALES)
+    def _of_value(self, value: Any) -> Hashable:
+        if isinstance(value, float | int):
+            size = self._sizes.get(value)
+            if size is None:
+                size = self._sizes[value] = _size(value)
+            return size
+        if isinstance(value, Pair):
+            return self.of_pair(value)
+        if isinstance(value, tuple):
+            long = len(value) > _LONG and not isinstance(value[0], Pair)
+            return _size(len(value)) if long else tuple(map(self._of_value, value))
+        hashable: Hashable = value
+        return hashable
 
 
 def _size(value: float) -> int:

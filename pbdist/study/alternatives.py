@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ValidationError
 
-from pbdist.mechanisms.pair import Pair
+from pbdist.mechanisms import Form, Pair, Parameter
 from pbdist.study.document import Document, Keys
 from pbdist.study.parameters import Choices
 from pbdist.study.refusals import STRICT
 from pbdist.types import JsonValue
 
-#: The parameters that are made of entries, and the type of what stands in the file.
-NESTED: Mapping[str, type] = {"noise": dict, "pair": dict, "pairs": list}
+#: The forms of parameters that are made of entries, and the type of what stands in the file.
+NESTED: Mapping[Form, type] = {Form.MECHANISM: dict, Form.MECHANISMS: list}
 
 
 class Entry(BaseModel):
@@ -21,9 +21,24 @@ class Entry(BaseModel):
 
     model_config = STRICT
     construct_pair: ClassVar[Callable[..., Pair]]
-    #: Whether a list is one value, and not several alternatives.
-    whole_lists: ClassVar[bool] = False
+    #: What the kind declares of the fields; nothing of names of files.
+    declared: ClassVar[Mapping[str, Parameter]] = {}
     kind: str
+
+    @classmethod
+    def nested(cls) -> dict[str, Parameter]:
+        """Return the parameters that are made of entries."""
+        return {name: one for name, one in cls.declared.items() if one.domain.form in NESTED}
+
+    @classmethod
+    def is_grid(cls, field: str, value: JsonValue) -> bool:
+        """Whether a value is a list of alternatives, and not one value that is a list."""
+        if field not in cls.declared or not isinstance(value, list):
+            return False
+        form = cls.declared[field].domain.form
+        return form in (Form.NUMBER, Form.NAME) or (
+            form is not Form.MASSES and all(one is None or isinstance(one, list) for one in value)
+        )
 
 
 def choices(
@@ -31,8 +46,9 @@ def choices(
 ) -> dict[str, Choices]:
     """Return the alternatives of each parameter that is not made of entries, each with its keys."""
     checked, alternatives = model.model_validate(values), {}
+    others = {"kind", *model.nested()}
     for field in model.model_fields:
-        if field not in NESTED and field != "kind" and getattr(checked, field) is not None:
+        if field not in others and getattr(checked, field) is not None:
             found = tuple((value, key_paths[field] + at) for value, at in getattr(checked, field))
             alternatives[field] = _beside(document, found) if field == "file" else found
     return alternatives
@@ -48,12 +64,13 @@ def other_choices(
     """Return the alternatives as `choices` without the wrong values of lists; None where more than these is wrong."""
     wrong: dict[str, set[int]] = {}
     for details in error.errors(include_url=False):
-        grid = details["type"] == "grid" and not model.whole_lists
-        places: list[Keys] = [details["ctx"]["at"], *(at for _, at in details["ctx"]["others"])] if grid else [()]
-        for at in places:
+        field = str(details["loc"][0])
+        if details["type"] != "grid" or not model.is_grid(field, values[field]):
+            return None
+        for at in (details["ctx"]["at"], *(at for _, at in details["ctx"]["others"])):
             if len(at) != 1 or not isinstance(at[0], int):
                 return None
-            wrong.setdefault(str(details["loc"][0]), set()).add(at[0])
+            wrong.setdefault(field, set()).add(at[0])
     right = {field: [i for i in range(len(values[field])) if i not in indices] for field, indices in wrong.items()}
     sound = {field: [values[field][i] for i in indices] for field, indices in right.items()}
     try:

@@ -9,19 +9,7 @@ import numpy as np
 from pbdist.arguments import DEFAULT_BUCKETS, DEFAULT_TOLERANCE
 from pbdist.enclosures import Fineness, any_enclosed, enclosed_counts
 from pbdist.errors import PbdistError
-from pbdist.mechanisms import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Laplace,
-    NoisyCount,
-    Pair,
-    Poisson,
-    Product,
-    RandomAllocation,
-    Reversed,
-    factor_counts,
-)
+from pbdist.mechanisms import RandomAllocation, factor_counts
 from pbdist.pld.cost import Cost, table_cost
 from pbdist.pld.question import Question
 from pbdist.study.alike import alike_cells
@@ -125,8 +113,6 @@ _MOST_ROUNDS, _MOST_EPSILON, _MOST_OUTCOMES = 10, 12, 2000
 #: that are good enough for a projection.
 _SECONDS_PER_ENCLOSED_PRODUCT, _SECONDS_PER_RESOLUTION = 0.06, 2.0e-4
 _PICTURE = Fineness(resolution=25.0, lost=1e-14, matters=1e-8)
-#: Where a stand-in for Gaussian noise is cut, in standard deviations, so that it has no closed form.
-_CUT = 37.0
 
 
 def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
@@ -135,9 +121,11 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         costs = [_tight_cost(study, replace(cell, pair=pair)) for pair in cell.pair.alternatives]
         return CellCost(sum(one.seconds for one in costs), max(one.peak_bytes for one in costs), 0)
     rounds, epsilon = _thinned(study.compositions, _MOST_ROUNDS), _thinned(study.epsilon, _MOST_EPSILON)
-    outcomes = sum(pair.outcomes for pair in cell.pair.factors)
-    pair = cell.pair if outcomes <= _MOST_OUTCOMES else _without_outcomes(cell.pair)
-    counts = factor_counts([(pair, 1)])
+    factors = cell.pair.factors
+    outcomes = sum(factor.outcomes for factor in factors)
+    if outcomes > _MOST_OUTCOMES:
+        factors = tuple(factor.cost_stand_in for factor in factors)
+    counts = factor_counts([(factor, 1) for factor in factors])
     if any_enclosed(counts):
         counts = enclosed_counts(counts, _PICTURE)
     question = Question(
@@ -146,7 +134,7 @@ def _tight_cost(study: StudySpec, cell: Cell) -> CellCost:
         np.array(epsilon, dtype=np.float64),
         DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance,
         study.floor,
-        together=study.direction == "both",
+        joint_directions=study.direction == "both",
     )
     width = None if cell.factor is None else math.log1p(cell.factor - 1.0)
     try:
@@ -172,7 +160,7 @@ def _seconds_of_enclosures(study: StudySpec, cell: Cell) -> float:
     tolerance = DEFAULT_TOLERANCE if study.tolerance is None else study.tolerance
     products = 0
     for factor in cell.pair.factors:
-        inner = factor.pair if isinstance(factor, Reversed) else factor
+        inner = factor.inner
         if isinstance(inner, RandomAllocation):
             products += inner.steps.bit_length() + inner.steps.bit_count() - 2
     return products * (_SECONDS_PER_ENCLOSED_PRODUCT + _SECONDS_PER_RESOLUTION / math.sqrt(tolerance))
@@ -183,23 +171,3 @@ def _thinned(values: Sequence[float], most: int) -> list[float]:
     if len(values) <= most:
         return list(values)
     return [values[round(index * (len(values) - 1) / (most - 1))] for index in range(most)]
-
-
-def _without_outcomes(pair: Pair) -> Pair:
-    """Return a continuous pair with similar losses: many counts are close to their noise before rounding."""
-    if isinstance(pair, Product):
-        return Product(*map(_without_outcomes, pair.pairs))
-    if isinstance(pair, Reversed):
-        return Product(*map(Reversed, _without_outcomes(pair.pair).factors))
-    if isinstance(pair, DiscreteLaplace):
-        return Laplace(pair.scale, float(pair.sensitivity))
-    if isinstance(pair, NoisyCount) and isinstance(pair.noise, Laplace | DiscreteLaplace):
-        return Laplace(pair.noise.scale, float(pair.shift))
-    if isinstance(pair, NoisyCount):
-        scale, sensitivity = pair.noise.scale, pair.shift
-    elif isinstance(pair, Poisson | DiscreteGaussian):
-        scale = math.sqrt(pair.mean) if isinstance(pair, Poisson) else pair.scale
-        sensitivity = pair.sensitivity
-    else:
-        return pair
-    return Gaussian(scale, float(sensitivity), (-_CUT * scale, _CUT * scale))

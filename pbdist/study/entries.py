@@ -9,12 +9,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from pbdist.errors import InvalidInputError, StudyFileError
-from pbdist.mechanisms.pair import Pair
+from pbdist.mechanisms import Form, Pair, Parameter
 from pbdist.study.acceptance import accepted_grid
 from pbdist.study.alternatives import NESTED, Entry, choices, other_choices
 from pbdist.study.document import Document, Keys, Problems, shown
-from pbdist.study.entry_kinds import ENTRIES, KINDS, HistogramOfFilesEntry
-from pbdist.study.hints import OTHER_KINDS
+from pbdist.study.entry_kinds import elementary_kinds, model_of, study_kinds
+from pbdist.study.hints import other_kinds
 from pbdist.study.pair_grid import PairGrid
 from pbdist.study.parameters import Choices
 from pbdist.study.refusals import refuse, refuse_invalid, value_at
@@ -28,14 +28,10 @@ MOST_MADE = 2_000_000
 #: After so many wrong noise settings of an entry the others are not tried.
 _MOST_WRONG = 100
 
-_NOISES = ("Laplace", "Gaussian", "DiscreteLaplace", "DiscreteGaussian")
-_NO_PRODUCTS = tuple(kind for kind in KINDS if kind != "Product")
 _CONSTRUCTOR_PROBLEM = re.compile(r"(?P<owner>\w+)\.(?P<field>\w+)(\[(?P<index>\d+)\])?: (?P<problem>.*)", re.DOTALL)
 
 
-def expand_entry(
-    document: Document, keys: Keys, kinds: tuple[str, ...] = KINDS, own: tuple[str, ...] = ()
-) -> list[tuple[Pair, Keys]]:
+def expand_entry(document: Document, keys: Keys, kinds: tuple[str, ...] | None = None) -> list[tuple[Pair, Keys]]:
     """Return the pairs of the entry at `keys`, each with the keys for later errors, as `grids_of_entry` has them.
 
     Raises
@@ -43,16 +39,14 @@ def expand_entry(
     StudyFileError
         As `grids_of_entry`; or there are too many pairs to make them all.
     """
-    grids = grids_of_entry(document, keys, kinds, own)
+    grids = grids_of_entry(document, keys, study_kinds() if kinds is None else kinds)
     count = sum(map(len, grids))
     if count > MOST_MADE:
         refuse(document, keys, f"expected at most {MOST_MADE} noise settings, got {count}")
     return [(pair, keys) for grid in grids for pair in grid]
 
 
-def grids_of_entry(
-    document: Document, keys: Keys, kinds: tuple[str, ...] = KINDS, own: tuple[str, ...] = ()
-) -> list[PairGrid]:
+def grids_of_entry(document: Document, keys: Keys, kinds: tuple[str, ...], own: tuple[str, ...] = ()) -> list[PairGrid]:
     """Return the pairs of the entry at `keys`, those of each of its settings as a grid.
 
     `kinds` are the allowed kinds; `own` are keys of the entry that are not parameters of the mechanism.
@@ -84,7 +78,7 @@ def _no_kind(keys: Keys, entry: dict[str, JsonValue], kinds: tuple[str, ...]) ->
     kind = entry.get("kind")
     expected = f"expected a kind among {', '.join(kinds)}, got {shown(kind)}"
     if "kind" in entry:
-        return (*keys, "kind"), f"{expected}{did_you_mean(kind, kinds, OTHER_KINDS)}"
+        return (*keys, "kind"), f"{expected}{did_you_mean(kind, kinds, other_kinds())}"
     # The key may be misspelt.
     misspelt = next((key for key in entry if likely(key, ("kind",)) or entry[key] in kinds), None)
     if misspelt is None:
@@ -120,7 +114,7 @@ def _expand(
     document: Document, keys: Keys, kind: str, key_paths: Mapping[str, Keys], also: tuple[str, ...]
 ) -> PairGrid:
     """Return the product of the grids of one setting, the first field of the model varying slowest."""
-    model = HistogramOfFilesEntry if kind == "Histogram" and "file" in key_paths else ENTRIES[kind]
+    model = model_of(kind, key_paths)
     values = {key: value_at(document, at) for key, at in key_paths.items()}
     problems = Problems()
     alternatives: dict[str, Choices] = {}
@@ -133,11 +127,11 @@ def _expand(
             sound = others is not None
             alternatives |= others or {}
             refuse_invalid(document, error, model, keys=keys, paths=key_paths, owner=kind, also=also)
-    for field, types in NESTED.items():
+    for field, one in model.nested().items():
         # Also where other parameters are wrong, so that all that is wrong is told.
-        if field in model.model_fields and isinstance(values.get(field), types):
+        if isinstance(values.get(field), NESTED[one.domain.form]):
             with problems.collected():
-                alternatives.update(_nested(document, key_paths[field], field))
+                alternatives.update(_nested(document, key_paths[field], one))
     given = {name.partition("[")[0] for name in alternatives}
     if not sound or (problems.found and given != {*values} - {"kind"}):
         problems.refuse()
@@ -155,19 +149,21 @@ def _expand(
     return found
 
 
-def _nested(document: Document, keys: Keys, field: str) -> dict[str, Choices]:
-    """Return the alternatives of a parameter that is made of entries; those of each pair of a product by themselves."""
-    if field != "pairs":
-        return {field: tuple(expand_entry(document, keys, _NOISES if field == "noise" else _NO_PRODUCTS))}
+def _nested(document: Document, keys: Keys, one: Parameter) -> dict[str, Choices]:
+    """Return the alternatives of a parameter that is made of entries; those of each one of a list by themselves."""
+    if one.domain.form is Form.MECHANISM:
+        return {one.name: tuple(expand_entry(document, keys, one.domain.kinds or elementary_kinds()))}
+    listed = value_at(document, keys)
+    if not listed:
+        refuse(document, keys, "expected at least one mechanism, got []")
     problems = Problems()
     factors: dict[str, Choices] = {}
-    for index in range(len(value_at(document, keys))):
+    for index in range(len(listed)):
         with problems.collected():
-            pairs = expand_entry(document, (*keys, index))
-            factors[f"pairs[{index}]"] = tuple((pair, keys) for pair, _ in pairs)
+            pairs = expand_entry(document, (*keys, index), one.domain.kinds or study_kinds())
+            factors[f"{one.name}[{index}]"] = tuple((pair, keys) for pair, _ in pairs)
     problems.refuse()
-    # Without pairs the constructor tells what it expected.
-    return factors or {"pairs": (((), keys),)}
+    return factors
 
 
 def _accepted(
@@ -204,9 +200,9 @@ def _accepted(
 def _made(model: type[Entry], fields: Sequence[str], values: Iterable[Any]) -> Pair:
     """Return the pair of one value of each parameter."""
     arguments = dict(zip(fields, values, strict=True))
-    positional = arguments.pop("pairs", ())
-    factors = [arguments.pop(field) for field in fields if field.startswith("pairs[")]
-    return model.construct_pair(*positional, *factors, **arguments)
+    # Constructors take a list of mechanisms one by one.
+    listed = [arguments.pop(field) for field in fields if field.endswith("]")]
+    return model.construct_pair(*listed, **arguments)
 
 
 def _construct(document: Document, keys: Keys, model: type[Entry], fields: tuple[str, ...], choice: Choices) -> Pair:

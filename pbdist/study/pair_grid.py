@@ -92,7 +92,7 @@ class PairGrid(Sequence[Pair]):
     def around(cls, base: Pair, axes: Sequence[Axis]) -> "PairGrid":
         """Return the grid of pairs that are as `base` but for the fields of some axes."""
         varying = {name for axis in axes for name in axis.fields}
-        return cls(type(base), {k: v for k, v in parameters_of(base).items() if k not in varying}, axes)
+        return cls(type(base), {k: v for k, v in values_of(base).items() if k not in varying}, axes)
 
     def __len__(self) -> int:
         """Return the number of pairs."""
@@ -156,7 +156,7 @@ class PairGrid(Sequence[Pair]):
         return _itself if kind is None else lambda arguments: kind(**arguments)
 
 
-def parameters_of(pair: Pair) -> dict[str, Any]:
+def values_of(pair: Pair) -> dict[str, Any]:
     """Return the parameters of a pair by the names of the fields of its grid."""
     if isinstance(pair, Product):
         return {_FACTOR.format(number): factor for number, factor in enumerate(pair.pairs)}

@@ -1,12 +1,13 @@
 """The values that a parameter of an entry may have, read from a study file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import PlainValidator
 from pydantic_core import PydanticCustomError
 
-from pbdist.mechanisms import READINGS
+from pbdist.mechanisms import Domain, Form
 from pbdist.study import grids
 from pbdist.study.document import Keys, shown
 from pbdist.suggestions import did_you_mean
@@ -82,15 +83,15 @@ def _pairs(value: JsonValue, expected: str, items: Any) -> Choices:
     return tuple(choices)
 
 
-def _readings(value: JsonValue) -> Choices:
+def _choices_among(names: tuple[str, ...], value: JsonValue) -> Choices:
+    """One of some names, or a list of them."""
+    expected = f"expected one of {', '.join(names)}"
     values = value if isinstance(value, list) else [value]
     if not values or not all(isinstance(x, str) for x in values):
-        problem = grids.GridError(f"expected the name of a reading or a list of such names, got {shown(value)}")
-        raise custom_error(problem)
+        raise custom_error(grids.GridError(f"{expected}, or a list of them, got {shown(value)}"))
     choices = tuple((x, (i,) if isinstance(value, list) else ()) for i, x in enumerate(values))
-    expected = f"expected one of {', '.join(READINGS)}"
-    wrong = [(x, at) for x, at in choices if x not in READINGS]
-    _refuse_all([grids.GridError(f"{expected}, got {shown(x)}{did_you_mean(x, READINGS)}", at) for x, at in wrong])
+    wrong = [(x, at) for x, at in choices if x not in names]
+    _refuse_all([grids.GridError(f"{expected}, got {shown(x)}{did_you_mean(x, names)}", at) for x, at in wrong])
     return choices
 
 
@@ -121,11 +122,23 @@ def _names(value: JsonValue) -> Choices:
     return ((tuple(value), ()),)
 
 
-Numbers = Annotated[Choices, PlainValidator(_numbers)]
-NumberLists = Annotated[Choices, PlainValidator(_number_lists)]
-NumberPairs = Annotated[Choices, PlainValidator(_number_pairs)]
-Truncations = Annotated[Choices, PlainValidator(_truncations)]
-Readings = Annotated[Choices, PlainValidator(_readings)]
-Masses = Annotated[Choices, PlainValidator(_masses)]
 Files = Annotated[Choices, PlainValidator(_files)]
 Names = Annotated[Choices, PlainValidator(_names)]
+#: What stands in a file for a parameter of each form; names are checked against those of their domain. Mechanisms are
+#: entries of their own, which `pbdist.study.entries` expands.
+_TYPES: Mapping[Form, Any] = {
+    Form.NUMBER: Annotated[Choices, PlainValidator(_numbers)],
+    Form.NUMBERS: Annotated[Choices, PlainValidator(_number_lists)],
+    Form.TWO_NUMBERS: Annotated[Choices, PlainValidator(_number_pairs)],
+    Form.LIMITS: Annotated[Choices, PlainValidator(_truncations)],
+    Form.MASSES: Annotated[Choices, PlainValidator(_masses)],
+    Form.MECHANISM: dict[str, Any],
+    Form.MECHANISMS: list[Any],
+}
+
+
+def field_type(domain: Domain) -> Any:
+    """Return the type of the field of a model that reads the values of a domain."""
+    if domain.form is Form.NAME:
+        return Annotated[Choices, PlainValidator(partial(_choices_among, domain.names))]
+    return _TYPES[domain.form]

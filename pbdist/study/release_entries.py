@@ -16,7 +16,7 @@ from pbdist.granularity.release.plan import ReleasePlan
 from pbdist.mechanisms import Pair, Product, WorstOf
 from pbdist.study.document import Document, Keys, Problems, shown
 from pbdist.study.entries import MOST_MADE, expand_entry, grids_of_entry, settings_of
-from pbdist.study.entry_kinds import KINDS
+from pbdist.study.entry_kinds import study_kinds
 from pbdist.study.pair_grid import PairGrid
 from pbdist.study.refusals import STRICT, refuse, value_at
 from pbdist.study.release_declared import blocks_at, checked_mapping, granularity_at, profile_at, refuse_field
@@ -60,7 +60,7 @@ def grids_of_mechanism(document: Document, keys: Keys, own: tuple[str, ...] = ()
     """
     entry = value_at(document, keys)
     if not isinstance(entry, dict) or entry.get("kind") != RELEASE_PLAN:
-        return grids_of_entry(document, keys, (*KINDS, RELEASE_PLAN), own)
+        return grids_of_entry(document, keys, (*study_kinds(), RELEASE_PLAN), own)
     shared: dict[str, Keys] = {key: (*keys, key) for key in entry if key not in ("settings", *own)}
     problems = Problems()
     found: list[Pair] = []

@@ -7,9 +7,9 @@ from typing import Any, TypeAlias, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from pbdist.arguments import problem_of_either
+from pbdist.mechanisms import MECHANISMS, Alternatives
 from pbdist.study.document import Document, Keys, Problems, shown
 from pbdist.study.entries import MOST_SETTINGS
-from pbdist.study.entry_kinds import KINDS_OF_SEVERAL
 from pbdist.study.grid_cells import CellGrid, GridCells
 from pbdist.study.hints import STUDY, meant_key
 from pbdist.study.models import AdditionModel, StudyModel, TargetModel
@@ -127,10 +127,10 @@ def entries_of_several(document: Document) -> list[tuple[Keys, str]]:
 
 def _kind_of_several(entry: Mapping[str, Any]) -> str | None:
     """Return the kind of an entry, or of a factor of it, whose bounds are those of several pairs; None without any."""
-    if entry["kind"] in (RELEASE_PLAN, *KINDS_OF_SEVERAL):
-        return str(entry["kind"])
-    factors = entry.get("pairs", []) if entry["kind"] == "Product" else []
-    return next((kind for kind in map(_kind_of_several, factors) if kind is not None), None)
+    kind = str(entry["kind"])
+    if kind == RELEASE_PLAN or issubclass(MECHANISMS[kind], Alternatives):
+        return kind
+    return next((found for found in map(_kind_of_several, entry.get("pairs", [])) if found is not None), None)
 
 
 def _label(document: Document, index: int) -> str:

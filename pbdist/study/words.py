@@ -6,30 +6,28 @@ The parameters are the fields of the entries of study files, so that what an ent
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, get_args, get_type_hints
+from typing import NoReturn
 
 from pbdist.errors import InvalidInputError, StudyFileError
-from pbdist.mechanisms.pair import Pair
-from pbdist.study.alternatives import Entry
+from pbdist.mechanisms import MECHANISMS, Form, Histogram, Pair, parameters_of
 from pbdist.study.document import Document, read_text, shown
 from pbdist.study.entries import expand_entry
-from pbdist.study.entry_kinds import KINDS, models_of
-from pbdist.study.parameters import Files, Names, Numbers, Readings
+from pbdist.study.entry_kinds import FILE_FIELDS, study_kinds
 from pbdist.suggestions import did_you_mean
 from pbdist.types import JsonValue
 
 _SOURCE = "command line"
-#: Parameters whose words are alternatives, and those whose words are texts as they stand.
-_ALTERNATIVES, _TEXTS = (Numbers, Readings), (Readings, Files, Names)
+#: Parameters whose words are alternatives. Words of those without a form are texts, as are names.
+_ALTERNATIVES = (Form.NUMBER, Form.NAME)
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter that words may give: its name, the kinds that have it, and whether its words name files."""
+class WordParameter:
+    """A parameter that words may give: its name, what it is for each kind that has it, and whether it names files."""
 
     name: str
-    kinds: tuple[str, ...]
-    files: bool = False
+    kinds: Mapping[str, str]
+    files: bool
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,16 @@ class NamedPair:
     varied: Mapping[str, float | str]
 
 
-def word_parameters() -> tuple[Parameter, ...]:
+def word_parameters() -> tuple[WordParameter, ...]:
     """Return every parameter of every kind, by name."""
-    kinds: dict[str, list[str]] = {}
-    files: set[str] = set()
-    for kind in KINDS:
-        for name, hint in _hints(kind).items():
-            kinds.setdefault(name, []).append(kind)
-            if _is(hint, (Files,)):
-                files.add(name)
-    return tuple(Parameter(name, tuple(kinds[name]), name in files) for name in sorted(kinds))
+    kinds: dict[str, dict[str, str]] = {
+        "file": {"Histogram": "a table of counts, or one for each distribution, in place of p and q"},
+        "columns": {"Histogram": "the columns of the table"},
+    }
+    for kind in study_kinds():
+        for name, one in parameters_of(MECHANISMS[kind]).items():
+            kinds.setdefault(name, {})[kind] = one.described
+    return tuple(WordParameter(name, kinds[name], name == "file") for name in sorted(kinds))
 
 
 def pairs_of_words(kind: str, given: Mapping[str, Sequence[str]]) -> list[NamedPair]:
@@ -63,15 +61,15 @@ def pairs_of_words(kind: str, given: Mapping[str, Sequence[str]]) -> list[NamedP
     InvalidInputError
         The text begins with the name of the parameter: it is missing, not one of the kind, or has a wrong value.
     """
-    hints, words = _hints(kind), dict(given)
-    inner = _take_inner(hints, words)
-    unknown = next((name for name in words if name not in hints), None)
+    forms, words = _forms(kind), dict(given)
+    inner = _take_inner(forms, words)
+    unknown = next((name for name in words if name not in forms), None)
     if unknown is not None:
-        _refuse(unknown, f"expected none with {kind}, whose parameters are {', '.join(hints)}, got one")
+        _refuse(unknown, f"expected none with {kind}, whose parameters are {', '.join(forms)}, got one")
     fixed = {
-        name: _value(name, hints[name], texts) for name, texts in words.items() if not _is(hints[name], _ALTERNATIVES)
+        name: _value(name, forms[name], texts) for name, texts in words.items() if forms[name] not in _ALTERNATIVES
     }
-    varying = {name: _alternatives(name, hints[name], texts) for name, texts in words.items() if name not in fixed}
+    varying = {name: _alternatives(name, forms[name], texts) for name, texts in words.items() if name not in fixed}
     several = [name for name, values in varying.items() if len(values) > 1]
     found: list[NamedPair] = []
     for values in itertools.product(*varying.values()):
@@ -81,55 +79,46 @@ def pairs_of_words(kind: str, given: Mapping[str, Sequence[str]]) -> list[NamedP
     return found
 
 
-def _hints(kind: str) -> dict[str, Any]:
-    """Return the parameters of a kind, and of what each is made."""
-    found: dict[str, Any] = {}
-    for model in models_of(kind):
-        hints = get_type_hints(model, include_extras=True)
-        found |= {name: hints[name] for name in model.model_fields if name not in Entry.model_fields}
-    return found
+def _forms(kind: str) -> dict[str, Form | None]:
+    """Return the parameters of a kind, and how a value of each is written; None for the names of files and columns."""
+    pair = MECHANISMS[kind]
+    found: dict[str, Form | None] = {name: one.domain.form for name, one in parameters_of(pair).items()}
+    return {**found, **dict.fromkeys(FILE_FIELDS)} if pair is Histogram else found
 
 
-def _is(hint: Any, types: Sequence[Any]) -> bool:
-    """Whether a parameter is of one of some types, which may be optional."""
-    return any(one in types for one in (hint, *get_args(hint)))
-
-
-def _is_mechanism(hint: Any) -> bool:
-    """Whether a parameter is made of one mechanism."""
-    return bool(hint == dict[str, Any])
-
-
-def _take_inner(hints: Mapping[str, Any], words: dict[str, Sequence[str]]) -> dict[str, JsonValue]:
+def _take_inner(forms: Mapping[str, Form | None], words: dict[str, Sequence[str]]) -> dict[str, JsonValue]:
     """Return the mechanism that a parameter names by its kind alone, with its parameters, which leave the words."""
-    for name in [name for name, hint in hints.items() if _is_mechanism(hint) and name in words]:
+    for name in [name for name, form in forms.items() if form is Form.MECHANISM and name in words]:
         alone = words[name][0]
         if len(words[name]) > 1 or not alone.isidentifier():
             continue
-        if alone not in KINDS:
-            _refuse(name, f"expected a kind among {', '.join(KINDS)}, got {shown(alone)}{did_you_mean(alone, KINDS)}")
-        its = _hints(alone)
-        own = [each for each in words if each not in hints and each in its]
+        kinds = study_kinds()
+        if alone not in kinds:
+            _refuse(name, f"expected a kind among {', '.join(kinds)}, got {shown(alone)}{did_you_mean(alone, kinds)}")
+        its = _forms(alone)
+        own = [each for each in words if each not in forms and each in its]
         values: dict[str, JsonValue] = {each: _value(each, its[each], words.pop(each)) for each in own}
         del words[name]
         return {name: {"kind": alone, **values}}
     return {}
 
 
-def _value(name: str, hint: Any, texts: Sequence[str]) -> JsonValue:
+def _value(name: str, form: Form | None, texts: Sequence[str]) -> JsonValue:
     """Return one value of a parameter."""
-    if _is(hint, _TEXTS):
-        return list(texts) if not _is(hint, (Readings,)) else texts[0]
+    if form is None:
+        return list(texts)
+    if form is Form.NAME:
+        return texts[0]
     values = [_parsed(name, text) for text in texts]
-    if _is_mechanism(hint) or _is(hint, (Numbers,)):
-        if len(values) > 1:
-            _refuse(name, f"expected one value, got {len(values)}")
-        return values[0]
-    return values
+    if form not in (Form.NUMBER, Form.MECHANISM):
+        return values
+    if len(values) > 1:
+        _refuse(name, f"expected one value, got {len(values)}")
+    return values[0]
 
 
-def _alternatives(name: str, hint: Any, texts: Sequence[str]) -> list[JsonValue]:
-    if _is(hint, _TEXTS):
+def _alternatives(name: str, form: Form | None, texts: Sequence[str]) -> list[JsonValue]:
+    if form is Form.NAME:
         return list(texts)
     values = [_parsed(name, text) for text in texts]
     for text, value in zip(texts, values, strict=True):

@@ -1,33 +1,38 @@
 """Tables of bounds on δ for every r and ε, by either method."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pbdist.arguments import (
     DEFAULT_FLOOR,
-    Precision,
+    Request,
     check_totals,
+    checked_buckets,
     checked_components,
     checked_compositions,
+    checked_delta,
     checked_epsilon,
     checked_factor,
     checked_floor,
-    checked_precision,
+    checked_tolerance,
 )
 from pbdist.buckets import SHARP_RULE, BucketState, SquaringRule, Work, bucket_bounds
-from pbdist.enclosures import delta_bounds, states_to_keep
+from pbdist.enclosures import delta_bounds, epsilon_bounds, states_to_keep
 from pbdist.errors import InvalidInputError, shown
-from pbdist.mechanisms import ElementaryPair, Pair, choices_of, factor_counts, reveals_nothing
-from pbdist.pld import PairState, kept_states, tight_bounds
+from pbdist.mechanisms import Pair, choices_of, factor_counts, reveals_nothing
+from pbdist.pld import PairState, epsilon_table, kept_states, tight_bounds
 from pbdist.pld.engine import LEAST_FLOOR, TRIVIAL_WIDTH, delta_above, delta_below, log_above, log_below
 from pbdist.results import log_relative_width
-from pbdist.table.worst import worst_table
 from pbdist.types import BoolArray, Direction, FloatArray, IntArray
 
+#: What one round consists of, and what bounds δ of it.
+_Parts = Sequence[tuple[Pair, int]]
+_Solve = Callable[[_Parts], "BoundsTable"]
 #: The ways to compute bounds.
 METHODS = ("tight", "buckets")
 
@@ -89,10 +94,10 @@ def bounds_table(
     factor: float | None = None,
     keep_states: bool = False,
     strict: bool = True,
-    together: bool = False,
+    joint_directions: bool = False,
     floor: Any = None,
-    excuses: bool = False,
-    decides: float | None = None,
+    accept_unimprovable: bool = False,
+    decision_delta: float | None = None,
     rule: SquaringRule = SHARP_RULE,
     work: Work | None = None,
 ) -> BoundsTable:
@@ -120,13 +125,13 @@ def bounds_table(
         Whether to return the states too: with "tight" such as tell δ about as closely at every ε up to the largest.
     strict : bool, optional
         With "tight": whether a tolerance that is not reached is an error.
-    together : bool, optional
+    joint_directions : bool, optional
         With "tight": whether the larger of the two directions alone is to meet the tolerance.
     floor : float, optional
         With "tight": where an upper bound is at most that, no tolerance is to be met; `DEFAULT_FLOOR` by default.
-    excuses : bool, optional
+    accept_unimprovable : bool, optional
         With "tight": whether to look closer where a lower bound is 0, before a tolerance counts as missed.
-    decides : float, optional
+    decision_delta : float, optional
         With "tight": a δ. Where bounds tell on which side of it the larger direction's δ lies, they may be left as wide
         as they are; only pairs that are known through enclosures are.
     rule : SquaringRule, optional
@@ -153,86 +158,55 @@ def bounds_table(
     losses = checked_epsilon(epsilon)
     parts = checked_components(components, worst_of=True)
     check_totals(parts, rounds)
-    settings: dict[str, Any] = {
-        "method": method,
-        "tolerance": tolerance,
-        "buckets": buckets,
-        "factor": factor,
-        "keep_states": keep_states,
-        "strict": strict,
-        "together": together,
-        "floor": floor,
-        "excuses": excuses,
-        "decides": decides,
-        "rule": rule,
-        "work": work,
-    }
+    if method not in METHODS:
+        raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
+    width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
+    lowest = checked_floor(floor, DEFAULT_FLOOR)
+    if method == "tight":
+        request = Request(
+            tolerance=checked_tolerance(tolerance),
+            floor=lowest,
+            width=width,
+            buckets=checked_buckets(buckets, width),
+            strict=strict,
+            joint_directions=joint_directions,
+            accept_unimprovable=accept_unimprovable,
+            decision_delta=decision_delta,
+        )
+        solve: _Solve = partial(_tight_table, rounds=rounds, losses=losses, request=request, keep_states=keep_states)
+    else:
+        if tolerance is not None:
+            raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
+        request = Request()
+        solve = partial(
+            _bucket_table,
+            rounds=rounds,
+            losses=losses,
+            work=Work() if work is None else work,
+            buckets=buckets,
+            width=width,
+            keep_states=keep_states,
+            rule=rule,
+        )
     choices = choices_of(parts)
     if choices is None:
-        table = _table_of(parts, rounds, losses, **settings)
+        table = _attained(parts, solve(parts))
         attained = all(pair.attained_by_some for pair, _ in parts)
-        return table if attained else _judged(table, tolerance, floor, together=together)
+        return table if attained else _judged(table, request)
     if keep_states or method != "tight":
         raise InvalidInputError(
             "mechanism: expected one worst-case pair with privacy buckets and where states are kept,"
             " got the worst of several"
         )
-    tables = [(_table_of(one, rounds, losses, **settings), there) for one, there in choices]
-    worst = worst_table(tables, together=together)
-    return worst if all(there for _, there in choices) else _judged(worst, tolerance, floor, together=together)
+    tables = [(_attained(one, solve(one)), there) for one, there in choices]
+    worst = worst_table(tables, joint_directions=joint_directions)
+    return worst if all(there for _, there in choices) else _judged(worst, request)
 
 
-def _table_of(
-    parts: Sequence[tuple[Pair, int]],
-    rounds: IntArray,
-    losses: FloatArray,
-    *,
-    method: str,
-    tolerance: float | None,
-    buckets: int | None,
-    factor: float | None,
-    keep_states: bool,
-    strict: bool,
-    together: bool,
-    floor: Any,
-    excuses: bool,
-    decides: float | None,
-    rule: SquaringRule,
-    work: Work | None,
-) -> BoundsTable:
-    """Bound δ of a round of pairs of which none is the worst of several; all else is that of `bounds_table`."""
-    lowest = checked_floor(floor, DEFAULT_FLOOR)
-    width = None if factor is None else math.log1p(checked_factor(factor) - 1.0)
-    if method not in METHODS:
-        raise InvalidInputError(f"method: expected one of {', '.join(METHODS)}, got {shown(method)}")
-    if method == "tight":
-        precision = checked_precision(tolerance, buckets, width)
-        table = _tight_table(
-            parts,
-            rounds,
-            losses,
-            precision,
-            keep_states=keep_states,
-            strict=strict,
-            together=together,
-            floor=lowest,
-            excuses=excuses,
-            decides=decides,
-        )
-        return _attained(parts, table)
-    if tolerance is not None:
-        raise InvalidInputError(f"tolerance: expected none with method buckets, got {shown(tolerance)}")
-    found = bucket_bounds(
-        parts,
-        rounds,
-        losses,
-        Work() if work is None else work,
-        buckets=buckets,
-        width=width,
-        keep_states=keep_states,
-        rule=rule,
-    )
-    table = BoundsTable(
+def _bucket_table(parts: _Parts, *, rounds: IntArray, losses: FloatArray, **settings: Any) -> BoundsTable:
+    """Bound δ of a round by privacy buckets; settings as of `bucket_bounds`."""
+    found = bucket_bounds(parts, rounds, losses, **settings)
+    return BoundsTable(
         rounds,
         losses,
         "buckets",
@@ -244,21 +218,18 @@ def _table_of(
         found.log_upper,
         found.states,
     )
-    return _attained(parts, table)
 
 
-def _judged(table: BoundsTable, tolerance: float | None, floor: Any, *, together: bool) -> BoundsTable:
+def _judged(table: BoundsTable, request: Request) -> BoundsTable:
     """Return a table whose lower bounds are those of other pairs, or none, judged by its own bounds."""
     if table.within is None:
         return table
-    aimed = checked_precision(tolerance, None, None).tolerance
-    lowest = checked_floor(floor, DEFAULT_FLOOR)
     log_lower, log_upper = table.log_delta_lower, table.log_delta_upper
-    if together:
+    if request.joint_directions:
         log_lower = np.broadcast_to(log_lower.max(axis=0), log_lower.shape)
-    met = log_relative_width(log_lower, log_upper) <= aimed
-    met |= log_upper <= (math.log(lowest) if lowest > 0.0 else -math.inf)
-    if together:
+    met = log_relative_width(log_lower, log_upper) <= request.tolerance
+    met |= log_upper <= (math.log(request.floor) if request.floor > 0.0 else -math.inf)
+    if request.joint_directions:
         met = np.broadcast_to(met.all(axis=0), met.shape)
     return replace(table, within=np.array(met), closest=table.within)
 
@@ -272,52 +243,31 @@ def _attained(parts: Sequence[tuple[Pair, int]], table: BoundsTable) -> BoundsTa
 
 
 def _tight_table(
-    parts: Sequence[tuple[Pair, int]],
-    rounds: IntArray,
-    losses: FloatArray,
-    precision: Precision,
-    *,
-    keep_states: bool,
-    strict: bool,
-    together: bool,
-    floor: float,
-    excuses: bool,
-    decides: float | None,
+    parts: _Parts, *, rounds: IntArray, losses: FloatArray, request: Request, keep_states: bool
 ) -> BoundsTable:
-    """Bound δ of a round by the tight method; parameters as of `pbdist.table.bounds_table`."""
-    if reveals_nothing(parts) and not keep_states:
-        width = TRIVIAL_WIDTH if precision.width is None else precision.width
-        return _without_loss(rounds, losses, width, {})
+    """Bound δ of a round by the tight method."""
+    trivial = reveals_nothing(parts)
+    if trivial and not keep_states:
+        return _without_loss(rounds, losses, TRIVIAL_WIDTH if request.width is None else request.width, {})
     counts = factor_counts(parts)
+    enclosed = any(pair.enclosed for pair in counts)
     states: dict[tuple[Direction, int], PairState] = {}
     known: tuple[FloatArray, FloatArray] | None = None
     kept_width = math.inf
     if keep_states:
-        keep = states_to_keep if _any_enclosed(counts) else kept_states
-        kept = keep(counts, rounds, losses, tolerance=precision.tolerance, floor=max(floor, LEAST_FLOOR))
+        keep = states_to_keep if enclosed else kept_states
+        kept = keep(counts, rounds, losses, tolerance=request.tolerance, floor=max(request.floor, LEAST_FLOOR))
         states = {(direction, r): state for r, state in kept.states.items() for direction in Direction}
         known, kept_width = (log_below(kept.lower), log_above(kept.upper)), kept.spacing
-    settings: dict[str, Any] = {
-        "tolerance": precision.tolerance,
-        "width": precision.width,
-        "buckets": precision.buckets,
-        "strict": strict and not reveals_nothing(parts),
-        "together": together,
-        "floor": floor,
-        "excuses": excuses,
-        "known": known,
-    }
-    if _any_enclosed(counts):
-        found = delta_bounds(counts, rounds, losses, decides=decides, **settings)
-    else:
-        found = tight_bounds(counts, rounds, losses, **settings)
-    if reveals_nothing(parts):
+    solve = delta_bounds if enclosed else tight_bounds
+    found = solve(counts, rounds, losses, replace(request, strict=request.strict and not trivial), known=known)
+    if trivial:
         return _without_loss(rounds, losses, found.width, states)
     return BoundsTable(
         compositions=rounds,
         epsilon=losses,
         method="tight",
-        loss_width=kept_width if precision.width is None and kept_width < math.inf else found.width,
+        loss_width=kept_width if request.width is None and kept_width < math.inf else found.width,
         half_width=None,
         delta_lower=delta_below(found.log_lower),
         delta_upper=np.minimum(delta_above(found.log_upper), 1.0),
@@ -337,6 +287,134 @@ def _without_loss(
     return BoundsTable(rounds, losses, "tight", width, None, nothing, nothing, endless, endless, states)
 
 
-def _any_enclosed(counts: Mapping[ElementaryPair, int]) -> bool:
-    """Whether some pair of a round is known only through an enclosure; others do not pass through `enclosures`."""
-    return any(pair.enclosed for pair in counts)
+@dataclass(frozen=True, eq=False)
+class EpsilonTable:
+    """Certified bounds on ε after r compositions at δ.
+
+    Attributes
+    ----------
+    compositions : ndarray of int64, shape (R,)
+    delta : ndarray, shape (D,)
+    lower, upper : ndarray, shape (2, R, D)
+        First axis: A||B, B||A; nats.
+    computed_lower : ndarray, shape (2, R, D), or None
+        None where it is the lower bound. Where some pair is not attained, it is the largest lower bound of all pairs:
+        how closely ε was computed.
+    """
+
+    compositions: IntArray
+    delta: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    computed_lower: FloatArray | None = None
+
+
+def epsilon_table_of(
+    components: Sequence[tuple[Pair, int]],
+    *,
+    compositions: Any,
+    delta: Any,
+    tolerance: Any,
+    joint_directions: bool = False,
+) -> EpsilonTable:
+    """Bound ε for every r and δ asked for; parameters as for `bounds_table`, δ at least 0 and below 1.
+
+    With `joint_directions` one ε is sought with which both directions meet δ: the bounds of both are those of that.
+
+    Raises
+    ------
+    InvalidInputError
+        If a parameter is out of its range.
+    """
+    rounds = checked_compositions(compositions)
+    wanted = checked_delta(delta, zero=True)
+    parts = checked_components(components, worst_of=True)
+    check_totals(parts, rounds)
+    aimed = checked_tolerance(tolerance)
+    choices = choices_of(parts)
+    if choices is None:
+        return _epsilon_table(parts, rounds, wanted, aimed, joint_directions=joint_directions)
+    return worst_epsilon_table(
+        [
+            (_epsilon_table(one, rounds, wanted, aimed, joint_directions=joint_directions), there)
+            for one, there in choices
+        ]
+    )
+
+
+def _epsilon_table(
+    parts: Sequence[tuple[Pair, int]], rounds: IntArray, wanted: FloatArray, tolerance: float, *, joint_directions: bool
+) -> EpsilonTable:
+    if reveals_nothing(parts):
+        nothing = np.zeros((2, rounds.size, wanted.size))
+        return EpsilonTable(rounds, wanted, nothing, nothing)
+    counts = factor_counts(parts)
+    bounds = epsilon_bounds if any(pair.enclosed for pair in counts) else epsilon_table
+    found = bounds(counts, rounds, wanted, tolerance=tolerance, joint_directions=joint_directions)
+    if not all(pair.attained_by_some for pair, _ in parts):
+        return EpsilonTable(rounds, wanted, np.zeros_like(found.lower), found.upper, computed_lower=found.lower)
+    return EpsilonTable(rounds, wanted, found.lower, found.upper)
+
+
+if TYPE_CHECKING:
+    from pbdist.table.delta import BoundsTable, EpsilonTable
+
+
+def worst_table(found: Sequence[tuple["BoundsTable", bool]], *, joint_directions: bool) -> "BoundsTable":
+    """Bound the worst of several pairs: in all rounds the same one is followed, so that δ is the largest of theirs.
+
+    Each table comes with whether its pair is attained.
+
+    The largest of upper bounds is one. Lower bounds of pairs that are attained alone are lower bounds of δ. Where the
+    bounds of the pair with the largest upper one meet within the tolerance, so do the largest of each kind, up to what
+    is not attained.
+    """
+    tables = [table for table, _ in found]
+    first = tables[0]
+    attained = [table for table, there in found if there]
+    return replace(
+        first,
+        loss_width=min(table.loss_width for table in tables),
+        half_width=None,
+        delta_lower=_largest([table.delta_lower for table in attained], first.delta_lower, 0.0),
+        delta_upper=np.max([table.delta_upper for table in tables], axis=0),
+        log_delta_lower=_largest([table.log_delta_lower for table in attained], first.log_delta_lower, -np.inf),
+        log_delta_upper=np.max([table.log_delta_upper for table in tables], axis=0),
+        states={},
+        within=_within(tables, joint_directions=joint_directions),
+    )
+
+
+def _within(tables: Sequence["BoundsTable"], *, joint_directions: bool) -> BoolArray | None:
+    """Return where the pair with the largest upper bound is within the tolerance; None where none is aimed at.
+
+    A table without it is of pairs that reveal nothing.
+    """
+    aiming = [table for table in tables if table.within is not None]
+    if not aiming:
+        return None
+    upper = np.array([table.log_delta_upper for table in aiming])
+    if joint_directions:
+        upper = np.broadcast_to(upper.max(axis=1, keepdims=True), upper.shape)
+    met = np.array([table.within for table in aiming])
+    return np.asarray(np.all(met | (upper <= np.where(met, upper, -np.inf).max(axis=0)), axis=0))
+
+
+def worst_epsilon_table(found: Sequence[tuple["EpsilonTable", bool]]) -> "EpsilonTable":
+    """Bound ε of the worst of several pairs: the largest of theirs; from below that of the pairs that are attained."""
+    tables = [table for table, _ in found]
+    first = tables[0]
+    attained = [table.lower for table, there in found if there]
+    return replace(
+        first,
+        lower=_largest(attained, first.lower, 0.0),
+        upper=np.max([table.upper for table in tables], axis=0),
+        computed_lower=np.max(
+            [table.lower if table.computed_lower is None else table.computed_lower for table in tables], axis=0
+        ),
+    )
+
+
+def _largest(found: Sequence[FloatArray], like: FloatArray, least: float) -> FloatArray:
+    """Return the elementwise maximum; `least` everywhere where there is nothing."""
+    return np.asarray(np.max(found, axis=0)) if found else np.full_like(like, least)

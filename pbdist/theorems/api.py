@@ -14,7 +14,7 @@ from pbdist.arguments import (
     checked_neighbours,
     components_of,
 )
-from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
+from pbdist.bounds.delta import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.mechanisms import ApproximateDP, Pair, reveals_nothing
 from pbdist.pld.engine import delta_above
@@ -224,7 +224,7 @@ def _optimal(privacies: Sequence[RoundPrivacy], counts: FloatArray, rounds: int,
             epsilon = scale * privacy.largest
             delta = min(float(delta_above(privacy.log_delta(np.array([epsilon])))[0]), 1.0)
             pairs.append((ApproximateDP(epsilon, delta), round(count)))
-        table = bounds_table(pairs, compositions=rounds, epsilon=losses, strict=False, together=True)
+        table = bounds_table(pairs, compositions=rounds, epsilon=losses, strict=False, joint_directions=True)
         best = np.minimum(best, table.log_delta_upper[:, 0].max(axis=0))
     return best
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pbdist.mechanisms import Pair
-from pbdist.pld.one_round import log_delta_above
+from pbdist.pld.closed_form import log_delta_above
 from pbdist.table import bounds_table
 from pbdist.types import Direction, FloatArray
 
@@ -70,5 +70,7 @@ class RoundPrivacy:
 
 def _composed(pair: Pair, epsilon: FloatArray) -> FloatArray:
     """Return upper bounds on ln δ of a product of pairs."""
-    table = bounds_table([(pair, 1)], compositions=1, epsilon=epsilon, strict=False, together=True, tolerance=1e-4)
+    table = bounds_table(
+        [(pair, 1)], compositions=1, epsilon=epsilon, strict=False, joint_directions=True, tolerance=1e-4
+    )
     return np.asarray(table.log_delta_upper[:, 0].max(axis=0))

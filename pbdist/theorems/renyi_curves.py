@@ -33,7 +33,6 @@ from pbdist.mechanisms import (
     ElementaryPair,
     Gaussian,
     Pair,
-    Reversed,
     SubsampledGaussian,
 )
 from pbdist.theorems.one_round import RoundPrivacy
@@ -87,8 +86,7 @@ def curve_of(components: Sequence[tuple[Pair, int]]) -> RenyiCurve:
 
 
 def _curve(pair: ElementaryPair) -> RenyiCurve:
-    if isinstance(pair, Reversed):
-        return _curve(pair.pair)
+    pair = pair.inner
     if isinstance(pair, SubsampledGaussian) and pair.rate < 1.0:
         rho = _gaussian(pair)
         return RenyiCurve(rho, rho, _sampled_excess(pair, rho))

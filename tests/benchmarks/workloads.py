@@ -17,8 +17,8 @@ from scipy import fft
 from pbdist import Gaussian, Laplace, SubsampledGaussian, privacy_bounds
 from pbdist.fourier import transform
 from pbdist.pld import many_rounds
+from pbdist.pld.few_frequencies import TiltedLeaf
 from pbdist.pld.few_frequencies import few_frequencies as engine_few_frequencies
-from pbdist.pld.tilted import TiltedLeaf
 from tests.benchmarks.side_by_side import SideBySide, in_turns
 
 BUCKETS = 100_000

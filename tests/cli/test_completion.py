@@ -40,7 +40,7 @@ def script(folder: Path, shell: str, capsys: pytest.CaptureFixture[str]) -> Path
         (["studies", "--show", "quick"], {"quickstart"}),
         (["new", "x.yaml", "--like", "census"], {"census-2020"}),
         (["new", "x.yaml", "--mechanism", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
-        (["size", "--family", "Ga"], {"Gaussian"}),
+        (["size", "--family", "Ga"], {"Gaussian", "GaussianMixture"}),
         (["size", "--system", "vuvuzela-d"], {"vuvuzela-dialing"}),
         (["epsilon", "--family", "Disc"], {"DiscreteLaplace", "DiscreteGaussian"}),
         (["delta", "--fi"], {"--file"}),

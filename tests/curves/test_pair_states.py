@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.curves.renyi import renyi_table
-from pbdist.curves.renyi_states import pair_state_renyi_bounds
+from pbdist.curves.renyi import pair_state_renyi_bounds, renyi_table
 from pbdist.curves.tradeoff import state_tradeoff, wholes_of
 from pbdist.curves.tradeoff_table import tradeoff_table
 from pbdist.mechanisms import (

@@ -23,8 +23,7 @@ from pbdist import (
     RandomizedResponse,
     SubsampledGaussian,
 )
-from pbdist.curves.renyi import renyi_table
-from pbdist.curves.renyi_states import state_renyi_bounds
+from pbdist.curves.renyi import renyi_table, state_renyi_bounds
 from pbdist.mechanisms import Reversed
 from pbdist.renyi import divergence_bounds
 from pbdist.renyi.bins import LogMasses, Order, bin_terms_above, terms_below

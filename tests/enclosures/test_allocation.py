@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.enclosures.allocation import dominated_sum, dominating_sum
-from pbdist.enclosures.finite import dominated_pair, dominating_pair
+from pbdist.arguments import Request
+from pbdist.enclosures.allocation import dominated_pair, dominated_sum, dominating_pair, dominating_sum
 from pbdist.enclosures.gaussian_ratio import GaussianRatio, Split
 from pbdist.enclosures.spacings import Plan, chosen_plan
 from pbdist.mechanisms import Enclosure, FinitePair, MassBounds
@@ -148,7 +148,10 @@ def test_the_engine_bounds_finite_steps_from_both_sides() -> None:
         epsilon = math.log(float(exp_epsilon))
         truth = enumerated_delta(ratio.a, ratio.b, plan.steps, Fraction(math.exp(epsilon)))
         found = tight_bounds(
-            {enclosure_of(ratio, plan): 1}, np.array([1]), np.array([epsilon]), tolerance=1e-3, strict=False, floor=1e-9
+            {enclosure_of(ratio, plan): 1},
+            np.array([1]),
+            np.array([epsilon]),
+            Request(tolerance=1e-3, strict=False, floor=1e-9),
         )
         for true, low, high in zip(truth, found.log_lower.ravel(), found.log_upper.ravel(), strict=True):
             if true == 0:

@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pbdist.enclosures.allocation import Dominated, Dominating
-from pbdist.enclosures.finite import dominated_pair, dominating_pair
+from pbdist.enclosures.allocation import Dominated, Dominating, dominated_pair, dominating_pair
 from pbdist.enclosures.measures import Level, gathered, product, scaled, split_to_both
 from pbdist.types import FloatArray
 

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import pbdist
-from pbdist.store.layout import COLUMNS
+from pbdist.mechanisms.columns import known_columns
 from tests.export.stores import FIRST, FORMS, RELEASES, ROWS
 from tests.studies import TINY, Finished
 
@@ -52,7 +52,7 @@ def test_arrays_equal_the_bounds_of_the_study(
         assert "delta_upper" in json.loads((out / "zarr.json").read_text())["consolidated_metadata"]["metadata"]
     plain = xr.open_zarr(out, chunks=None) if form == ".zarr" else xr.open_dataset(out, engine="h5netcdf")
     with plain:
-        index = [name for name in COLUMNS if name in plain]
+        index = [name for name in known_columns() if name in plain]
         assert_identical(plain.set_xindex(index).set_xindex("exp_epsilon"), study.bounds)
 
 
@@ -61,7 +61,7 @@ def test_rows_are_those_of_the_frame(store: Path, tmp_path: Path) -> None:
     assert len(frame) == ROWS
     parquet = pd.read_parquet(exported(store, tmp_path, ".parquet"))
     pd.testing.assert_frame_equal(parquet, frame, check_exact=True)
-    text = ["noise", "reading", "kind", "mechanism", "setting", "direction", "status"]
+    text = ["noise", "kind", "mechanism", "setting", "direction", "status"]
     # A column of text without any is taken for numbers otherwise.
     read = pd.read_csv(exported(store, tmp_path, ".csv"), dtype=dict.fromkeys(text, "str"))
     read[text] = read[text].fillna("")

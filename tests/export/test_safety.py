@@ -133,7 +133,12 @@ def incomplete_store(folder: Path) -> Path:
 
 def table_of(pair: Pair, study: StudySpec) -> BoundsTable:
     return bounds_table(
-        [(pair, 1)], compositions=study.compositions, epsilon=study.epsilon, tolerance=0.01, together=True, excuses=True
+        [(pair, 1)],
+        compositions=study.compositions,
+        epsilon=study.epsilon,
+        tolerance=0.01,
+        joint_directions=True,
+        accept_unimprovable=True,
     )
 
 

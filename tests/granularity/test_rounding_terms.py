@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from pbdist.granularity.group import _times_above
 from pbdist.granularity.upward import float_above, float_below
+from pbdist.mechanisms.validation import times_above
 
 
 def test_products_are_the_least_float_that_is_not_below() -> None:
@@ -13,7 +13,7 @@ def test_products_are_the_least_float_that_is_not_below() -> None:
     for value in random.random(100).tolist():
         times = int(random.integers(2, 1000))
         exact = Fraction(value) * times
-        found = _times_above(value, times)
+        found = times_above(value, times)
         assert Fraction(float(np.nextafter(found, 0.0))) < exact <= Fraction(found)
 
 

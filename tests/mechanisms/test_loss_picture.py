@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.mechanisms import (
     ApproximateDP,
     ElementaryPair,
@@ -182,7 +183,7 @@ def test_where_a_tilt_has_a_second_mode_far_out_there_is_none() -> None:
     pair = SubsampledGaussian(4.0, 0.01)
     assert pair.loss_picture(0.3 / 128.0) is None
     assert pair.loss_picture(0.3 / 65_536.0) is not None
-    bounds = tight_bounds({pair: 1}, np.array([128]), np.array([0.3]), tolerance=1e-3)
+    bounds = tight_bounds({pair: 1}, np.array([128]), np.array([0.3]), Request(tolerance=1e-3))
     assert -52.649 < bounds.log_lower.max() <= bounds.log_upper.max() < -52.646
 
 

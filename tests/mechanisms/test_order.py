@@ -27,7 +27,7 @@ from pbdist import (
 )
 from pbdist.bounds.delta import privacy_bounds
 from pbdist.mechanisms import Reversed
-from pbdist.mechanisms.order import NOISE_PARAMETER, at_least_as_noisy, noise_order
+from pbdist.mechanisms.pair import at_least_as_noisy, noise_order
 
 #: (more noise, less noise).
 ORDERED = [
@@ -152,8 +152,3 @@ def test_a_subclass_has_no_order_of_its_own():
         pass
 
     assert noise_order(Other(1.0)) is None
-
-
-@pytest.mark.parametrize("kind", NOISE_PARAMETER, ids=lambda kind: kind.__name__)
-def test_the_parameter_of_the_noise_is_an_argument(kind):
-    assert NOISE_PARAMETER[kind] in kind.__dataclass_fields__

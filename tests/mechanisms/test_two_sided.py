@@ -28,7 +28,7 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.mechanisms import Adjacency, Pair, pair_from_canonical
-from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.query import open_study
 from pbdist.study import load_study
 from pbdist.types import Direction

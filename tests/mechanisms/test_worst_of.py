@@ -21,7 +21,7 @@ from pbdist import (
     privacy_bounds,
 )
 from pbdist.mechanisms import WorstOf, pair_from_canonical
-from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.table import bounds_table
 
 LOADED = Histogram((1, 3, 6), (3, 3, 4))
@@ -34,9 +34,9 @@ SETTINGS: dict[str, Any] = {"compositions": [1, 7], "epsilon": [0.0, 0.3, 1.0]}
 @pytest.mark.parametrize(
     ("form", "told"),
     [
-        ({"mechanism": "WorstOf"}, "WorstOf: expected a list of pairs"),
+        ({"mechanism": "WorstOf"}, "WorstOf: expected its parameters by name"),
         ({"mechanism": "WorstOf", "pairs": [], "attained": []}, "WorstOf.pairs"),
-        ({"mechanism": "WorstOf", "pairs": "x", "attained": []}, "WorstOf: expected a list of pairs"),
+        ({"mechanism": "WorstOf", "pairs": "x", "attained": []}, "WorstOf: expected its parameters by name"),
         ({"mechanism": "WorstOf", "pairs": [LOADED.canonical()], "attained": [1]}, "WorstOf.attained"),
         ({"mechanism": "WorstOf", "pairs": [LOADED.canonical()], "attained": True}, "WorstOf.attained"),
         ({"mechanism": "WorstOf", "pairs": [LOADED.canonical()], "attained": [True], "more": 1}, "WorstOf: expected"),

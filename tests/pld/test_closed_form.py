@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pbdist
+from pbdist.arguments import Request
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, SubsampledGaussian
 from pbdist.pld import engine
@@ -58,7 +59,7 @@ def bounds(ratio: float, rounds: int, epsilon: float) -> tuple[float, float]:
 def one(
     pair: ElementaryPair, epsilon: list[float], rounds: list[int] | None = None, **arguments: object
 ) -> TightBounds:
-    return tight_bounds({pair: 1}, np.array(rounds or [1]), np.array(epsilon), **arguments)  # type: ignore[arg-type]
+    return tight_bounds({pair: 1}, np.array(rounds or [1]), np.array(epsilon), Request(**arguments))  # type: ignore[arg-type]
 
 
 def brackets(found: TightBounds) -> FloatArray:
@@ -134,7 +135,7 @@ def test_many_different_pairs_together() -> None:
         counts[Gaussian(draw.uniform(0.5, 60.0), sensitivity=draw.uniform(0.1, 2.0))] = draw.randint(1, 9)
     variance = sum((variance_of(pair, count) for pair, count in counts.items()), Fraction(0))  # type: ignore[arg-type]
     rounds, epsilon = np.array([1, 3]), np.array([0.0, 30.0, 300.0, 900.0])
-    found = tight_bounds(counts, rounds, epsilon, tolerance=1e-9, strict=False)
+    found = tight_bounds(counts, rounds, epsilon, Request(tolerance=1e-9, strict=False))
     for row, column in np.ndindex(2, 4):
         truth = log_delta(int(rounds[row]) * variance, float(epsilon[column]))
         for axis in range(2):
@@ -205,7 +206,7 @@ def test_other_rounds_have_no_closed_form(counts: dict[ElementaryPair, int], mon
     assert gaussian_ratio(counts) is None
     monkeypatch.setattr(engine, "gaussian_bounds", refused)
     epsilon = [0.0, 1.0, 4.0]
-    found = tight_bounds(counts, np.array([1, 2]), np.array(epsilon), tolerance=1e-3)
+    found = tight_bounds(counts, np.array([1, 2]), np.array(epsilon), Request(tolerance=1e-3))
     assert np.all(brackets(found) <= 1e-3)
     # The untruncated noise among them, by itself, is a part of the round.
     alone = [pair for pair in counts if isinstance(pair, Gaussian) and pair.truncate is None]
@@ -218,9 +219,12 @@ def test_other_rounds_have_no_closed_form(counts: dict[ElementaryPair, int], mon
 def test_truncation_far_out_changes_nothing_that_is_told() -> None:
     """Beyond 20 scales lie less than e^-200: the general engine and the closed form tell of the same δ."""
     truncated = tight_bounds(
-        {Gaussian(1.0, truncate=(-21.0, 21.0)): 2}, np.array([1, 7]), np.array([0.0, 3.0, 12.0]), tolerance=1e-4
+        {Gaussian(1.0, truncate=(-21.0, 21.0)): 2},
+        np.array([1, 7]),
+        np.array([0.0, 3.0, 12.0]),
+        Request(tolerance=1e-4),
     )
-    closed = tight_bounds({Gaussian(1.0): 2}, np.array([1, 7]), np.array([0.0, 3.0, 12.0]), tolerance=1e-4)
+    closed = tight_bounds({Gaussian(1.0): 2}, np.array([1, 7]), np.array([0.0, 3.0, 12.0]), Request(tolerance=1e-4))
     assert np.all(truncated.log_lower <= closed.log_upper)
     assert np.all(closed.log_lower <= truncated.log_upper)
     assert np.all(brackets(truncated) <= 1e-4)
@@ -353,7 +357,7 @@ def test_the_width_is_that_of_a_leaf() -> None:
     assert gaussian_width(0.2, rounds, epsilon, 9, 1e-3) == pytest.approx(once / 3.0)
     assert gaussian_width(0.2, rounds, epsilon, 1, 1e-5) == pytest.approx(once / 10.0)
     assert gaussian_width(0.1, 4 * rounds, epsilon, 1, 1e-3) == pytest.approx(once / 2.0)
-    split = tight_bounds({Gaussian(5.0): 1, Gaussian(10.0): 4}, rounds, epsilon, tolerance=1e-3).width
+    split = tight_bounds({Gaussian(5.0): 1, Gaussian(10.0): 4}, rounds, epsilon, Request(tolerance=1e-3)).width
     assert split == pytest.approx(gaussian_width(math.sqrt(0.08), rounds, epsilon, 5, 1e-3))
     for at in ([0.0], [1e-300], [1e3], [0.0, 1e3]):
         for ratio in (1e-9, 1.0, 1e3):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.mechanisms import Gaussian, Laplace, Pair, Product, RandomizedResponse, SubsampledGaussian, factor_counts
 from pbdist.pld import engine, tight_bounds
 from pbdist.pld.cost import chosen_rows, frequency_cost, ladder_cost, table_cost
@@ -32,7 +33,12 @@ def test_a_run_chooses_what_a_plan_does(pair: Pair, monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(engine, "chosen_rows", spy)
-    tight_bounds(factor_counts([(pair, 1)]), ROUNDS, EPSILON, tolerance=1e-2, strict=False, together=True, floor=1e-40)
+    tight_bounds(
+        factor_counts([(pair, 1)]),
+        ROUNDS,
+        EPSILON,
+        Request(tolerance=1e-2, strict=False, joint_directions=True, floor=1e-40),
+    )
     for rows, found in asked:
         assert chosen_rows(question_of(pair), rows) == found
         few, ladder = found

@@ -11,6 +11,7 @@ import flint
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.errors import PrecisionError
 from pbdist.mechanisms import (
     ApproximateDP,
@@ -182,7 +183,7 @@ def bounds(
     parts: Sequence[tuple[Lattice, int]], rounds: Sequence[int], asked: Sequence[float], **arguments: object
 ) -> TightBounds:
     counts = factor_counts([(part.pair, count) for part, count in parts])
-    return tight_bounds(counts, np.array(rounds), np.array(asked), **arguments)  # type: ignore[arg-type]
+    return tight_bounds(counts, np.array(rounds), np.array(asked), Request(**arguments))  # type: ignore[arg-type]
 
 
 def on_and_between(step: float, highest: int, number: int) -> list[float]:
@@ -291,7 +292,9 @@ def test_products_on_one_lattice_are_known_as_well() -> None:
         mechanism = Product(*(part.pair for part, count in parts for _ in range(count)))
         for r in (1, 6, 25):
             asked = on_and_between(math.log(2.0), sum(part.highest * count for part, count in parts) * r, 5)
-            found = tight_bounds(factor_counts([(mechanism, 1)]), np.array([r]), np.array(asked), tolerance=1e-8)
+            found = tight_bounds(
+                factor_counts([(mechanism, 1)]), np.array([r]), np.array(asked), Request(tolerance=1e-8)
+            )
             assert np.all(brackets(found) <= 1e-8)
             assert found.width == pytest.approx(math.log(2.0))
             check(found, parts, [r], asked)
@@ -337,7 +340,7 @@ def test_a_number_of_cells_gives_bounds(buckets: int) -> None:
     # Of a loss without atoms: the more cells the better.
     counts: dict[ElementaryPair, int] = {Laplace(2.0): 1}
     few, more = (
-        tight_bounds(counts, np.array([4]), np.array([0.1, 0.5]), tolerance=1e-3, buckets=n)
+        tight_bounds(counts, np.array([4]), np.array([0.1, 0.5]), Request(tolerance=1e-3, buckets=n))
         for n in (buckets, 4 * buckets)
     )
     assert more.width < few.width
@@ -347,7 +350,7 @@ def test_a_number_of_cells_gives_bounds(buckets: int) -> None:
 
 
 def test_a_given_width_promises_nothing() -> None:
-    found = tight_bounds({Laplace(1.0): 1}, np.array([3]), np.array([0.5]), tolerance=1e-9, width=0.3)
+    found = tight_bounds({Laplace(1.0): 1}, np.array([3]), np.array([0.5]), Request(tolerance=1e-9, width=0.3))
     assert brackets(found)[0, 0, 0] > 1e-2
     assert found.width == 0.3
 
@@ -366,7 +369,7 @@ def test_a_given_width_promises_nothing() -> None:
     ids=str,
 )
 def test_both_directions_of_symmetric_pairs_are_one(counts: dict[ElementaryPair, int]) -> None:
-    found = tight_bounds(counts, np.array([1, 3]), np.array([0.0, 0.4]), tolerance=1e-3)
+    found = tight_bounds(counts, np.array([1, 3]), np.array([0.0, 0.4]), Request(tolerance=1e-3))
     assert np.array_equal(found.log_lower[0], found.log_lower[1])
     assert np.array_equal(found.log_upper[0], found.log_upper[1])
     assert np.all(brackets(found) <= 1e-3)
@@ -374,7 +377,7 @@ def test_both_directions_of_symmetric_pairs_are_one(counts: dict[ElementaryPair,
 
 def test_both_directions_of_others_are_two() -> None:
     counts: dict[ElementaryPair, int] = {SubsampledGaussian(1.0, 0.3): 1, RandomizedResponse(0.6): 1}
-    found = tight_bounds(counts, np.array([2]), np.array([0.0, 0.8]), tolerance=1e-3)
+    found = tight_bounds(counts, np.array([2]), np.array([0.0, 0.8]), Request(tolerance=1e-3))
     # At ε = 0 both are the same number, the total variation; else not.
     assert found.log_lower[0, 0, 0] <= found.log_upper[1, 0, 0]
     assert found.log_lower[1, 0, 0] <= found.log_upper[0, 0, 0]
@@ -383,7 +386,7 @@ def test_both_directions_of_others_are_two() -> None:
 
 def test_order_and_repeats_of_a_table() -> None:
     counts: dict[ElementaryPair, int] = {Laplace(3.0): 2}
-    found = tight_bounds(counts, np.array([9, 1, 9]), np.array([0.5, 0.0, 0.5]), tolerance=1e-3)
+    found = tight_bounds(counts, np.array([9, 1, 9]), np.array([0.5, 0.0, 0.5]), Request(tolerance=1e-3))
     assert np.all(brackets(found) <= 1e-3)
     assert np.allclose(found.log_lower[:, 0], found.log_lower[:, 2], rtol=0.0, atol=1e-3)
     assert np.allclose(found.log_upper[:, :, 0], found.log_upper[:, :, 2], rtol=0.0, atol=1e-3)
@@ -393,13 +396,13 @@ def test_order_and_repeats_of_a_table() -> None:
 
 def test_no_more_than_everything() -> None:
     """δ is 1 at most, also for masses that sum to more."""
-    found = tight_bounds({Gaussian(0.01): 1}, np.array([1, 50]), np.array([0.0]), tolerance=1e-3)
+    found = tight_bounds({Gaussian(0.01): 1}, np.array([1, 50]), np.array([0.0]), Request(tolerance=1e-3))
     assert np.all(found.log_upper <= 0.0)
     over = Histogram([0.5, 0.5 + 5e-10], [0.5 + 5e-10, 0.5])
-    limit = tight_bounds({over: 1}, np.array([1]), np.array([0.0]), tolerance=1e-3)
+    limit = tight_bounds({over: 1}, np.array([1]), np.array([0.0]), Request(tolerance=1e-3))
     assert np.all(limit.log_upper <= 0.0)
     revealed = tight_bounds(
-        {Histogram([1.0 + 5e-10, 0.0], [0.0, 1.0]): 1}, np.array([3]), np.array([2.0]), tolerance=1e-3
+        {Histogram([1.0 + 5e-10, 0.0], [0.0, 1.0]): 1}, np.array([3]), np.array([2.0]), Request(tolerance=1e-3)
     )
     assert np.all(revealed.log_upper == 0.0)
     assert np.all(revealed.log_lower <= 0.0)
@@ -420,10 +423,10 @@ def test_what_is_refused_names_what_was_reached() -> None:
     rounds, epsilon = np.array([1, 20]), np.array([0.0, 0.1, 0.29])
     arguments = {"tolerance": 1e-14}
     with pytest.raises(PrecisionError) as refused:
-        tight_bounds(counts, rounds, epsilon, **arguments)
+        tight_bounds(counts, rounds, epsilon, Request(**arguments))
     told = REFUSAL.fullmatch(str(refused.value))
     assert told is not None, str(refused.value)
-    found = tight_bounds(counts, rounds, epsilon, strict=False, **arguments)
+    found = tight_bounds(counts, rounds, epsilon, Request(strict=False, **arguments))
     reached = brackets(found)
     # Of r = 1 nothing lies beyond the single loss: that is excused.
     worst = float(np.max(reached[np.isfinite(reached)]))
@@ -452,10 +455,10 @@ def test_what_is_not_promised_is_returned(
     """Tolerances beyond what float64 tells."""
     one, asked = np.array([1]), np.array([epsilon])
     with pytest.raises(PrecisionError, match=r"^tolerance: expected upper / lower - 1 <= "):
-        tight_bounds({pair: 1}, one, asked, tolerance=tolerance)
-    found = tight_bounds({pair: 1}, one, asked, tolerance=tolerance, strict=False)
+        tight_bounds({pair: 1}, one, asked, Request(tolerance=tolerance))
+    found = tight_bounds({pair: 1}, one, asked, Request(tolerance=tolerance, strict=False))
     assert tolerance < np.max(brackets(found)) <= reached
-    usual = tight_bounds({pair: 1}, one, asked, tolerance=0.2)
+    usual = tight_bounds({pair: 1}, one, asked, Request(tolerance=0.2))
     assert np.all(usual.log_lower <= found.log_upper)
     assert np.all(found.log_lower <= usual.log_upper)
 
@@ -485,7 +488,8 @@ def test_one_round_however_it_is_told(
 ) -> None:
     asked = np.array([0.0, 0.7])
     one, other = (
-        tight_bounds(each, np.array([1, 4]), asked, tolerance=1e-3) for each in (factor_counts(components), counts)
+        tight_bounds(each, np.array([1, 4]), asked, Request(tolerance=1e-3))
+        for each in (factor_counts(components), counts)
     )
     assert np.all(one.log_lower <= other.log_upper)
     assert np.all(other.log_lower <= one.log_upper)
@@ -497,7 +501,7 @@ def test_a_count_is_as_many_rounds(count: int) -> None:
     """n of a pair in a round, r rounds: as n r rounds of one."""
     lattice = PAIRS[7][0][0]
     asked = on_and_between(lattice.step, 8 * lattice.highest, 5)
-    found = tight_bounds({lattice.pair: count}, np.array([1, 24 // count]), np.array(asked), tolerance=1e-3)
+    found = tight_bounds({lattice.pair: count}, np.array([1, 24 // count]), np.array(asked), Request(tolerance=1e-3))
     check(found, [(lattice, count)], [1, 24 // count], asked)
     check(found, [(lattice, 1)], [count, 24], asked)
 
@@ -507,14 +511,14 @@ def test_no_loss_is_so_large_that_nothing_is_left_of_unbounded_ones(epsilon: flo
     """What stands for no limit of the losses is no limit: δ is above 0, however little of it there is."""
     pair = SubsampledGaussian(4.0, 0.01)
     with np.errstate(over="ignore", invalid="ignore"):
-        found = tight_bounds({pair: 1}, np.array([1]), np.array([epsilon]), tolerance=1e-3, strict=False)
+        found = tight_bounds({pair: 1}, np.array([1]), np.array([epsilon]), Request(tolerance=1e-3, strict=False))
     assert np.all(found.log_upper[0] > -np.inf)
 
 
 def test_a_lattice_gets_a_pass_for_a_point_of_its_own() -> None:
     """Next to the largest loss a tilt that serves others, too, does not do."""
     asked = np.linspace(0.0, 219.0, 16)
-    found = tight_bounds({RandomizedResponse(0.75): 1}, np.array([200]), asked, tolerance=1e-3)
+    found = tight_bounds({RandomizedResponse(0.75): 1}, np.array([200]), asked, Request(tolerance=1e-3))
     assert np.all(found.log_upper - found.log_lower <= math.log1p(1e-3))
 
 
@@ -535,5 +539,5 @@ def test_losses_are_pictured_once_for_all_engines(monkeypatch: pytest.MonkeyPatc
         return loss_profile(pair, target, rare, beyond)
 
     monkeypatch.setattr(question, "loss_profile", profile)
-    tight_bounds({Laplace(10.0): 1}, np.array([1, 50]), np.array([0.05]), tolerance=1e-2, floor=1e-40)
+    tight_bounds({Laplace(10.0): 1}, np.array([1, 50]), np.array([0.05]), Request(tolerance=1e-2, floor=1e-40))
     assert len(seen) == 1

@@ -10,6 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.mechanisms import Gaussian, Histogram, NoisyCount
 from pbdist.pld.choice import Limits
 from pbdist.pld.engine import tight_bounds
@@ -68,7 +69,7 @@ def pair_of(outcomes: Outcomes) -> Histogram:
 def test_tables_meet_the_tolerance_and_hold(seed: int, tolerance: float) -> None:
     outcomes, total = drawn(seed)
     epsilon = np.array([0.0, 2e-3, 0.05, 0.4, 0.9])
-    found = tight_bounds({pair_of(outcomes): 1}, np.array(ROUNDS), epsilon, tolerance=tolerance, strict=False)
+    found = tight_bounds({pair_of(outcomes): 1}, np.array(ROUNDS), epsilon, Request(tolerance=tolerance, strict=False))
     for row, r in enumerate(ROUNDS):
         truth = ProductTruth([(outcomes, r)], [(total, total)])
         for axis, direction in enumerate(Direction):
@@ -86,7 +87,9 @@ def test_tables_meet_the_tolerance_and_hold(seed: int, tolerance: float) -> None
 def test_where_finite_losses_do_not_count() -> None:
     """Beyond all finite losses, or so far out that the mass at infinity outweighs them, that alone is δ."""
     pair = NoisyCount(Gaussian(707.0), 8000.0, 2)
-    found = tight_bounds({pair: 1}, np.array([1, 2, 8]), np.array([0.3, 0.7, 1.3]), tolerance=1e-3, together=True)
+    found = tight_bounds(
+        {pair: 1}, np.array([1, 2, 8]), np.array([0.3, 0.7, 1.3]), Request(tolerance=1e-3, joint_directions=True)
+    )
     assert found.within is not None
     assert np.all(found.within)
 
@@ -157,7 +160,7 @@ def test_noisy_counts_meet_the_tolerance(reading: str) -> None:
     """A Gaussian tail next to a rare mass at infinity and rare losses far above the others: one table for all r."""
     epsilon = np.array([0.0, 0.1, 0.3, 0.6, 1.0])
     pair = NoisyCount(Gaussian(130.0), 1500.0, 2, reading)
-    found = tight_bounds({pair: 1}, np.array([1, 2, 64, 1024]), epsilon, tolerance=1e-3, strict=False)
+    found = tight_bounds({pair: 1}, np.array([1, 2, 64, 1024]), epsilon, Request(tolerance=1e-3, strict=False))
     unmet = ~(found.log_upper - found.log_lower <= math.log1p(1e-3)) & (found.log_upper > math.log(1e-130))
     assert not unmet.any()
     outcomes = noise_outcomes(130.0, 1500, 2, reading)
@@ -175,7 +178,10 @@ def test_what_may_be_infinite_is_told_from_above() -> None:
     """Counts beyond 38 deviations have no known loss: no bound tells a δ below their mass."""
     pair = NoisyCount(Gaussian(707.0), 8000.0, 2, "shift-inside")
     found = tight_bounds(
-        {pair: 1}, np.array([1, 16]), np.array([0.5, 1.0, 1.3]), tolerance=1e-3, together=True, floor=1e-40
+        {pair: 1},
+        np.array([1, 16]),
+        np.array([0.5, 1.0, 1.3]),
+        Request(tolerance=1e-3, joint_directions=True, floor=1e-40),
     )
     assert found.within is not None
     assert np.all(found.within)
@@ -187,7 +193,7 @@ def test_what_may_be_infinite_is_told_from_above() -> None:
 def test_smallest_and_largest_epsilon(epsilon: list[float], rounds: list[int]) -> None:
     outcomes, total = drawn(3)
     found = tight_bounds(
-        {pair_of(outcomes): 1}, np.array(rounds), np.array(epsilon), tolerance=1e-3, strict=False, floor=1e-40
+        {pair_of(outcomes): 1}, np.array(rounds), np.array(epsilon), Request(tolerance=1e-3, strict=False, floor=1e-40)
     )
     assert not np.isnan(found.log_lower).any()
     assert not np.isnan(found.log_upper).any()

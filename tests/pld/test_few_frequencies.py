@@ -20,6 +20,8 @@ from pbdist.mechanisms import UNIT_ROUNDOFF
 from pbdist.pld import few_frequencies as characteristic
 from pbdist.pld.few_frequencies import (
     Frequencies,
+    Part,
+    TiltedLeaf,
     _far,
     _kept,
     _lowest,
@@ -29,7 +31,6 @@ from pbdist.pld.few_frequencies import (
     few_frequencies,
     unit_roots,
 )
-from pbdist.pld.tilted import Part, TiltedLeaf
 from pbdist.types import FloatArray
 from tests.effort import times
 from tests.strategies import examples

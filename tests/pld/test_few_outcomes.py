@@ -16,7 +16,7 @@ from pbdist.mechanisms import (
     RandomizedResponse,
     Reversed,
 )
-from pbdist.pld.few_outcomes import _exponential, _log, few_outcomes
+from pbdist.pld.closed_form import _exponential, _log, few_outcomes
 from pbdist.types import Direction
 from tests.effort import SEED, times
 

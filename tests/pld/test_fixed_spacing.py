@@ -7,9 +7,9 @@ import pytest
 
 from pbdist.errors import InvalidInputError, PrecisionError
 from pbdist.mechanisms import Gaussian, RandomizedResponse
-from pbdist.pld import PairState, fixed_spacing
+from pbdist.pld import PairState, ladder
 from pbdist.pld.closed_form import gaussian_bounds
-from pbdist.pld.fixed_spacing import given_width_bounds, positions_needed
+from pbdist.pld.ladder import given_width_bounds, positions_needed
 from pbdist.pld.question import Question
 
 
@@ -63,7 +63,7 @@ def test_only_masses_that_overflow_are_taken_for_nothing_known(monkeypatch: pyte
     def refused(*_: object) -> None:
         raise InvalidInputError("states: expected one spacing")
 
-    monkeypatch.setattr(fixed_spacing, "product_of", refused)
+    monkeypatch.setattr(ladder, "product_of", refused)
     with pytest.raises(InvalidInputError, match="one spacing"):
         given_width_bounds(question, width=0.1, positions=None)
     monkeypatch.setattr(PairState, "largest", 1e300)

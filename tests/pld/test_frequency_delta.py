@@ -11,16 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pbdist.pld.few_frequencies import Frequencies, few_frequencies, unit_roots
-from pbdist.pld.frequency_delta import (
+from pbdist.pld.few_frequencies import (
     _TERM,
+    Frequencies,
+    Part,
+    TiltedLeaf,
     _one_minus,
     _Series,
+    few_frequencies,
     largest_factor,
     log_finite_lower,
     log_finite_upper,
+    unit_roots,
 )
-from pbdist.pld.tilted import Part, TiltedLeaf
 from tests.effort import times
 from tests.pld.test_few_frequencies import BITS, ROWS, ball, dyadic, leaf_of, product_of, shaped
 from tests.strategies import examples

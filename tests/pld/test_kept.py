@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     Gaussian,
@@ -63,7 +64,9 @@ def test_between_the_epsilon_asked_for_it_is_as_close(pair: Pair, rounds: list[i
     found = kept(pair, rounds, epsilon)
     assert sorted(found.states) == rounds
     asked = np.random.default_rng(7).uniform(0.0, epsilon[-1], 60)
-    fresh = tight_bounds(factor_counts([(pair, 1)]), np.array(rounds), asked, tolerance=1e-3, strict=False, floor=FLOOR)
+    fresh = tight_bounds(
+        factor_counts([(pair, 1)]), np.array(rounds), asked, Request(tolerance=1e-3, strict=False, floor=FLOOR)
+    )
     for row, r in enumerate(rounds):
         lower, upper = read(found.states[r], asked)
         assert np.all(lower <= np.exp(fresh.log_upper[:, row]) * (1.0 + 1e-12))

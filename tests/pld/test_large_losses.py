@@ -12,12 +12,9 @@ from pbdist.bounds.delta import privacy_bounds
 from pbdist.mechanisms import Gaussian, Reversed, SubsampledGaussian
 from pbdist.pld.inversion import epsilon_table
 from pbdist.pld.ladder import ladder_bounds
-from pbdist.pld.large_losses import LossCuts
 from pbdist.pld.loss_transform import Rounds, SoftCut, rounds_of
 from pbdist.pld.question import Question
-from pbdist.pld.smoothing import Smoothed, Tilts
-from pbdist.pld.transform_epsilon import guessed_epsilon
-from pbdist.pld.transform_rows import TransformRows
+from pbdist.pld.transform_bounds import LossCuts, Smoothed, Tilts, TransformRows, guessed_epsilon
 from pbdist.types import Direction
 from tests.effort import times
 
@@ -211,7 +208,7 @@ def test_a_reversed_pair_is_cut_in_its_other_direction() -> None:
 def test_epsilon_by_parts_is_what_a_ladder_has(rounds: int, delta: float) -> None:
     """δ at the lower ε is not below δ, and at the upper one not above."""
     pair = SubsampledGaussian(1.0, 1e-4)
-    found = epsilon_table({pair: 1}, np.array([rounds]), np.array([delta]), tolerance=1e-3, together=True)
+    found = epsilon_table({pair: 1}, np.array([rounds]), np.array([delta]), tolerance=1e-3, joint_directions=True)
     ends = np.array([found.lower[0, 0, 0], found.upper[0, 0, 0]])
     assert 0.0 < ends[0] <= ends[1] <= 1.001 * ends[0]
     known = ladder_bounds(Question({pair: 1}, np.array([rounds]), ends, 1e-3, 1e-3 * delta, True), [0])

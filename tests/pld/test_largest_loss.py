@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pbdist import Product, privacy_bounds
-from pbdist.enclosures.enclose import Fineness, enclosed_counts
+from pbdist.enclosures.bounds import Fineness, enclosed_counts
 from pbdist.mechanisms import (
     ApproximateDP,
     BoundedRange,
@@ -26,7 +26,7 @@ from pbdist.mechanisms import (
     Reversed,
     Staircase,
 )
-from pbdist.pld.largest_loss import bounds_near_the_largest_loss, largest_loss_of
+from pbdist.pld.fallback import bounds_near_the_largest_loss, largest_loss_of
 from pbdist.pld.many_rounds import bounds_below_floor
 from pbdist.pld.question import Question
 from pbdist.types import Direction

@@ -7,8 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from pbdist.pld.loss_transform import LossTransform, SoftCut
-from pbdist.pld.transform_line import TransformLine
+from pbdist.pld.loss_transform import LossTransform, SoftCut, TransformLine
 from tests.effort import times
 
 pytestmark = pytest.mark.slow

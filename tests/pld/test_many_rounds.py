@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.mechanisms import (
     ApproximateDP,
     ElementaryPair,
@@ -100,7 +101,9 @@ TABLES: dict[str, tuple[list[tuple[Pair, int]], list[int], list[float], int]] = 
 def table_of(name: str, tolerance: float) -> TightBounds:
     components, rounds, epsilon, _ = TABLES[name]
     counts = factor_counts(components)
-    return tight_bounds(counts, np.array(rounds), np.array(epsilon), tolerance=tolerance, strict=False, floor=1e-40)
+    return tight_bounds(
+        counts, np.array(rounds), np.array(epsilon), Request(tolerance=tolerance, strict=False, floor=1e-40)
+    )
 
 
 def one_way(monkeypatch: pytest.MonkeyPatch, name: str, tolerance: float, *, few: bool) -> tuple[TightBounds, int]:
@@ -151,9 +154,9 @@ def test_rows_that_few_frequencies_do_not_tell_are_left_out() -> None:
 def test_a_factor_without_any_loss_but_0() -> None:
     counts = factor_counts([(DP_SGD, 1), (ApproximateDP(0.0, 1e-9), 1)])
     assert {ApproximateDP(0.0, 1e-9)} < set(counts)
-    found = tight_bounds(counts, np.array([1000]), np.array([0.1, 1.0]), tolerance=1e-2)
+    found = tight_bounds(counts, np.array([1000]), np.array([0.1, 1.0]), Request(tolerance=1e-2))
     alone: dict[ElementaryPair, int] = {DP_SGD: 1}
-    other = tight_bounds(alone, np.array([1000]), np.array([0.1, 1.0]), tolerance=1e-2)
+    other = tight_bounds(alone, np.array([1000]), np.array([0.1, 1.0]), Request(tolerance=1e-2))
     # What fails reveals all: δ + (1 - δ) p.
     failed = -math.expm1(1000 * math.log1p(-1e-9))
     for axis in range(2):

@@ -12,18 +12,25 @@ from pbdist.mechanisms import Histogram, LossMasses, MassBounds, RandomizedRespo
 from pbdist.pld import many_rounds
 from pbdist.pld.closed_form import _log_narrow, _log_revealed
 from pbdist.pld.engine import _Table, delta_above, delta_below, log_above, log_below
-from pbdist.pld.few_frequencies import _kept, _lowest, _Moments, _squares, _window, few_frequencies
-from pbdist.pld.frequency_delta import largest_factor, log_finite_lower, log_finite_upper
+from pbdist.pld.fallback import _log_bound, _with_error
+from pbdist.pld.few_frequencies import (
+    _kept,
+    _lowest,
+    _Moments,
+    _squares,
+    _window,
+    few_frequencies,
+    largest_factor,
+    log_finite_lower,
+    log_finite_upper,
+)
 from pbdist.pld.inversion import _Search
-from pbdist.pld.largest_loss import _log_bound, _with_error
 from pbdist.pld.lattice import Dominating, Exact
-from pbdist.pld.leaf import Lattice, _beyond, leaf_state
-from pbdist.pld.loss_transform import LossTransform
+from pbdist.pld.leaf import Bins, Lattice, _beyond, leaf_state, split_bins
+from pbdist.pld.loss_transform import LossTransform, TransformLine
 from pbdist.pld.many_rounds import Tilt, _known, _log_some_infinite, _read, chernoff_bound, point_reader
 from pbdist.pld.question import Question, Shared
-from pbdist.pld.splitting import Bins, split_bins
 from pbdist.pld.state import Masses, PairState, lower_deltas, product, upper_deltas
-from pbdist.pld.transform_line import TransformLine
 from pbdist.types import Direction, FloatArray
 from tests.pld.test_few_frequencies import dyadic, leaf_of
 

@@ -12,9 +12,7 @@ import pytest
 from pbdist.mechanisms import ElementaryPair, Gaussian, Laplace, Reversed, SubsampledGaussian
 from pbdist.pld.loss_transform import rounds_of
 from pbdist.pld.question import Question
-from pbdist.pld.smoothing import Smoothed, Tilts
-from pbdist.pld.transform_epsilon import guessed_epsilon
-from pbdist.pld.transform_rows import TransformRows, has_transforms
+from pbdist.pld.transform_bounds import Smoothed, Tilts, TransformRows, guessed_epsilon, has_transforms
 from pbdist.types import Direction
 
 pytestmark = pytest.mark.slow

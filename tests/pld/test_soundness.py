@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pbdist.arguments import Request
 from pbdist.mechanisms import (
     Histogram,
     Laplace,
@@ -81,10 +82,10 @@ def test_a_pair_and_its_reverse_are_mirrored() -> None:
 @pytest.mark.parametrize("delta_asked", [1e-5, 1e-8])
 def test_epsilon_by_either_way_is_met(delta_asked: float, rounds: int) -> None:
     counts = factor_counts([(SubsampledGaussian(1.0, 0.01), 1)])
-    found = epsilon_table(counts, np.array([rounds]), np.array([delta_asked]), tolerance=1e-3, together=True)
+    found = epsilon_table(counts, np.array([rounds]), np.array([delta_asked]), tolerance=1e-3, joint_directions=True)
     low, high = float(found.lower[0, 0, 0]), float(found.upper[0, 0, 0])
     assert 0.0 < low < high <= low * 1.001
-    checked = tight_bounds(counts, np.array([rounds]), np.array([low, high]), tolerance=1e-3, strict=False)
+    checked = tight_bounds(counts, np.array([rounds]), np.array([low, high]), Request(tolerance=1e-3, strict=False))
     log_delta = math.log(delta_asked)
     assert np.max(checked.log_upper[:, 0, 0]) > log_delta
     assert np.max(checked.log_lower[:, 0, 1]) <= log_delta

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pbdist.mechanisms import ElementaryPair, Gaussian, Histogram, Laplace, SubsampledGaussian
+from pbdist.pld.few_frequencies import tilted_leaf
 from pbdist.pld.lattice import Dominating
 from pbdist.pld.leaf import Lattice, leaf_state
 from pbdist.pld.state import Masses, PairState
-from pbdist.pld.tilted import tilted_leaf
 from pbdist.types import Direction
 
 LATTICES = [

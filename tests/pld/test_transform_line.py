@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from pbdist.mechanisms import GaussianMixture, SubsampledGaussianGroup
-from pbdist.pld.loss_transform import LossTransform, rounds_of
-from pbdist.pld.transform_line import TransformLine, _beyond
+from pbdist.pld.loss_transform import LossTransform, TransformLine, _beyond, rounds_of
 from pbdist.types import Direction
 
 
@@ -217,6 +216,6 @@ def test_where_nearly_every_record_is_sampled_lower_outcomes_are_bounded() -> No
 
 
 def test_what_is_not_looked_at_is_part_of_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pbdist.pld.transform_line._beyond", lambda *_: math.inf)
+    monkeypatch.setattr("pbdist.pld.loss_transform._beyond", lambda *_: math.inf)
     doubts = TransformLine(LossTransform.subsampled(0.5, 0.1), -3.0).logarithms(1.0, 2)[1]
     assert np.all(np.isinf(doubts))

@@ -47,7 +47,7 @@ def counts(finished_store: Finished) -> Study:
 
 def test_every_row_is_what_a_look_up_says(study: Study) -> None:
     frame = study.frame()
-    assert tuple(frame.columns) == study.row_columns
+    assert tuple(frame.columns) == tuple(study.row_columns)
     assert len(frame) == len(study.spec.cells) * 4 * 3
     assert (frame.status == "computed").all()
     for row in frame[frame.mechanism == "Laplace"].iloc[::5].itertuples():

@@ -20,7 +20,7 @@ from pbdist import (
     size,
 )
 from pbdist.mechanisms import Pair
-from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.mechanisms.pair import at_least_as_noisy
 from pbdist.rounding import rounded_down, rounded_up
 from pbdist.sizing import printed as printed_module
 from pbdist.sizing.printed import PrintedSize, printed_size

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pbdist.errors import InvalidInputError
 from pbdist.mechanisms import (
     MECHANISMS,
     ApproximateDP,
@@ -36,11 +37,17 @@ from pbdist.mechanisms import (
     TruncatedPoissonGaussian,
     TruncatedPoissonUpper,
     WorstOf,
+    declaration,
+    mechanism,
+    numbers,
+    one_of,
+    parameter,
+    positive,
 )
+from pbdist.mechanisms.columns import columns_of_kind, known_columns
 from pbdist.store.arrays import FilesStore, array_files
-from pbdist.store.cell_columns import OPTIONAL_OF_KIND, cell_columns, column_names, optional_columns
+from pbdist.store.cell_columns import cell_columns, column_names
 from pbdist.store.column_texts import as_list_text, composite_text, list_text
-from pbdist.store.layout import COLUMNS, LIST_COLUMNS, OPTIONAL_COLUMNS, TEXT_COLUMNS
 from pbdist.study import Cell, load_study
 from pbdist.types import Adjacency
 from tests.studies import write_study
@@ -130,7 +137,8 @@ def scalars(form: Mapping[str, Any]) -> Iterator[float]:
 
 def test_there_is_an_example_of_every_kind_and_every_parameter() -> None:
     # A new kind, or a new parameter of one, needs an example here, and so a column.
-    assert sorted(IDS) == sorted(MECHANISMS)
+    built_in = [name for name, kind in MECHANISMS.items() if kind.__module__.startswith("pbdist.")]
+    assert sorted(IDS) == sorted(built_in)
     for pair, others in EXAMPLES:
         assert set(others) == {field.name for field in fields(pair)}  # type: ignore[arg-type]
         for name, value in others.items():
@@ -146,8 +154,7 @@ def test_every_number_has_a_column_of_its_own(pair: Pair, others: Mapping[str, A
             continue
         other = row_of(changed(pair, name, value))
         differing = {column for column in {*row, *other} if row.get(column) != other.get(column)}
-        # The rate of a fixed batch follows from two others.
-        (column,) = differing - ({"rate"} if isinstance(pair, FixedBatchGaussian) else set())
+        (column,) = differing
         assert column.removeprefix("pair_") == name
         assert other[column] == value
 
@@ -159,12 +166,11 @@ def test_settings_that_differ_in_any_one_parameter_are_told_apart(pair: Pair, ot
 
 
 @pytest.mark.parametrize(("pair", "others"), EXAMPLES, ids=IDS)
-def test_optional_columns_are_those_with_a_value(pair: Pair, others: Mapping[str, Any]) -> None:  # noqa: ARG001
-    row = row_of(pair)
-    filled = tuple(name for name in OPTIONAL_COLUMNS if name in row)
-    assert optional_columns([Cell("label", pair, None)]) == filled
+def test_columns_are_those_of_the_kind(pair: Pair, others: Mapping[str, Any]) -> None:  # noqa: ARG001
+    columns = set(column_names([Cell("label", pair, None)]))
+    assert set(row_of(pair)) <= columns
     if not isinstance(pair, WorstOf):
-        assert filled == tuple(sorted(OPTIONAL_OF_KIND.get(type(pair).__name__, ()), key=list(OPTIONAL_COLUMNS).index))
+        assert columns == {"mechanism", "kind", "noise", "factor", *columns_of_kind(type(pair))}
 
 
 def test_the_worst_of_pairs_has_what_its_factors_share() -> None:
@@ -172,7 +178,8 @@ def test_the_worst_of_pairs_has_what_its_factors_share() -> None:
     row = row_of(pair)
     assert row["steps"] == 5.0
     assert "scale" not in row
-    assert optional_columns([Cell("label", pair, None)]) == ("steps", "made_of")
+    names = ("mechanism", "kind", "noise", "sensitivity", "steps", "made_of", "factor")
+    assert column_names([Cell("label", pair, None)]) == names
 
 
 def test_columns_of_other_cells_are_absent() -> None:
@@ -183,7 +190,7 @@ def test_columns_of_other_cells_are_absent() -> None:
     also = cell_columns(cells, ("batch", "made_of"))
     assert repr(also["batch"]) == "[nan, nan, nan]"
     assert also["made_of"] == ["", "", ""]
-    assert list(also) == [name for name in (*COLUMNS, "pair") if name in also]
+    assert list(also) == [name for name in (*known_columns(), "pair") if name in also]
     assert "steps" not in cell_columns(cells[:1])
     assert all(values == [] for values in cell_columns([], ("steps",)).values())
 
@@ -192,31 +199,57 @@ def test_grids_have_the_columns_of_their_cells(tmp_path: Path) -> None:
     grids, cells = every_kind(tmp_path).cells, cells_of_every_kind()
     names = column_names(cells)
     assert column_names(grids) == names
-    assert set(names) & set(OPTIONAL_COLUMNS) == {"split", "second_scale", "pair_p", "pair_q", "made_of"}
+    assert {"split", "second_scale", "pair_p", "pair_q", "made_of"} < set(names)
     # Whichever part of them is asked for.
     for part in (slice(40), slice(40, 140), slice(140, None), slice(None, None, 7)):
         assert column_names(grids[part]) == column_names(cells[part])
         assert repr(cell_columns(grids[part], names)) == repr(cell_columns(cells[part], names))
 
 
-def test_a_study_without_such_parameters_has_the_arrays_that_it_always_had(tmp_path: Path) -> None:
+def test_a_study_has_the_arrays_of_its_mechanisms(tmp_path: Path) -> None:
     files = array_files(load_study(write_study(tmp_path)), 2)
-    always = (
-        "mechanism kind noise reading scale sensitivity rate p k mean shift truncate_low truncate_high pair_epsilon"
-        " pair_delta eta factor pair"
-    )
+    columns = "mechanism kind noise scale sensitivity truncate_low truncate_high p mean shift reading factor pair"
     results = {"delta_lower", "delta_upper", "log_delta_lower", "log_delta_upper", "factor_used", "loss_width"}
     others = {"compositions", "epsilon", "exp_epsilon", "direction", "within_tolerance"}
     arrays = {name.partition("/")[0] for name in files}
-    assert arrays - others == {*always.split(), *results}
-    assert f'"coordinates": "{always} exp_epsilon"' in files["delta_upper/zarr.json"].decode()
+    assert arrays - others == {*columns.split(), *results}
+    assert f'"coordinates": "{columns} exp_epsilon"' in files["delta_upper/zarr.json"].decode()
     assert FilesStore(files).files() == dict(sorted(files.items()))
 
 
-def test_kinds_of_columns() -> None:
-    assert LIST_COLUMNS < TEXT_COLUMNS < set(COLUMNS)
-    assert {name for names in OPTIONAL_OF_KIND.values() for name in names} == set(OPTIONAL_COLUMNS)
-    assert set(OPTIONAL_OF_KIND) <= set(MECHANISMS)
+@pytest.fixture
+def own() -> Iterator[type[Pair]]:
+    """Return a mechanism of somebody else, which is known as long as the test runs."""
+
+    @mechanism
+    class Own(Gaussian):
+        scale: float = parameter(positive, "the spread of my noise", unit="metres", sized=True)
+        epsilon: float = parameter(positive, "my ε", default=1.0)
+        marks: tuple[float, ...] = parameter(numbers, "my marks", default=(1.0, 2.0))
+
+    yield Own
+    del declaration._KINDS["Own"]
+
+
+def test_a_mechanism_of_somebody_else_has_columns(own: type[Pair], tmp_path: Path) -> None:
+    columns = known_columns()
+    assert columns["pair_epsilon"].what.endswith("my ε (Own)")
+    assert columns["marks"].listed
+    made: Any = own
+    row = row_of(made(scale=3.0, marks=(1.0, 4.0)))
+    assert (row["noise"], row["scale"], row["pair_epsilon"], row["marks"]) == ("Gaussian", 3.0, 1.0, "[1, 4]")
+    assert list(columns)[-3:] == ["marks", "made_of", "factor"]
+    # It changes nothing for others.
+    files = array_files(load_study(write_study(tmp_path)), 2)
+    assert b"Own" not in files["scale/zarr.json"]
+
+
+def test_a_column_holds_numbers_or_text() -> None:
+    with pytest.raises(InvalidInputError, match=r"Own\.rate: expected a column of its own, as that of Subsampled"):
+
+        @mechanism
+        class Own(Gaussian):
+            rate: str = parameter(one_of("slow", "fast"), "how fast it is", default="slow")
 
 
 @pytest.mark.parametrize(

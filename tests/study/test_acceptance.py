@@ -40,6 +40,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "GaussianMixture": {"scale": SIZES, "shifts": SHIFTS, "weights": WEIGHTS},
     "TruncatedPoissonGaussian": {"scale": SIZES, "rate": SHARES, "batch": WHOLE, "examples": WHOLE},
     "FixedBatchGaussian": {"scale": SIZES, "batch": WHOLE, "examples": WHOLE, "sensitivity": SIZES},
+    "RandomAllocation": {"scale": SIZES, "steps": WHOLE, "sensitivity": SIZES},
     "ApproximateDP": {"epsilon": SIZES, "delta": SHARES},
     **{
         kind: {

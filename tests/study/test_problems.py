@@ -183,16 +183,23 @@ def test_the_exception_tells_them_too(tmp_path: Path) -> None:
     assert not hasattr(one, "__notes__")
 
 
+def test_wrong_numbers_of_lists_and_of_alternatives_are_told_together(tmp_path: Path) -> None:
+    entry = "{kind: GaussianMixture, scale: [1, x, 2], shifts: [0, y, 2], weights: [0.5, 0.5, 0]}"
+    text = f"format: 1\nname: s\nmechanisms:\n  - {entry}\ncompositions: 1\nepsilon: 0\n"
+    found = [problem.field for problem in problems_of(write_study(tmp_path, text))]
+    assert found == ["mechanisms[0].scale[1]", "mechanisms[0].shifts[1]"]
+
+
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
         ("{kind: Gaussian, sd: 1}", "scale is the standard deviation, the square root of the variance"),
         ("{kind: Gaussian, noise-multiplier: 1}", "scale is the standard deviation"),
-        ("{kind: Laplace, epsilon: 1}", "scale is sensitivity / ε"),
-        ("{kind: Laplace, scale: 1, l1_sensitivity: 1}", "did you mean sensitivity?"),
+        ("{kind: Laplace, epsilon: 1}", "for the ε of one round it is sensitivity / ε"),
+        ("{kind: Laplace, scale: 1, l1_sensitivity: 1}", "sensitivity is by how much one record moves"),
         ("{kind: DiscreteLaplace, b: 1}", "for large b the variance is 2 b²"),
-        ("{kind: DiscreteGaussian, sigma: 1}", "scale is σ of the probabilities"),
-        ("{kind: LaplaceSum, scale: [1, 2]}", "did you mean scales?"),
+        ("{kind: DiscreteGaussian, sigma: 1}", "scale is the scale σ of the noise, whose probabilities"),
+        ("{kind: LaplaceSum, scale: [1, 2]}", "scales are two numbers, each as of a Laplace"),
         ("{kind: Poisson, variance: 1}", "mean is the mean of the noise, which is its variance too"),
         ("{kind: NoisyCount, scale: 1, mean: 3, shift: 1}", "got an unknown key"),
         ("{kind: NoisyCount, std: 1, mean: 3, shift: 1}", "the scale belongs to the noise"),

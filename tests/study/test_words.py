@@ -32,7 +32,7 @@ from pbdist.mechanisms import (
     SubsampledLaplace,
     TruncatedPoissonGaussian,
 )
-from pbdist.study.entry_kinds import KINDS
+from pbdist.study.entry_kinds import study_kinds
 from pbdist.study.words import pairs_of_words, word_parameters
 
 CASES: tuple[tuple[str, dict[str, str], Pair], ...] = (
@@ -90,8 +90,9 @@ def test_words_of_each_kind(kind: str, words: dict[str, str], expected: Pair) ->
 
 
 def test_every_kind_is_tried() -> None:
-    assert {case[0] for case in CASES} | {"Product"} == set(KINDS)
-    assert set(KINDS) <= set(MECHANISMS)
+    assert {case[0] for case in CASES} | {"Product"} == {
+        kind for kind in study_kinds() if MECHANISMS[kind].__module__.startswith("pbdist.")
+    }
 
 
 def test_mechanisms_within_mechanisms() -> None:
@@ -176,12 +177,12 @@ def test_wrong_words_are_refused_by_name(kind: str, words: dict[str, Any], probl
 def test_parameters_are_those_of_all_kinds() -> None:
     found = {parameter.name: parameter for parameter in word_parameters()}
     assert [*found] == sorted(found)
-    assert found["rate"].kinds == (
+    assert set(found["rate"].kinds) == {
         "SubsampledGaussian",
         "SubsampledGaussianGroup",
         "SubsampledLaplace",
         "TruncatedPoissonGaussian",
-    )
+    }
     assert found["file"].files
     assert not found["p"].files
-    assert {kind for parameter in found.values() for kind in parameter.kinds} == set(KINDS)
+    assert {kind for parameter in found.values() for kind in parameter.kinds} == set(study_kinds())

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from pbdist.granularity.release.analysis import Analysis
 from pbdist.granularity.release.resolved import dominates
 from pbdist.mechanisms import Pair
-from pbdist.mechanisms.order import noise_order
+from pbdist.mechanisms.pair import noise_order
 
 #: For each way to use pairs, how often each pair is used so: for one record more or less, and for a changed record.
 _Told: TypeAlias = Mapping[Hashable, tuple[Counter[Pair], Counter[Pair]]]

@@ -11,24 +11,12 @@ masses.
 """
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.release.chain_points import Point, joined, points_of, power
-from pbdist.mechanisms import (
-    ApproximateDP,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    Gaussian,
-    Histogram,
-    Laplace,
-    LaplaceSum,
-    Pair,
-    Product,
-    Reversed,
-)
+from pbdist.mechanisms import ApproximateDP, ElementaryPair, Histogram, Pair, Product, Reversed
 
 #: Longer chains are refused.
 _MOST_CHANGES = 1000
@@ -53,7 +41,7 @@ def group_pair(pair: Pair, removed: int, added: int) -> Pair:
         return pair if removed else reversed_pair(pair)
     if all(factor.neutral for factor in pair.factors):
         return pair
-    moved = _moved(pair, removed + added)
+    moved: Pair | None = pair.moved(removed + added) if isinstance(pair, ElementaryPair) else None
     if moved is not None:
         return moved
     if removed + added > _MOST_CHANGES:
@@ -72,18 +60,6 @@ def reversed_pair(pair: Pair) -> Pair:
         return pair.pair
     factors = [one if one.symmetric else Reversed(one) for one in pair.factors]
     return factors[0] if len(factors) == 1 else Product(*factors)
-
-
-def _moved(pair: Pair, times: int) -> Pair | None:
-    """Return the pair of the sum of the shifts, for symmetric log-concave noise."""
-    if isinstance(pair, LaplaceSum) or (isinstance(pair, Gaussian | Laplace) and pair.truncate is None):
-        sensitivity = pair.sensitivity * times
-        if Fraction(sensitivity) < Fraction(pair.sensitivity) * times:
-            sensitivity = math.nextafter(sensitivity, math.inf)
-        return replace(pair, sensitivity=sensitivity)
-    if isinstance(pair, DiscreteGaussian | DiscreteLaplace):
-        return type(pair)(pair.scale, pair.sensitivity * times)
-    return None
 
 
 def _chained(pair: Pair, removed: int, added: int) -> Pair:

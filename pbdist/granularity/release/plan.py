@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pbdist.arguments import Neighbours, checked_compositions, checked_delta, checked_epsilon, checked_precision
-from pbdist.bounds.dataset import Axis, Variable, bounds_dataset
+from pbdist.arguments import Neighbours, checked_compositions, checked_delta, checked_epsilon, checked_tolerance
+from pbdist.bounds.delta import Axis, Variable, bounds_dataset
 from pbdist.errors import InvalidInputError, shown
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
 from pbdist.granularity.release.analysis import Analysis
@@ -206,7 +206,7 @@ class ReleasePlan:
             If a parameter is out of its range.
         """
         rounds, losses = checked_compositions(compositions), checked_epsilon(epsilon)
-        precision = checked_precision(tolerance, None, None).tolerance
+        precision = checked_tolerance(tolerance)
         found = largest_delta(self._telling, rounds, losses, tolerance=tolerance)
         lower = np.where(np.isnan(found.lower), np.nan, delta_below(found.lower))
         upper = np.minimum(delta_above(found.upper), 1.0)
@@ -246,7 +246,7 @@ class ReleasePlan:
             If a parameter is out of its range.
         """
         rounds, wanted = checked_compositions(compositions), checked_delta(delta)
-        precision = checked_precision(tolerance, None, None).tolerance
+        precision = checked_tolerance(tolerance)
         found = largest_epsilon(self._telling, rounds, wanted, tolerance=tolerance)
         with np.errstate(invalid="ignore"):
             within = relative_width(found.lower, found.upper) <= precision

@@ -12,7 +12,7 @@ from pbdist.granularity.release.changes import Profile, Touch
 from pbdist.granularity.release.group_pair import reversed_pair
 from pbdist.granularity.release.touched import TouchedPair, touched_pair
 from pbdist.mechanisms import ElementaryPair, Pair, Reversed
-from pbdist.mechanisms.order import at_least_as_noisy
+from pbdist.mechanisms.pair import at_least_as_noisy
 
 #: The elementary pairs of a product, and how often each occurs.
 Factors: TypeAlias = frozenset[tuple[ElementaryPair, int]]

@@ -2,14 +2,13 @@
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from pbdist.errors import InvalidInputError
 from pbdist.granularity.notions import Bounded, EdgeLevel, FreeLunch, Granularity, NodeLevel, Unbounded, UserLevel
 from pbdist.granularity.release.analysis import Analysis, Attained
 from pbdist.granularity.release.group_pair import group_pair, reversed_pair
-from pbdist.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, LaplaceSum, Pair
-
-_ADDING_UP = (Gaussian, Laplace, LaplaceSum, DiscreteGaussian, DiscreteLaplace)
+from pbdist.mechanisms import ElementaryPair, Pair
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,11 @@ def _is_exact(single: Pair, pair: Pair, removed: int, added: int) -> bool:
     """Whether a pair for some removals and additions is what they do where their shifts add up, without rounding."""
     if removed + added == 1:
         return True
-    if not isinstance(pair, _ADDING_UP) or not isinstance(single, _ADDING_UP) or type(pair) is not type(single):
+    if not isinstance(single, ElementaryPair) or single.moved(removed + added) != pair:
         return False
-    return Fraction(pair.sensitivity) == (removed + added) * Fraction(single.sensitivity)
+    first: Any = single
+    second: Any = pair
+    return Fraction(second.sensitivity) == (removed + added) * Fraction(first.sensitivity)
 
 
 def _of_removals(analysis: Analysis, removed: int, added: int) -> TouchedPair:

@@ -54,8 +54,8 @@ def largest_delta(
             epsilon=epsilon,
             tolerance=tolerance,
             strict=False,
-            together=True,
-            excuses=True,
+            joint_directions=True,
+            accept_unimprovable=True,
         )
         return table.log_delta_lower.max(axis=0), table.log_delta_upper.max(axis=0)
 
@@ -79,7 +79,7 @@ def largest_epsilon(
 
     def compute(product: Resolved) -> tuple[FloatArray, FloatArray]:
         table = epsilon_table_of(
-            _components(product), compositions=rounds, delta=delta, tolerance=tolerance, together=True
+            _components(product), compositions=rounds, delta=delta, tolerance=tolerance, joint_directions=True
         )
         return table.lower.max(axis=0), table.upper.max(axis=0)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pbdist.errors import StoreDamagedError
+from pbdist.mechanisms.columns import is_text
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
 from pbdist.query.stored import Union
 from pbdist.store import (
@@ -24,7 +25,7 @@ from pbdist.store import (
 )
 from pbdist.store.cell_columns import column_names
 from pbdist.store.columns import column_of
-from pbdist.store.layout import BOUNDS, COMMITS, EXTENSIONS, LOOSE, REFINEMENTS, TEXT_COLUMNS, WITHIN
+from pbdist.store.layout import BOUNDS, COMMITS, EXTENSIONS, LOOSE, REFINEMENTS, WITHIN
 from pbdist.types import BoolArray, IntArray
 
 #: So many cells are explored at most.
@@ -99,9 +100,8 @@ class Snapshot:
     def columns(self) -> Mapping[str, Any]:
         """The columns that describe cells, as arrays with one value a cell; texts are Python's."""
         cells = self.union.study.cells
-        texts = (*TEXT_COLUMNS, "pair")
         return {
-            name: np.array(column_of(cells, name), dtype=object if name in texts else np.float64)
+            name: np.array(column_of(cells, name), dtype=object if is_text(name) else np.float64)
             for name in (*column_names(cells), "pair")
         }
 

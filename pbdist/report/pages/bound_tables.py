@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.lookup import telling
 from pbdist.query.noise_choice import NoiseChoice
 from pbdist.query.study import Study
@@ -15,7 +16,6 @@ from pbdist.report.pages.stored_rows import CellBounds, bounds_of_cells, is_set,
 from pbdist.rounding import exact
 from pbdist.sizing.goal import Goal
 from pbdist.store import StoredStudy
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 
 #: So many lines in all; so many settings, and of each so many r and ε, where there are more.
 _MOST_LINES, _MOST_CELLS, _MOST_ROUNDS, _MOST_EPSILON = 360, 12, 5, 6
@@ -112,12 +112,12 @@ def _query(columns: Mapping[str, Sequence[Any]], cell: int, name: str, compositi
     """Return the command that asks for one setting at an r and an ε."""
     words = ["pbdist", "query", name, "--mechanism", str(columns["mechanism"][cell])]
     needed = telling(columns, len(columns["mechanism"]))
-    for column in COLUMNS:
+    for column in known_columns():
         # Labels and parameters tell a setting from the others; the kind and the noise follow from the label.
         if column in ("mechanism", "kind", "noise") or column not in columns or not is_set(columns[column][cell]):
             continue
         if column == "made_of" and column not in needed:
             continue
         value = columns[column][cell]
-        words += [f"--{column.replace('_', '-')}", value if column in TEXT_COLUMNS else exact(value)]
+        words += [f"--{column.replace('_', '-')}", value if is_text(column) else exact(value)]
     return command(*words, "--compositions", str(compositions), "--epsilon", repr(epsilon))

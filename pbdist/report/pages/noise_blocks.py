@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from pbdist.mechanisms.noisy_count import SHIFT_INSIDE
-from pbdist.mechanisms.order import noise_order
+from pbdist.mechanisms.pair import noise_order
 from pbdist.query.neighbours import neighbours_words
 from pbdist.query.noise_choice import NoiseChoice, TabulatedNoise
 from pbdist.query.study import Study

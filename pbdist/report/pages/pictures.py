@@ -18,6 +18,7 @@ from pbdist.errors import (
     PrecisionWarning,
 )
 from pbdist.mechanisms import Pair
+from pbdist.mechanisms.columns import known_columns
 from pbdist.query.noise_choice import NoiseChoice
 from pbdist.query.study import Study
 from pbdist.report.pages.document import Block, Bullets, Heading, Paragraph, Picture, plain
@@ -33,7 +34,6 @@ from pbdist.report.sheet import plain as no_mathematics
 from pbdist.report.sheet import saved
 from pbdist.sizing.goal import Goal
 from pbdist.store.cell_columns import cell_columns
-from pbdist.store.layout import COLUMNS
 
 #: So many curves stay apart; so many groups of settings, of each at least so many to be worth a picture.
 _MOST_CURVES, _MOST_GROUPS, _LEAST_SETTINGS = 6, 4, 3
@@ -103,7 +103,9 @@ def _drawn(
     limits = []
     for row, cell in enumerate(cells):
         known = {
-            name: columns[name][row] for name in COLUMNS if name in columns and name not in ("mechanism", "factor")
+            name: columns[name][row]
+            for name in known_columns()
+            if name in columns and name not in ("mechanism", "factor")
         }
         noise = {name: value for name, value in known.items() if is_set(value)}
         setting, letter = study.spec.cells[cell], ascii_uppercase[row]

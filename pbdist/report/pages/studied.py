@@ -4,23 +4,14 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pbdist.mechanisms.columns import known_columns
 from pbdist.query.neighbours import neighbours_by_label
 from pbdist.report.pages.document import Block, Bullets, Column, Heading, Paragraph, Table, named
-from pbdist.report.pages.mechanism_words import ASSUMED, READINGS_IN_WORDS, UNITS, WHAT_IT_DOES, kinds_of, readings_of
+from pbdist.report.pages.mechanism_words import READINGS_IN_WORDS, assumes, does, kinds_of, parameter_rows, readings_of
 from pbdist.report.pages.numerals import epsilon_text
 from pbdist.rounding import exact
-from pbdist.store.layout import COLUMNS
 from pbdist.study import StudySpec
 
-_TEXTS = ("noise", "reading")
-_NAMES = {
-    "pair_epsilon": "ε of one use",
-    "pair_delta": "δ of one use",
-    "k": "answers",
-    "eta": "range η of one use",
-    "pair_p": "p",
-    "pair_q": "q",
-}
 #: So many values of a parameter are listed.
 _MOST_VALUES = 6
 
@@ -31,7 +22,7 @@ def studied(
     """Yield what a study computes; `columns` as from `cell_columns`, `forms` the canonical pairs, one a cell."""
     yield Heading("What was studied")
     kinds = sorted({kind for form in forms for kind in kinds_of(form)})
-    yield Bullets(tuple(f"{kind}: {WHAT_IT_DOES[kind]}" for kind in kinds if kind in WHAT_IT_DOES))
+    yield Bullets(does(kinds))
     labels: dict[tuple[str, str], list[int]] = {}
     for row, key in enumerate(zip(columns["mechanism"], columns["kind"], strict=True)):
         labels.setdefault(key, []).append(row)
@@ -51,10 +42,9 @@ def studied(
         ),
         tuple(rows),
     )
-    used = {name for form in forms for name in _parameter_names(form)}
-    units = [(name, text) for name, text in UNITS.items() if name in used]
+    units = parameter_rows(forms)
     if units:
-        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), tuple(units))
+        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), units)
     r, epsilon = study.compositions, study.epsilon
     yield Paragraph(
         f"Rounds r (how often the mechanism is used and seen): {len(r):,} values from {r[0]:,} to {r[-1]:,}."
@@ -84,7 +74,7 @@ def assumed(forms: Sequence[Mapping[str, Any]], readings: Sequence[str] = ()) ->
         "Nothing else is seen: not the noise, not its random numbers, not what a dishonest server knows, no timing.",
     ]
     kinds = sorted({kind for form in forms for kind in kinds_of(form)})
-    items += [ASSUMED[kind] for kind in kinds if kind in ASSUMED]
+    items += assumes(kinds)
     told = sorted({*readings, *(reading for form in forms for reading in readings_of(form))})
     items += [f"Reading {READINGS_IN_WORDS[one]}" for one in told if one in READINGS_IN_WORDS]
     yield Bullets(tuple(items))
@@ -92,13 +82,13 @@ def assumed(forms: Sequence[Mapping[str, Any]], readings: Sequence[str] = ()) ->
 
 def _ranges(columns: Mapping[str, Sequence[Any]], cells: Sequence[int]) -> str:
     told = []
-    for name in COLUMNS:
+    for name in known_columns():
         if name in ("mechanism", "kind", "made_of") or name not in columns:
             continue
         found = list(dict.fromkeys(columns[name][cell] for cell in cells))
         values = [value for value in found if value != "" and not (isinstance(value, float) and math.isnan(value))]
         if values:
-            told.append(f"{_NAMES.get(name, name.replace('_', ' '))} {_listed(values)}")
+            told.append(f"{name.removeprefix('pair_').replace('_', ' ')} {_listed(values)}")
     return "; ".join(told) or "several outputs: see the settings below"
 
 
@@ -109,14 +99,3 @@ def _listed(values: Sequence[Any]) -> str:
     if len(ordered) <= _MOST_VALUES:
         return ", ".join(exact(value) for value in ordered)
     return f"{exact(ordered[0])} to {exact(ordered[-1])} ({len(ordered):,} values)"
-
-
-def _parameter_names(form: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in form.items():
-        if isinstance(value, Mapping):
-            yield from _parameter_names({**value, "sensitivity": None} if name == "noise" else value)
-        elif isinstance(value, list) and value and isinstance(value[0], Mapping):
-            for one in value:
-                yield from _parameter_names(one)
-        elif value is not None and not (isinstance(value, list) and name in ("p", "q")):
-            yield name

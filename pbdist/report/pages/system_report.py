@@ -24,7 +24,7 @@ from pbdist.report.pages.document import (
     plain,
 )
 from pbdist.report.pages.goal_words import goal_in_words, meaning
-from pbdist.report.pages.mechanism_words import UNITS, WHAT_IT_DOES, kinds_of, parameters
+from pbdist.report.pages.mechanism_words import does, kinds_of, parameter_rows, parameters
 from pbdist.report.pages.noise_blocks import VERDICTS
 from pbdist.report.pages.numerals import bracket_text
 from pbdist.report.pages.pictures import computed_picture
@@ -128,7 +128,7 @@ def system_report(
 def _what(system: System, targets: Sequence[SystemTarget], forms: Sequence[Any]) -> Iterator[Block]:
     yield Heading("What was studied")
     kinds = sorted({kind for form in forms for kind in kinds_of(form)})
-    yield Bullets((plain(system.description), *(f"{kind}: {WHAT_IT_DOES[kind]}" for kind in kinds)))
+    yield Bullets((plain(system.description), *does(kinds)))
     if isinstance(system.observation, NoisyCounts):
         counts = [
             f"count {number}: one user's action changes it by at most {count.shift}"
@@ -137,15 +137,11 @@ def _what(system: System, targets: Sequence[SystemTarget], forms: Sequence[Any])
             for number, count in enumerate(system.observation.counts, 1)
         ]
         yield Bullets(tuple(counts))
-    names = {name: UNITS[name] for name in ("scale", "mean", "shift", "rate", "sensitivity", "p") if _has(forms, name)}
+    names = parameter_rows(forms)
     if names:
-        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), tuple(names.items()))
+        yield Table("Parameters and their units", (Column("parameter"), Column("meaning, unit")), names)
     origins = [f"goal {goal_in_words(target)}: {plain(target.origin)}" for target in targets]
     yield Bullets((*origins, *(f"source: {plain(source)}" for source in system.sources)))
-
-
-def _has(forms: Sequence[Any], name: str) -> bool:
-    return any(f"'{name}'" in str(form) for form in forms)
 
 
 def _checked(asked: _Asked, targets: Sequence[SystemTarget]) -> Iterator[Block]:

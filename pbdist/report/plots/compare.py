@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query.noise_choice import NoiseGroup, noise_groups
 from pbdist.report.plots.compositions import GUIDE, delta_over_rounds
 from pbdist.report.plots.epsilon_delta import draw_graphs, graphs_of
@@ -26,7 +27,6 @@ from pbdist.report.plots.labels import labelled
 from pbdist.report.plots.notes import NO_LOWER, gap_notes, neighbours_notes, refuse_nothing, width_note, zero_note
 from pbdist.report.plots.selection import MOST_CURVES, Sources, StoredSetting, chosen, one_of
 from pbdist.rounding import exact
-from pbdist.store.layout import COLUMNS, TEXT_COLUMNS
 from pbdist.types import COMPOSITIONS
 
 if TYPE_CHECKING:
@@ -106,8 +106,8 @@ def _over_noise(
     for study in studies:
         mine = [setting for setting in settings if setting.columns.get("study", "") == study]
         columns: dict[str, list[Any]] = {
-            name: [setting.columns.get(name, "" if name in TEXT_COLUMNS else math.nan) for setting in mine]
-            for name in COLUMNS
+            name: [setting.columns.get(name, "" if is_text(name) else math.nan) for setting in mine]
+            for name in known_columns()
         }
         columns["pair"] = [setting.pair for setting in mine]
         groups += [(group, [mine[cell] for cell in group.cells]) for group in noise_groups(columns) if group.what]

@@ -12,10 +12,11 @@ import xarray as xr
 
 from pbdist.errors import InvalidInputError, StoreDamagedError, StoreUnreachableError, shown
 from pbdist.mechanisms import Pair, pair_from_canonical
+from pbdist.mechanisms.columns import is_text, known_columns
 from pbdist.query import Study
 from pbdist.query.lookup import matches
 from pbdist.query.stored import NOT_COMPUTED
-from pbdist.store.layout import CELL, COLUMNS, OPTIONAL_COLUMNS, TEXT_COLUMNS, WITHIN
+from pbdist.store.layout import CELL, WITHIN
 from pbdist.types import COMPOSITIONS, DIRECTION, EPSILON, Adjacency, BoolArray, FloatArray, IntArray
 
 #: A Dataset of bounds, or an opened study.
@@ -73,7 +74,7 @@ class StoredSetting:
     @cached_property
     def asked(self) -> dict[str, Any]:
         """The parameters that name it in a question to its study."""
-        return {name: value for name, value in self.columns.items() if name in COLUMNS and name != "mechanism"}
+        return {name: value for name, value in self.columns.items() if name in known_columns() and name != "mechanism"}
 
 
 def chosen(
@@ -141,9 +142,9 @@ def _rows(
 ) -> tuple[IntArray, dict[str, Any]]:
     """Return the cells that are chosen, and the columns of all."""
     columns = _columns(source.bounds if isinstance(source, Study) else source)
-    unknown = [name for name in noise if name not in COLUMNS or name == "mechanism"]
+    unknown = [name for name in noise if name not in known_columns() or name == "mechanism"]
     if unknown:
-        known = ", ".join(name for name in COLUMNS if name != "mechanism")
+        known = ", ".join(name for name in known_columns() if name != "mechanism")
         raise InvalidInputError(f"{unknown[0]}: expected one of {known}, got an unknown parameter")
     rows = np.arange(len(columns["mechanism"]))
     if mechanism is not None:
@@ -152,9 +153,7 @@ def _rows(
             labels = ", ".join(dict.fromkeys(map(str, columns["mechanism"])))
             raise InvalidInputError(f"mechanism: expected one of {labels or 'none'}, got {shown(mechanism)}")
     for name, wanted in noise.items():
-        before = (
-            columns[name][rows] if name in columns else np.full(rows.size, "" if name in TEXT_COLUMNS else math.nan)
-        )
+        before = columns[name][rows] if name in columns else np.full(rows.size, "" if is_text(name) else math.nan)
         values = wanted if isinstance(wanted, list | tuple | np.ndarray) else [wanted]
         rows = rows[np.any([matches(name, before, value) for value in values], axis=0)]
         if not rows.size and before.size and not several:
@@ -177,10 +176,10 @@ def _columns(dataset: xr.Dataset) -> dict[str, Any]:
         raise InvalidInputError(f"bounds: expected the dimensions of bounds on δ, got {unknown[0]}")
     size = dataset.sizes.get(CELL, 1)
     columns: dict[str, Any] = {}
-    for name in (*COLUMNS, "pair"):
-        if name in OPTIONAL_COLUMNS and name not in dataset.coords:
+    for name in (*known_columns(), "pair"):
+        text = is_text(name)
+        if name not in dataset.coords and name not in ("mechanism", "kind", "noise", "factor", "pair"):
             continue
-        text = name in TEXT_COLUMNS or name == "pair"
         values = dataset[name].values if name in dataset.coords else np.array("" if text else math.nan)
         values = values.astype(object) if text else values.astype(np.float64)
         columns[name] = np.broadcast_to(values, (size,))
@@ -189,7 +188,7 @@ def _columns(dataset: xr.Dataset) -> dict[str, Any]:
 
 def _telling(columns: Mapping[str, Any], rows: IntArray) -> Iterator[str]:
     """Yield the columns that tell cells apart."""
-    for name in COLUMNS:
+    for name in known_columns():
         if name in columns and name != "kind" and len({_said(value) for value in columns[name][rows]}) > 1:
             yield name
 
@@ -203,7 +202,7 @@ def _settings(
     # The Dataset of several parts has sound values alone; of one part a cell with a gap is not read.
     sound = not isinstance(source, Study) or len(source.parts) > 1
     for row in rows.tolist():
-        told = {column: _plain(columns[column][row]) for column in COLUMNS if column in columns}
+        told = {column: _plain(columns[column][row]) for column in known_columns() if column in columns}
         form = str(columns["pair"][row])
         here = {column: value for column, value in told.items() if value is not None}
         one = dataset.isel({CELL: row})

@@ -236,7 +236,7 @@ def test_quick_bounds_and_spectra_are_upper_bounds(seed: int, rounds: int) -> No
         lower = table.log_delta_lower[:, 0].max(axis=0)
         assert np.all(lower <= by_moments[row]), product
         assert np.all(table.delta_lower[:, 0].max(axis=0) <= by_spectra[row]), product
-        exact = epsilon_table_of(components, compositions=[rounds], delta=deltas, tolerance=1e-2, together=True)  # type: ignore[arg-type]
+        exact = epsilon_table_of(components, compositions=[rounds], delta=deltas, tolerance=1e-2, joint_directions=True)  # type: ignore[arg-type]
         assert np.all(exact.lower[:, 0].max(axis=0) <= epsilon[row]), product
 
 
@@ -252,9 +252,9 @@ def test_what_is_left_out_changes_nothing(seed: int) -> None:
     most, least = np.zeros((2, 2)), np.full((2, 2), np.nan)
     for one in products:
         components: Any = sorted(one.factors, key=repr)
-        table = bounds_table(components, compositions=rounds, epsilon=losses, strict=False, together=True)
+        table = bounds_table(components, compositions=rounds, epsilon=losses, strict=False, joint_directions=True)
         upper = np.maximum(upper, table.log_delta_lower.max(axis=0))
-        exact = epsilon_table_of(components, compositions=rounds, delta=deltas, tolerance=None, together=True)
+        exact = epsilon_table_of(components, compositions=rounds, delta=deltas, tolerance=None, joint_directions=True)
         most = np.maximum(most, exact.lower.max(axis=0))
         if one.attained:
             lower = np.fmax(lower, table.log_delta_upper.max(axis=0))

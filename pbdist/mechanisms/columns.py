@@ -1,0 +1,158 @@
+"""The columns that describe the cells of a study, from the parameters that mechanisms declare."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from pbdist.mechanisms.declaration import MECHANISMS, Form, Parameter, described, parameters_of
+
+#: What every cell has, in columns that stand first.
+_FIRST = {
+    "mechanism": "label of the mechanism in the study",
+    "kind": "kind of the mechanism",
+    "noise": "family of the noise that is added, empty where none is",
+}
+#: What stands after the parameters. Every cell has a factor.
+_LAST = {
+    "made_of": "pairs that a product, a reversed pair or the worst of several pairs is made of",
+    "factor": "factor between buckets that was asked for; not a number where chosen automatically",
+}
+_OF_ALL = frozenset({*_FIRST, "factor"})
+
+
+@dataclass(frozen=True)
+class CellColumn:
+    """A column that describes cells.
+
+    Attributes
+    ----------
+    what
+        What it holds: for each kind that has it, where that differs.
+    text
+        Whether it holds text, and not numbers.
+    listed
+        Whether its texts are lists of numbers.
+    """
+
+    what: str
+    text: bool = False
+    listed: bool = False
+
+
+def known_columns() -> Mapping[str, CellColumn]:
+    """Return all columns that a cell of any known kind may have, in the order in which tables have them.
+
+    The order does not depend on which modules with mechanisms of their own were imported first.
+    """
+    return _columns(tuple(MECHANISMS.values()))
+
+
+def described_columns(columns_of_kinds: Mapping[str, set[str]]) -> dict[str, str]:
+    """Return what columns hold, in the order of `known_columns`; for each kind its columns are given.
+
+    Other kinds do not matter, so that a store is the same whichever mechanisms of others are known.
+    """
+    told = {name: column.what for name, column in known_columns().items()}
+    found: dict[str, dict[str, str]] = {}
+    for kind in _in_order(tuple(MECHANISMS.values())):
+        for owner, name, one in _owned(kind):
+            if name in columns_of_kinds.get(kind.__name__, ()) and name not in _OF_ALL:
+                found.setdefault(name, {})[owner] = one.described
+    own = {*_OF_ALL, *(name for names in columns_of_kinds.values() for name in names)}
+    return {name: described(found[name]) if name in found else what for name, what in told.items() if name in own}
+
+
+def is_text(name: str) -> bool:
+    """Whether a column that describes cells holds text."""
+    column = known_columns().get(name)
+    return name == "pair" or (column is not None and column.text)
+
+
+_PLACES: dict[type[Any], Mapping[str, tuple[Parameter, tuple[str | int, ...]]]] = {}
+
+
+@lru_cache
+def _columns(kinds: tuple[type[Any], ...]) -> Mapping[str, CellColumn]:
+    found: dict[str, dict[str, str]] = {}
+    forms: dict[str, Parameter] = {}
+    for kind in _in_order(kinds):
+        for owner, name, one in _owned(kind):
+            # Those that no study names are for upper bounds of others, with parameters of the same names.
+            if MECHANISMS[owner].in_studies or name not in found:
+                found.setdefault(name, {})[owner] = one.described
+            forms.setdefault(name, one)
+    lists = Form.NUMBERS, Form.MASSES
+    parameters = {
+        name: CellColumn(described(told), forms[name].text, forms[name].domain.form in lists)
+        for name, told in found.items()
+        if name not in _FIRST
+    }
+    return {
+        **{name: CellColumn(what, text=True) for name, what in _FIRST.items()},
+        **parameters,
+        "made_of": CellColumn(_LAST["made_of"], text=True),
+        "factor": CellColumn(_LAST["factor"]),
+    }
+
+
+def _in_order(kinds: tuple[type[Any], ...]) -> Iterator[type[Any]]:
+    """Yield pbdist's own kinds as they are registered, and then those of others by their names."""
+    others = [kind for kind in kinds if not kind.__module__.startswith("pbdist.")]
+    yield from (kind for kind in kinds if kind not in others)
+    yield from sorted(others, key=lambda kind: str(kind.__name__))
+
+
+def places_of(kind: type[Any]) -> Mapping[str, tuple[Parameter, tuple[str | int, ...]]]:
+    """Return the columns of a kind's parameters: the parameter, and the keys to the value in a canonical form.
+
+    A mechanism within it fills the columns of its own parameters, but not that of the sensitivity: the shift of a noisy
+    count is one. Of what is made of any mechanisms there are no such columns; see `is_composite`.
+    """
+    if kind in _PLACES:
+        return _PLACES[kind]
+    found: dict[str, tuple[Parameter, tuple[str | int, ...]]] = {}
+    for name, one in parameters_of(kind).items():
+        if len(one.columns) > 1:
+            found |= {column: (one, (name, place)) for place, column in enumerate(one.columns)}
+        elif not one.nested:
+            found[one.columns[0]] = one, (name,)
+        elif one.domain.kinds:
+            found[one.columns[0]] = one, (name, "mechanism")
+            for inner in one.domain.kinds:
+                for column, (its, keys) in places_of(MECHANISMS[inner]).items():
+                    if column != "sensitivity":
+                        found.setdefault(column, (its, (name, *keys)))
+    _PLACES[kind] = found
+    return found
+
+
+def _owned(kind: type[Any]) -> Iterator[tuple[str, str, Parameter]]:
+    """Yield the columns of a kind's parameters with the kind that declares them: itself, or one within it."""
+    for one in parameters_of(kind).values():
+        if not one.nested:
+            yield from ((kind.__name__, column, one) for column in one.columns)
+        for inner in one.domain.kinds:
+            yield from (owned for owned in _owned(MECHANISMS[inner]) if owned[1] != "sensitivity")
+
+
+def is_composite(kind: type[Any]) -> bool:
+    """Whether a mechanism is made of others, of any kind."""
+    return any(one.nested and not one.domain.kinds for one in parameters_of(kind).values())
+
+
+def columns_of_kind(kind: type[Any]) -> set[str]:
+    """Return the columns of a kind's parameters, and what it is made of."""
+    return {*places_of(kind), *(["made_of"] if is_composite(kind) else [])}
+
+
+def value_at(form: Any, keys: tuple[str | int, ...]) -> Any:
+    """Return the value at a place of a canonical form; None where it has no such place."""
+    for key in keys:
+        if isinstance(form, Mapping):
+            form = form.get(key)
+        elif isinstance(form, list) and isinstance(key, int):
+            form = form[key]
+        else:
+            return None
+    return form

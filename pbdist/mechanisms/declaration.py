@@ -1,0 +1,350 @@
+"""How a mechanism declares itself: its parameters, the words about it, and the registry of all kinds.
+
+Validation, study files, options, store columns, reports and the tables of the documentation are derived from it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from enum import StrEnum
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Any, TypeVar, dataclass_transform
+
+from pbdist.errors import InvalidInputError, shown
+from pbdist.mechanisms import validation
+from pbdist.suggestions import did_you_mean
+
+#: What people also call the scale of noise, a sampling rate, a sensitivity, a loss.
+SPREADS = (
+    *("variance", "var", "sigma", "sigma_squared", "σ", "sd", "std", "stdev", "stddev", "standard_deviation"),
+    *("noise_multiplier", "multiplier", "noise_scale", "b", "lambda", "gamma"),
+)
+RATES = ("q", "sampling_rate", "sample_rate", "sampling", "sampling_probability", "sample_probability", "fraction")
+SENSITIVITIES = (
+    *("delta_f", "l1_sensitivity", "l2_sensitivity", "clip", "clipping_norm", "max_grad_norm", "l2_norm_clip", "df"),
+)
+LOSSES = ("epsilon", "eps", "ε")
+
+#: What tables of bounds have beside parameters: a parameter of such a name has the column ``pair_NAME``.
+_NOT_PARAMETERS = (
+    *("mechanism", "kind", "pair", "factor", "made_of", "cell", "setting", "adjacency", "direction", "status"),
+    *("compositions", "epsilon", "exp_epsilon", "delta", "columns", "refine"),
+)
+
+
+class Form(StrEnum):
+    """How one value of a parameter is written in a study file."""
+
+    NUMBER = "number"
+    NUMBERS = "list of numbers"
+    TWO_NUMBERS = "two numbers"
+    LIMITS = "[low, high] or null"
+    NAME = "name"
+    MASSES = "list of counts or probabilities"
+    MECHANISM = "mechanism"
+    MECHANISMS = "list of mechanisms"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The values that a parameter may have.
+
+    Attributes
+    ----------
+    check : callable
+        Called with the kind's name, the parameter's name and a value; returns the value as it is held, or raises
+        `InvalidInputError`.
+    form : Form
+        How a value is written.
+    names : tuple of str
+        The values of a name.
+    kinds : tuple of str
+        The kinds that a mechanism may have; all elementary ones if empty.
+    """
+
+    check: Callable[[str, str, Any], Any]
+    form: Form = Form.NUMBER
+    names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+#: A number of a size that can be squared, above 0; any finite number; a number in [0, 1]; one in (0, 1].
+positive = Domain(validation.size)
+real = Domain(validation.number)
+probability = Domain(validation.probability)
+positive_probability = Domain(validation.rate)
+#: Two limits, the lower one first, or None; numbers, which the mechanism checks together; a mechanism.
+limits = Domain(validation.truncation, Form.LIMITS)
+numbers = Domain(validation.numbers, Form.NUMBERS)
+two_positive = Domain(validation.two_sizes, Form.TWO_NUMBERS)
+
+
+def whole(minimum: int, maximum: int) -> Domain:
+    """Return the whole numbers from `minimum` to `maximum`."""
+    return Domain(partial(validation.integer, minimum=minimum, maximum=maximum))
+
+
+def between(low: float, high: float) -> Domain:
+    """Return the numbers from `low` to `high`, both included."""
+    return Domain(partial(validation.between, low=low, high=high))
+
+
+def one_of(*names: str) -> Domain:
+    """Return some names."""
+
+    def check(owner: str, name: str, value: Any) -> str:
+        if not isinstance(value, str) or value not in names:
+            expected = f"expected one of {', '.join(names)}, got {shown(value)}"
+            raise InvalidInputError(f"{owner}.{name}: {expected}{did_you_mean(value, names)}")
+        return value
+
+    return Domain(check, Form.NAME, names)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a mechanism, as `parameter` declares it.
+
+    Attributes
+    ----------
+    name : str
+        That of the field.
+    domain : Domain
+        Its values.
+    what : str
+        What it is: a noun with its article.
+    unit : str
+        Empty for numbers without one.
+    aliases : tuple of str
+        What people also call it, in lower case with underscores.
+    hint : str
+        What is said to those who use another name.
+    example : object
+        A value or, as a tuple or list, some values: those of a study to begin with.
+    columns : tuple of str
+        Its columns in a store: one, or two for two numbers.
+    sized : bool
+        Whether it says how much noise there is, and is what `pbdist.size` finds.
+    falls_with_noise : bool
+        Whether less of it means more noise.
+    required : bool
+        Whether it has no default.
+    """
+
+    name: str
+    domain: Domain
+    what: str
+    unit: str
+    aliases: tuple[str, ...]
+    hint: str
+    example: Any
+    columns: tuple[str, ...]
+    sized: bool
+    falls_with_noise: bool = False
+    required: bool = True
+
+    @property
+    def nested(self) -> bool:
+        """Whether its values are mechanisms."""
+        return self.domain.form in (Form.MECHANISM, Form.MECHANISMS)
+
+    @property
+    def text(self) -> bool:
+        """Whether its columns hold text; those of numbers do not."""
+        return self.nested or self.domain.form in (Form.NAME, Form.NUMBERS, Form.MASSES)
+
+    @property
+    def described(self) -> str:
+        """What it is, with its unit."""
+        return f"{self.what}, in {self.unit}" if self.unit else self.what
+
+    @property
+    def examples(self) -> tuple[Any, ...]:
+        """The values of `example`, one or more."""
+        return tuple(self.example) if isinstance(self.example, list) else (self.example,)
+
+
+def parameter(
+    domain: Domain,
+    what: str,
+    *,
+    default: Any = MISSING,
+    unit: str = "",
+    aliases: tuple[str, ...] = (),
+    hint: str = "",
+    example: Any = None,
+    columns: tuple[str, ...] = (),
+    sized: bool = False,
+    falls_with_noise: bool = False,
+) -> Any:
+    """Declare a parameter of a mechanism: a field of its class.
+
+    Parameters
+    ----------
+    domain : Domain
+        The values that it may have: `positive`, `probability`, `whole` (1, 100), ..
+    what : str
+        What it is: a noun with its article, for messages, options and reports.
+    default : object, optional
+        Without one the parameter must be given.
+    unit : str, optional
+        Such as ``"counts"`` or ``"nats"``.
+    aliases : tuple of str, optional
+        What people also call it, in lower case with underscores, for hints.
+    hint : str, optional
+        What is said to those who use another name; by default the name and what it is.
+    example : object, optional
+        A value, or a list of values, for studies to begin with and for tests. Needed where there is no default.
+    columns : tuple of str, optional
+        Its columns in stores; by default one of its name.
+    sized : bool, optional
+        Whether it says how much noise there is, so that `pbdist.size` can find it.
+    falls_with_noise : bool, optional
+        Whether less of it means more noise.
+    """
+    required = default is MISSING
+    told = Parameter("", domain, what, unit, aliases, hint, example, columns, sized, falls_with_noise, required)
+    return field(default=default, metadata={"parameter": told})
+
+
+_T = TypeVar("_T")
+_KINDS: dict[str, type[Any]] = {}
+#: The group of entry points by which an installed package adds mechanisms: each names a module.
+ENTRY_POINTS = "pbdist.mechanisms"
+
+
+class _Registry(Mapping[str, type[Any]]):
+    """The kinds by name. Modules of installed packages that add some are imported on first use."""
+
+    _complete = False
+
+    def __getitem__(self, name: str) -> type[Any]:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    def _all(self) -> Mapping[str, type[Any]]:
+        if not self._complete:
+            self._complete = True
+            for entry in entry_points(group=ENTRY_POINTS):
+                import_mechanisms(entry.value, f"entry point {entry.name} of {ENTRY_POINTS}")
+        return _KINDS
+
+
+#: Every kind of mechanism by its name, which its canonical form carries.
+MECHANISMS: Mapping[str, type[Any]] = _Registry()
+
+
+def import_mechanisms(module: str, field: str = "module") -> None:
+    """Import a module that defines mechanisms; errors name `field`.
+
+    Raises
+    ------
+    InvalidInputError
+        If it cannot be imported.
+    """
+    try:
+        import_module(module)
+    except InvalidInputError:
+        raise
+    except Exception as error:
+        cause = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InvalidInputError(f"{field}: expected a module that can be imported, got {module}: {cause}") from error
+
+
+def own_modules() -> tuple[str, ...]:
+    """Return the modules outside of pbdist that define mechanisms: those that workers have to import, too."""
+    found = {kind.__module__ for kind in _KINDS.values()}
+    return tuple(sorted(name for name in found if name != "__main__" and not name.startswith("pbdist.")))
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter, field))
+def mechanism(kind: type[_T]) -> type[_T]:
+    """Make a class a mechanism: a frozen dataclass whose parameters are checked, known to all of pbdist by its name.
+
+    Raises
+    ------
+    InvalidInputError
+        If another class has the name already.
+    """
+    made = parametrised(kind)
+    known = _KINDS.get(made.__name__)
+    if known is not None and (known.__module__, known.__qualname__) != (made.__module__, made.__qualname__):
+        raise InvalidInputError(
+            f"{made.__name__}: expected a name of its own, got that of a mechanism in {known.__module__}"
+        )
+    for name, one in parameters_of(made).items():
+        # Not `all_parameters`, which would import the modules of entry points while this one is imported.
+        others = ((other, its) for other, found in _KINDS.items() for its in parameters_of(found).values())
+        other = next(
+            (
+                other
+                for other, its in others
+                if other != made.__name__ and {*one.columns} & {*its.columns} and one.text != its.text
+            ),
+            None,
+        )
+        if other is not None:
+            raise InvalidInputError(
+                f"{made.__name__}.{name}: expected a column of its own, as that of {other} has values of another type:"
+                " give parameter(.., columns=(..,))"
+            )
+    _KINDS[made.__name__] = made
+    return made
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(parameter, field))
+def parametrised(kind: type[_T]) -> type[_T]:
+    """Make a class a frozen dataclass with parameters, but no mechanism of its own: others derive from it."""
+    return dataclass(frozen=True)(kind)
+
+
+_PARAMETERS: dict[type[Any], Mapping[str, Parameter]] = {}
+
+
+def parameters_of(kind: type[Any]) -> Mapping[str, Parameter]:
+    """Return the parameters of a kind by name, in the order of the constructor."""
+    found = _PARAMETERS.get(kind)
+    if found is None:
+        told = {one.name: _named(one) for one in fields(kind) if "parameter" in one.metadata}
+        found = _PARAMETERS[kind] = MappingProxyType(told)
+    return found
+
+
+def _named(found: "Field[Any]") -> Parameter:
+    told: Parameter = found.metadata["parameter"]
+    return replace(
+        told,
+        name=found.name,
+        hint=told.hint or f"{found.name} is {told.what}",
+        columns=told.columns or (f"pair_{found.name}" if found.name in _NOT_PARAMETERS else found.name,),
+        example=found.default if told.example is None and not told.required else told.example,
+    )
+
+
+def all_parameters() -> Iterator[tuple[str, Parameter]]:
+    """Yield the parameters of all kinds, each with the name of its kind."""
+    for name, kind in MECHANISMS.items():
+        for one in parameters_of(kind).values():
+            yield name, one
+
+
+def noise_parameter(kind: type[Any]) -> Parameter | None:
+    """Return the parameter that says how much noise a mechanism has; None where there is none."""
+    return next((one for one in parameters_of(kind).values() if one.sized), None)
+
+
+def described(found: Mapping[str, str]) -> str:
+    """Return what a parameter is, of what it is for each kind: said once where all kinds agree."""
+    kinds: dict[str, list[str]] = {}
+    for kind, what in found.items():
+        kinds.setdefault(what, []).append(kind)
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "; ".join(f"{what} ({', '.join(names)})" for what, names in kinds.items())

@@ -1,0 +1,982 @@
+"""Bounds on δ by Fourier inversion of exact transforms, made smooth by one faint Gaussian mechanism.
+
+A Gaussian mechanism of ratio s (sensitivity / scale) is composed with the rounds: that makes δ larger, and its
+transform fall so fast that few frequencies suffice. Two such mechanisms, of ratios s and c s, bound δ from below by
+(1 + α) δ_s - α δ_{cs}, α = 1 / (c e^{-s²(c²-1)/8} - 1). Both bounds are off by about s² times the curvature of δ.
+Section 14 of ``docs/pld.md`` proves this, and the errors of sums in position of integrals.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import numpy as np
+
+from pbdist.mechanisms import UNIT_ROUNDOFF
+from pbdist.pld.loss_transform import (
+    Differences,
+    Lines,
+    LossTransform,
+    Powers,
+    Rounds,
+    SoftCut,
+    TransformLine,
+    log_most,
+    rounds_of,
+)
+from pbdist.pld.question import Question
+from pbdist.types import BoolArray, Direction, FloatArray, IntArray
+
+_U = UNIT_ROUNDOFF
+#: c.
+_WIDER = 1.5
+#: Terms so many nats below the largest one are cut off, by default.
+_CUT = 36.0
+#: Tilts that are looked at, the largest, and by how many deviations they may move an outcome.
+_TILTS, _LEAST_TILT, _MOST_TILT, _MOST_SHIFT = 161, 1e-3, 1e6, 400.0
+#: They are computed in so many parts.
+_AT_ONCE = 4
+#: Moments of so many rounds are kept for further questions.
+_KEPT = 16
+#: The first look at tilts goes up to this times the deviation of one event.
+_FIRST_TILT = 60.0
+#: Periods that are tried, relative to 2 / tilt, the part of the tolerance that the others may take, and how
+#: many are looked at together.
+_PERIODS, _OF_PERIODS, _LOOKED_AT = np.geomspace(1.0, 3000.0, 60), 1e-3, 9
+#: Near tilts at which rare large losses take over, tilted losses seem to be spread far more than they are.
+_STEEP = 30.0
+#: By so much, nats, the square of their deviations exceeds what is normal.
+_TWO_MODES = 5.0
+#: Tilts below 0 that are looked at where δ is nearly 1.
+_BELOW = -np.linspace(0.0, 1.0, 41)
+
+
+class Smoothed:
+    """δ of r rounds in one direction, by the frequencies of tilted losses: of all losses, or of a part of them.
+
+    The tilts hold the transforms that were used, for all numbers of rounds; those of a soft cut are of usual losses
+    alone. With `large` it is δ of P^r - U^r, where at least one loss is large.
+    """
+
+    def __init__(self, rounds: Rounds, number: int, tilts: "Tilts", large: "LargeLosses | None" = None) -> None:
+        self.rounds, self.number, self.tilts, self.large = rounds, number, tilts, large
+        #: The part that is left out, and closer bounds on it.
+        self.left_out: Smoothed | None = None
+        self.left_out_bounds: SmoothedBounds | None = None
+        #: ln E e^{τ loss} of all rounds at all tilts, about, and from above.
+        self._log_moments, self._log_moments_upper = self._moments()
+        # Chernoff's bounds of all tilts, and that δ is at most 1.
+        self._other = np.concatenate(([0.0], tilts.tilt))
+        self._log_factors = np.concatenate(([0.0], self._log_moments_upper + tilts.log_largest))
+
+    def _moments(self) -> tuple[FloatArray, FloatArray]:
+        tilts = self.tilts
+        whole, upper = self.number * tilts.log_moments, self.number * tilts.log_moments_upper
+        if self.large is None:
+            return whole, upper
+        # P^n - U^n <= n (P - U) P^(n-1), and at most P^n.
+        tilt, count = tilts.tilt, self.rounds.sampled[0][2]
+        single = (tilts.log_moments - 0.5 * self.rounds.variance * (tilt + tilt * tilt)) / count
+        large = math.log(self.number * count) + self.large.log_moments - single
+        off = 3.0 * self.rounds.log_moment_error(tilt)
+        return np.minimum(whole, whole + large), np.minimum(upper, upper + large + off)
+
+    def chernoff(self, epsilon: FloatArray, ratio: float = 0.0) -> FloatArray:
+        """Return upper bounds on ln δ: (1 - e^{ε-ℓ})_+ <= c e^{τ(ℓ-ε)}, c = τ^τ / (1+τ)^(1+τ), for any τ > 0.
+
+        With a mechanism of ratio s composed in, if one is given.
+        """
+        tilts = self.tilts
+        exponent = self._log_moments_upper + tilts.log_largest
+        exponent = exponent + 0.5 * ratio * ratio * (tilts.tilt + tilts.tilt**2)
+        # ε and τ meet rounded.
+        result = np.min(exponent - np.multiply.outer(epsilon, tilts.tilt * (1.0 - 8.0 * _U)), axis=-1)
+        return np.asarray(np.minimum(result + 1e-12 * (1.0 + np.abs(result)), 0.0))
+
+    def nearly_all(self, epsilon: FloatArray) -> FloatArray:
+        """Return lower bounds on ln δ: 1 - δ = E min(1, e^{ε-ℓ}) <= E e^{τ(ℓ-ε)} for -1 <= τ <= 0."""
+        exponent = self.number * (self.rounds.log_moment(_BELOW) + self.rounds.log_moment_error(_BELOW))
+        exponent = exponent - np.multiply.outer(epsilon, _BELOW)
+        rest = np.exp(np.minimum(np.min(exponent, axis=-1) + 1e-9 * (1.0 + epsilon), 0.0))
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log1p(-np.maximum(rest, 1e-300)) * (1.0 + 8.0 * _U))
+
+    def excess(self, epsilon: FloatArray, tilt: float) -> FloatArray:
+        """By how much ln of Chernoff's bound is larger with this tilt than with the best one."""
+        tilts = self.tilts
+        exponent = self._exponent(epsilon)
+        own = np.array([np.interp(math.log(tilt), np.log(tilts.tilt), row) for row in exponent])
+        return np.asarray(own - np.min(exponent, axis=-1))
+
+    def _exponent(self, epsilon: FloatArray) -> FloatArray:
+        tilts = self.tilts
+        exponent = self._log_moments - np.log(tilts.tilt * (1.0 + tilts.tilt))
+        return np.asarray(exponent - np.multiply.outer(epsilon, tilts.tilt))
+
+    def size(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> int:
+        """Return the number of frequencies above which terms are less than the largest by so many nats."""
+        variance = ratio**2 + self.number * self.rounds.variance
+        low, high = 0.0, math.sqrt(2.0 * cut / variance)
+        for _ in range(12):
+            middle = 0.5 * (low + high)
+            left = self.log_fall(tilt, middle)
+            low, high = (low, middle) if left - 0.5 * variance * middle**2 < -cut else (middle, high)
+        return math.ceil(high * period / (2.0 * math.pi)) + 2
+
+    def log_fall(self, tilt: float, t: float) -> float:
+        """By how much terms are less from frequency t on than at 0, but for Gaussian mechanisms; about."""
+        lines = self.lines_at(tilt)
+        if self.large is None:
+            return sum(self.number * count * line.log_fall(t) for line, _, count in lines)
+        [(line, _, count)], part = lines, self._large_line(tilt, self.large)
+        number = self.number * count
+        return log_most(line, part, number, t) - log_most(line, part, number, 0.0)
+
+    def powers(self, tilt: float, ratio: float, period: float, cut: float) -> Powers:
+        """Return the powers of transforms at all frequencies that matter, with a mechanism of ratio s."""
+        lines, variance = self.lines_at(tilt), self.number * self.rounds.variance
+        spacing, size = 2.0 * math.pi / period, self.size(tilt, ratio, period, cut)
+        if self.large is None:
+            return Powers(lines, self.number, variance, tilt=tilt, spacing=spacing, size=size)
+        part = self._large_line(tilt, self.large)
+        return Differences(part, lines, self.number, variance, tilt=tilt, spacing=spacing, size=size)
+
+    def log_left_out(self, epsilon: FloatArray, ratio: float) -> FloatArray:
+        """Bound ln δ of the part that is left out, with a mechanism of ratio s."""
+        if self.left_out is None:
+            return np.full(epsilon.size, -np.inf)
+        result = self.left_out.chernoff(epsilon, ratio)
+        # δ rises with the ratio.
+        if self.left_out_bounds is not None and ratio <= self.left_out_bounds.ratio:
+            result = np.minimum(result, self.left_out_bounds.log_most(epsilon))
+        return result
+
+    def lines_at(self, tilt: float) -> list[tuple[TransformLine, bool, int]]:
+        """Return the transforms on the line of a tilt, kept for further numbers of rounds."""
+        lines = self.tilts.lines
+        if tilt not in lines:
+            lines[tilt] = [
+                (TransformLine(transform, 1.0 + tilt if forward else -tilt, self.tilts.part), forward, count)
+                for transform, forward, count in self.rounds.sampled
+            ]
+        return lines[tilt]
+
+    def _large_line(self, tilt: float, large: "LargeLosses") -> TransformLine:
+        if tilt not in large.lines:
+            large.lines[tilt] = TransformLine(self.rounds.sampled[0][0], 1.0 + tilt, large.part)
+        return large.lines[tilt]
+
+    def gentler(self, tilt: float) -> float:
+        """Return the next lower one of the tilts that are looked at, whose transforms may be known already."""
+        grid = self.tilts.tilt
+        return float(grid[max(int(np.searchsorted(grid, tilt * (1.0 + 1e-12), side="right")) - 1, 0)])
+
+    def saddle(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return at each ε the best tilt, and about ln δ."""
+        best, least, spread = self._best(epsilon)
+        # Between two modes there is none.
+        return best, np.minimum(least - np.log(math.sqrt(2.0 * math.pi) * np.minimum(spread, _STEEP) / best), 0.0)
+
+    def between_modes(self, epsilon: FloatArray) -> BoolArray:
+        """Whether losses with the best tilt are spread as if they had two modes; about."""
+        _, least, spread = self._best(epsilon)
+        # Of normal losses ln of Chernoff's bound is half the square of the deviations.
+        return np.asarray(0.5 * spread**2 + least > _TWO_MODES)
+
+    def _best(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the best tilt τ, the exponent there, and τ times the deviation of tilted losses."""
+        tilt = self.tilts.tilt
+        exponent = self._exponent(epsilon)
+        index = np.clip(np.argmin(exponent, axis=-1), 1, tilt.size - 2)
+        rows = np.arange(epsilon.size)
+        # A parabola in ln τ.
+        left, middle, right = (exponent[rows, index + shift] for shift in (-1, 0, 1))
+        bend = left - 2.0 * middle + right
+        step = math.log(tilt[1] / tilt[0])
+        bend = np.where(bend > 1e-9, bend, step * step)
+        moved = np.clip(0.5 * (left - right) / bend, -1.0, 1.0)
+        return tilt[index] * np.exp(moved * step), middle, np.sqrt(np.maximum(bend, step * step)) / step
+
+    def period(self, epsilon: FloatArray, log_delta: FloatArray, tilt: float, tolerance: float) -> float:
+        """Return a period with which hardly anything is added by what lies one or more periods away."""
+        wanted = log_delta + tilt * epsilon + math.log(_OF_PERIODS * tolerance)
+        sides = []
+        for sign, chosen in ((1.0, self._other > tilt), (-1.0, self._other < tilt)):
+            if not chosen.any():
+                return 2.0 / tilt * float(_PERIODS[-1])
+            apart = np.abs(self._other[chosen] - tilt)
+            sides.append((apart, self._log_factors[chosen] - np.multiply.outer(sign * epsilon, apart)))
+        first, last = 0, _PERIODS.size - 1
+        while first < last:
+            # Some at a time.
+            tried = np.unique(np.linspace(first, last, _LOOKED_AT).astype(np.int64))
+            added = np.full((tried.size, epsilon.size), -np.inf)
+            for apart, factors in sides:
+                turned = np.multiply.outer(2.0 / tilt * _PERIODS[tried], apart)
+                less = turned + np.log(-np.expm1(-turned))
+                added = np.maximum(added, np.min(factors - less[:, None, :], axis=-1))
+            enough = np.append(np.all(added[:-1] <= wanted, axis=1), True)
+            found = int(np.argmax(enough))
+            first, last = int(tried[found - 1]) + 1 if found else first, int(tried[found])
+        return 2.0 / tilt * float(_PERIODS[last])
+
+    def others(self, epsilon: FloatArray, tilt: float, period: float, ratio: float) -> FloatArray:
+        """Bound ln Σ e^{τx} δ(x) over x = ε + m period, m not 0, by Chernoff's bound with other tilts."""
+        other = self._other
+        log_factors = self._log_factors + 0.5 * ratio * ratio * (other + other * other)
+        result = np.full(epsilon.size, -np.inf)
+        for sign, chosen in ((1.0, other > tilt), (-1.0, other < tilt)):
+            if not chosen.any():
+                return np.full(epsilon.size, np.inf)
+            apart = np.abs(other[chosen] - tilt)
+            with np.errstate(divide="ignore"):
+                geometric = np.log(-np.expm1(-apart * period))
+            reach = np.multiply.outer(sign * epsilon + period, apart)
+            result = np.logaddexp(result, np.min(log_factors[chosen] - geometric - reach, axis=-1))
+        return (
+            result + 1e-9 * (1.0 + np.abs(tilt * epsilon)) + 1e-12 * np.where(np.isfinite(result), np.abs(result), 0.0)
+        )
+
+    def at(self, tilt: float, ratio: float, period: float, cut: float = _CUT) -> "SmoothedBounds":
+        """Prepare bounds with a tilt τ > 0, a mechanism of ratio s composed in, and a period in nats."""
+        return SmoothedBounds(self, exactly(tilt), ratio, period, cut)
+
+
+class SmoothedBounds:
+    """Bounds on δ with one tilt."""
+
+    def __init__(self, side: Smoothed, tilt: float, ratio: float, period: float, cut: float) -> None:
+        self._side, self.tilt, self.ratio, self._period = side, tilt, ratio, period
+        #: Which part of δ rounding was, at the ε of the last call.
+        self.rounding = np.zeros(0)
+        powers = side.powers(tilt, ratio, period, cut)
+        self._narrow, self._wide = powers.sums(ratio), powers.sums(_WIDER * ratio)
+        self._exponents = powers.exponents
+
+    def bounds(self, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bound ln δ at some ε from both sides."""
+        tilt, ratio = self.tilt, self.ratio
+        narrow, narrow_error = self._narrow.at(epsilon)
+        wide, wide_error = self._wide.at(epsilon)
+        grown = _WIDER * math.exp(-ratio * ratio * (_WIDER**2 - 1.0) / 8.0) * (1.0 - 16.0 * _U)
+        # With a larger ratio there is no lower bound.
+        known = grown > 1.0
+        weight = 1.0 / (grown - 1.0) if known else 0.0
+        log_scale = self._narrow.log_scale
+        besides = self._side.log_left_out(epsilon, ratio)
+        others = self._side.others(epsilon, tilt, self._period, ratio) - log_scale
+        moved = log_scale - tilt * epsilon
+        slack = self._slack(moved, epsilon)
+        above = narrow + narrow_error
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            below = (1.0 + weight) * (narrow - narrow_error - np.exp(others))
+            # The wider one has another factor in front.
+            larger = 0.5 * (_WIDER**2 - 1.0) * ratio * ratio * (tilt + tilt * tilt)
+            grown = np.exp(larger) * (1.0 + 16.0 * _U * (1.0 + larger))
+            below -= weight * grown * (wide + wide_error) + 16.0 * _U * (1.0 + weight) * np.abs(narrow)
+            if known:
+                below -= weight * np.exp(self._side.log_left_out(epsilon, _WIDER * ratio) - moved + slack)
+            lower = np.where(known & (below > 0.0), moved + np.log(below) - slack, -np.inf)
+            upper = self._from_above(above, moved, slack)
+            upper = np.where(np.isfinite(besides), np.logaddexp(upper, besides) + 8.0 * _U * np.abs(upper), upper)
+            self.rounding = (1.0 + 2.0 * weight) * narrow_error / np.abs(narrow)
+        return np.minimum(lower, 0.0), np.minimum(upper, 0.0)
+
+    def log_most(self, epsilon: FloatArray) -> FloatArray:
+        """Bound ln δ with the mechanism from above, without what is left out."""
+        narrow, error = self._narrow.at(epsilon)
+        moved = self._narrow.log_scale - self.tilt * epsilon
+        return self._from_above(narrow + error, moved, self._slack(moved, epsilon))
+
+    def _slack(self, moved: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """By how much logarithms are off."""
+        return np.asarray(16.0 * _U * (np.abs(moved) + self.tilt * np.abs(epsilon) + self._exponents))
+
+    @staticmethod
+    def _from_above(above: FloatArray, moved: FloatArray, slack: FloatArray) -> FloatArray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(above > 0.0, moved + np.log(above) + slack, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class LargeLosses:
+    """Large losses: their part, ln of their moment of a round at all tilts (infinite if unknown), and transforms."""
+
+    part: SoftCut
+    log_moments: FloatArray
+    lines: dict[float, TransformLine] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Tilts:
+    """Tilts that are looked at, with ln E e^{τ loss} of a round, and ln of τ^τ / (1+τ)^(1+τ)."""
+
+    tilt: FloatArray
+    log_moments: FloatArray
+    log_moments_upper: FloatArray
+    #: Of which losses; None for all.
+    part: SoftCut | None = None
+    lines: Lines = field(default_factory=dict)
+
+    @staticmethod
+    def of(rounds: Rounds, top: int, epsilon: float, lines: Lines | None = None) -> "Tilts":
+        """Look at as many as matter for up to `epsilon` after `top` rounds, with `lines` that are known already."""
+        # Where a record is added steep tilts move no outcome far.
+        ratio = max((transform.ratio for transform, forward, _ in rounds.sampled if forward), default=0.0)
+        most = max(min(_MOST_TILT, _MOST_SHIFT / ratio if ratio > 0.0 else math.inf), _FIRST_TILT)
+        largest = _FIRST_TILT
+        while True:
+            tilt, last = _steepest(rounds, largest)
+            with np.errstate(over="ignore", invalid="ignore"):
+                exponent = top * last - epsilon * tilt
+            if exponent[-1] > exponent[0] + 40.0 or not math.isfinite(exponent[-1]) or largest >= most:
+                break
+            largest = min(3.0 * largest, most)
+        return Tilts(*_moments(rounds, largest), lines={} if lines is None else lines)
+
+    @property
+    def log_largest(self) -> FloatArray:
+        """(1 - e^{ε-ℓ})_+ is at most this, exponentiated, times e^{τ(ℓ-ε)}."""
+        result: FloatArray = self.tilt * np.log(self.tilt) - (1.0 + self.tilt) * np.log1p(self.tilt)
+        return result
+
+
+def _tilts(largest: float) -> FloatArray:
+    result: FloatArray = exactly(np.geomspace(_LEAST_TILT, largest, _TILTS))
+    return result
+
+
+@lru_cache(maxsize=_KEPT)
+def _steepest(rounds: Rounds, largest: float) -> tuple[FloatArray, FloatArray]:
+    """Return the steepest tilts up to so much, and their moments of a round."""
+    tilt = _tilts(largest)[-4:]
+    return tilt, rounds.log_moment(tilt)
+
+
+@lru_cache(maxsize=_KEPT)
+def _moments(rounds: Rounds, largest: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return all tilts up to so much, their moments of a round, and upper bounds on these."""
+    tilt = _tilts(largest)
+    # Apart, as steeper ones take more outcomes.
+    moments = np.concatenate([rounds.log_moment(each) for each in np.array_split(tilt, _AT_ONCE)])
+    upper = moments + rounds.log_moment_error(tilt)
+    for array in (tilt, moments, upper):
+        array.setflags(write=False)
+    return tilt, moments, upper
+
+
+def exactly(tilt: Any) -> Any:
+    """Round tilts so that no sum 1 + τ is rounded."""
+    return (1.0 + tilt) - 1.0
+
+
+#: Width of the cut, in deviations; cuts lie at multiples of the second.
+_BLUR, _STEPS = 0.1, 0.05
+#: Parts, large losses and usual ones, and their cuts, relative to ε, in the order in which they are tried: large losses
+#: are the more alike the higher the cut is, usual ones the lower it is.
+_LARGE, _USUAL = 0, 1
+_FRACTIONS = (
+    *((_LARGE, fraction) for fraction in (0.93, 0.85, 0.65, 0.45)),
+    *((_USUAL, fraction) for fraction in (0.3, 0.5, 0.65, 0.8)),
+)
+_FRACTIONS_LEAST = min(fraction for _, fraction in _FRACTIONS)
+#: Cuts where both parts matter, relative to ε.
+_MIDDLES = (0.65, 0.45)
+#: Tilts of usual losses: how many, the least and the largest, relative to 1 / cut, and the largest one of outcomes that
+#: it moves by so many deviations times 1 + 1 / b².
+_USUAL_TILTS, _LEAST_USUAL, _MOST_USUAL, _MOST_USUAL_SHIFT = 121, 0.05, 100.0, 1000.0
+#: Nothing is cut where a cut would see tilts up to less than this, relative to 1 / cut. No cut lies beyond such an
+#: outcome: there is next to nothing.
+_ENOUGH_TILTS, _FARTHEST = 2.0, 50.0
+#: Part of the tolerance that the part left out may take.
+_OF_OTHER = 0.02
+#: Nats by which a saddle point may overstate ln δ of usual losses, and by which all losses seem to have more δ than
+#: their parts where they are cut: at first, and where the tolerance was missed.
+_DOUBT, _APART, _APART_MISSED = 2.0, 10.0, 5.0
+#: Nats by which a part's saddle point may exceed what the part seems to have.
+_SEEN = 10.0
+#: A closer look at the part left out: ratio, relative to 1 / tilt, of its own and of the other part; cut, nats; and
+#: frequencies, at most.
+_CLOSE_RATIO, _OWN_RATIO, _CLOSE_CUT, _CLOSE_SIZE = 0.3, 0.05, 40.0, 4000
+#: Modes so far above the cut see nothing of it, deviations.
+_BEYOND = 6.0
+#: Outcomes of one large loss that are looked at: step and reach, deviations.
+_STEP, _REACH = 0.05, 10.0
+
+
+class _Cut:
+    """The two parts of a round's losses, whatever the number of rounds; made when first needed."""
+
+    def __init__(self, rounds: Rounds, tilts: Tilts, outcome: float, loss: float) -> None:
+        self._rounds, self._tilts, self._outcome, self._loss = rounds, tilts, outcome, loss
+
+    @cached_property
+    def large(self) -> LargeLosses:
+        """Large losses."""
+        transform, tilt = self._rounds.sampled[0][0], self._tilts.tilt
+        part = SoftCut(self._outcome, _BLUR, large=True)
+        log_moments = np.full(tilt.size, np.inf)
+        seen = (1.0 + tilt) * transform.ratio <= self._outcome + _BEYOND
+        if seen.any():
+            log_moments[seen] = transform.log_real(1.0 + tilt[seen], part)
+        return LargeLosses(part, log_moments)
+
+    @cached_property
+    def usual(self) -> Tilts:
+        """Tilts of usual losses."""
+        transform, _, count = self._rounds.sampled[0]
+        part = SoftCut(self._outcome, _BLUR, large=False)
+        most = min(_MOST_USUAL / self._loss, _MOST_USUAL_SHIFT / transform.usual_ratio)
+        tilt = exactly(np.geomspace(_LEAST_USUAL / self._loss, most, _USUAL_TILTS))
+        moments = count * transform.log_real(1.0 + tilt, part)
+        moments += 0.5 * self._rounds.variance * (tilt + tilt * tilt)
+        return Tilts(tilt, moments, moments + self._rounds.log_moment_error(tilt), part)
+
+
+class LossCuts:
+    """Cuts of one direction's losses: of one pair with a transform, besides Gaussian mechanisms."""
+
+    def __init__(self, rounds: Rounds, tilts: Tilts) -> None:
+        self._rounds, self._tilts = rounds, tilts
+        self._cuts: dict[tuple[float, int], _Cut] = {}
+
+    @staticmethod
+    def serves(rounds: Rounds) -> bool:
+        """Whether these losses are cut: those of one pair, under its mixture."""
+        return len(rounds.sampled) == 1 and rounds.sampled[0][1]
+
+    def needed(self, side: Smoothed, epsilon: FloatArray, *, missed: bool = False) -> BoolArray:
+        """Where one tilt of all losses does not do: it seems to have far more δ than both parts.
+
+        With `missed` bounds by one tilt have missed the tolerance.
+        """
+        result, most = side.between_modes(epsilon), side.saddle(epsilon)[1] - (_APART_MISSED if missed else _APART)
+        result &= most > -np.inf
+        result[result] = [self.sees(each) for each in epsilon[result].tolist()]
+        result[result] = self._log_single(side.number, epsilon[result]) < most[result]
+        for index in np.flatnonzero(result).tolist():
+            usual = self.parts(side.number, _MIDDLES[0] * float(epsilon[index]), [_USUAL])[0]
+            result[index] = self.log_delta(usual, epsilon[index : index + 1])[0] < most[index]
+        return result
+
+    def sees(self, epsilon: float) -> bool:
+        """Whether cuts for an ε see tilts that matter."""
+        ratio = self._rounds.sampled[0][0].usual_ratio
+        return _FRACTIONS_LEAST * epsilon * _MOST_USUAL_SHIFT > _ENOUGH_TILTS * ratio
+
+    def log_delta_of_both(self, number: int, epsilon: float) -> float:
+        """Return about ln δ of both parts at one ε that is seen."""
+        parts, points = next(self.both(number, epsilon)), np.array([epsilon])
+        return max(float(self.log_delta(part, points)[0]) for part in parts)
+
+    def log_delta(self, part: Smoothed, epsilon: FloatArray) -> FloatArray:
+        """Return about ln δ of a part, rather less than more: of one large loss alone, or by the saddle point."""
+        if part.large is None:
+            return part.saddle(epsilon)[1] - _DOUBT
+        return np.minimum(self._log_single(part.number, epsilon), part.saddle(epsilon)[1])
+
+    def _log_single(self, number: int, epsilon: FloatArray) -> FloatArray:
+        """Return about ln δ of one large loss alone."""
+        transform, _, count = self._rounds.sampled[0]
+        return _log_single(transform, number * count, epsilon)
+
+    def part(self, number: int, epsilon: FloatArray, tolerance: float) -> tuple[Smoothed, BoolArray] | None:
+        """Return the part that has nearly all δ of the smallest ε, if one has, and which ε it serves."""
+        alone, little = np.array([float(np.min(epsilon))]), math.log(_OF_OTHER * tolerance)
+        for closely in (False, True):
+            for which, fraction in _FRACTIONS:
+                loss = fraction * float(alone[0])
+                [part] = self.parts(number, loss, [which])
+                about = self.log_delta(part, alone)[0]
+                if part.saddle(alone)[1][0] > about + _SEEN:
+                    continue
+                [part.left_out] = self.parts(number, loss, [1 - which])
+                if closely and not self.look_closely(part, part.left_out, alone, little):
+                    continue
+                if part.log_left_out(alone, 0.0)[0] < about + little:
+                    served = part.log_left_out(epsilon, 0.0) < self.log_delta(part, epsilon) + little
+                    return part, np.asarray(served)
+        return None
+
+    def both(self, number: int, least: float) -> Iterator[tuple[Smoothed, ...]]:
+        """Cut so that each part has some of δ for the smallest ε, and leave nothing out; in more than one way."""
+        for fraction in _MIDDLES:
+            yield tuple(self.parts(number, fraction * least, (_LARGE, _USUAL)))
+
+    def parts(self, number: int, loss: float, which: Sequence[int] = (_LARGE, _USUAL)) -> list[Smoothed]:
+        """Cut at about a loss, and return some of the parts: large losses, usual ones."""
+        outcome = _STEPS * math.floor(min(self._rounds.sampled[0][0].outcome(loss), _FARTHEST) / _STEPS)
+        # Of the farthest one losses may differ much.
+        key = outcome, math.frexp(loss)[1]
+        cut = self._cuts.setdefault(key, _Cut(self._rounds, self._tilts, outcome, loss))
+        return [
+            Smoothed(self._rounds, number, cut.usual)
+            if each == _USUAL
+            else Smoothed(self._rounds, number, self._tilts, cut.large)
+            for each in which
+        ]
+
+    def look_closely(self, part: Smoothed, other: Smoothed, epsilon: FloatArray, little: float) -> bool:
+        """Bound the part left out at an ε by its own frequencies, if it seems to be less by `little` nats."""
+        about = self.log_delta(other, epsilon)
+        if about[0] > self.log_delta(part, epsilon)[0] + little:
+            return False
+        tilt, log_delta = other.saddle(epsilon)
+        chosen = other.gentler(float(tilt[0]))
+        ratio = max(_CLOSE_RATIO / chosen, _OWN_RATIO / float(part.saddle(epsilon)[0][0]))
+        period = other.period(epsilon, np.minimum(log_delta, about), chosen, 1.0)
+        if other.size(chosen, ratio, period, _CLOSE_CUT) > _CLOSE_SIZE:
+            return False
+        part.left_out_bounds = other.at(chosen, ratio, period, _CLOSE_CUT)
+        return True
+
+
+def _log_single(transform: LossTransform, number: int, epsilon: FloatArray) -> FloatArray:
+    """Return about ln δ of one large loss among so many rounds; -inf where that is no float."""
+    result = np.full(epsilon.size, -np.inf)
+    for index, each in enumerate(epsilon.tolist()):
+        first = transform.outcome(each - transform.smallest_loss)
+        y: FloatArray = first + _STEP * np.arange(1.0, math.ceil(_REACH / _STEP))
+        losses = transform.excess(y, 0.0)[0] + transform.smallest_loss
+        with np.errstate(under="ignore", over="ignore"):
+            mass = float(np.sum(np.exp(each - 0.5 * y * y) * np.expm1(np.maximum(losses - each, 0.0))))
+        if mass > 0.0:
+            result[index] = math.log(mass) + math.log(number * _STEP / math.sqrt(2.0 * math.pi))
+    return result
+
+
+#: Passes at most; part of the tolerance that smoothing aims at, first and when the tolerance was missed.
+_PASSES, _FIRST_AIM, _AIM = 5, 0.5, 0.7
+#: Terms that are left out are smaller by so many nats, relative to the tolerance and to δ; at most.
+_ROW_CUT, _MOST_ROW_CUT = 14.0, 40.0
+#: Part that smoothing may take at first of what the larger direction seems to be larger by.
+_OF_SPARE = 0.5
+#: Largest ratio: from 1.6 on there is no lower bound.
+_LARGEST_RATIO = 0.5
+#: By how much the ratio shrinks at least and at most.
+_LEAST, _MOST = 0.8, 0.08
+#: (1 + c) / 2 of the smoothing: its bracket is so many times s² τ (τ + 1).
+_BRACKET = 1.25
+#: About the error of bounds with the best tilt.
+_ROUNDING = 3e-10
+#: ε of one tilt have at most e to this times the error of the best one's, at first and where they missed.
+_LEAST_EXCESS, MOST_EXCESS, _CAREFUL_EXCESS = 0.5, 11.0, 0.5
+#: Less steep tilts that are tried, and what they may add to the error at least: logarithm.
+_GENTLER, _GENTLE_EXCESS = (1.0, 0.85, 0.7, 0.55, 0.4), 2.5
+#: So many frequencies need not be made fewer.
+_FEW_ENOUGH = 500
+#: Frequencies of one pass, at most, and with how much more smoothing where there would be more.
+MOST_FREQUENCIES, _TOO_MANY = 1 << 17, 1.1
+#: A bracket of more than this part of the one before is not tried again.
+_HOPELESS = 0.9
+#: ε up to so many times the least are cut alike where both parts matter, and what logarithms of sums may be off by.
+_TOGETHER, SUMMED = 1.5, 1e-12
+
+
+def has_transforms(question: Question) -> bool:
+    """Whether all pairs have a transform."""
+    return rounds_of(question.counts, Direction.A_TO_B) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """ε that are served by one tilt, and by a less steep one at less cost, but not as well."""
+
+    tilt: float
+    gentle: float
+    columns: IntArray
+    log_delta: FloatArray
+
+
+class DirectedRow:
+    """One direction of a row, with what is known of it before any inversion, at all ε."""
+
+    def __init__(self, direction: Direction, smoothed: Smoothed, epsilon: FloatArray) -> None:
+        self.direction, self.smoothed, self._epsilon = direction, smoothed, epsilon
+
+    @cached_property
+    def log_delta(self) -> FloatArray:
+        """About ln δ, by saddle points."""
+        return self.smoothed.saddle(self._epsilon)[1]
+
+    @cached_property
+    def chernoff(self) -> FloatArray:
+        """Upper bounds on ln δ."""
+        return self.smoothed.chernoff(self._epsilon)
+
+    @cached_property
+    def nearly_all(self) -> FloatArray:
+        """Lower bounds on ln δ, of use where δ is nearly 1."""
+        return self.smoothed.nearly_all(self._epsilon)
+
+
+class TransformRows:
+    """Bounds by transforms for the rows of a table of pairs that have transforms.
+
+    `finer` is a factor by which less is smoothed than seems enough.
+    """
+
+    def __init__(self, question: Question, *, finer: float = 1.0) -> None:
+        self._question, self._part = question, finer
+        self._sides: dict[Direction, tuple[Rounds, Tilts]] = {}
+        #: Cuts of the losses, where they are cut.
+        self.cuts: dict[Rounds, LossCuts] = {}
+        for direction in question.directions:
+            rounds = rounds_of(question.counts, direction)
+            if rounds is not None:
+                lines = question.shared.lines.setdefault(rounds, {})
+                tilts = Tilts.of(rounds, int(question.rounds.min()), question.largest, lines)
+                self._sides[direction] = rounds, tilts
+                if LossCuts.serves(rounds):
+                    self.cuts[rounds] = LossCuts(rounds, tilts)
+        self._waiting: dict[int, list[DirectedRow]] = {}
+        #: The smallest ratio that was used.
+        self.width = math.inf
+        #: Number of points that only parts of the losses will bound.
+        self.left_to_parts = 0
+        self.log_floor = math.log(question.floor) if question.floor > 0.0 else -math.inf
+
+    def sides(self, row: int) -> list[DirectedRow]:
+        """All directions of a row, the one whose δ seems to be larger first."""
+        number = int(self._question.rounds[row])
+        sides = [
+            DirectedRow(direction, Smoothed(rounds, number, tilts), self._question.epsilon)
+            for direction, (rounds, tilts) in self._sides.items()
+        ]
+        return sorted(sides, key=lambda side: -float(np.sum(side.log_delta)))
+
+    def first_ratio(self, side: Smoothed, epsilon: FloatArray, tolerance: float) -> float:
+        """Return the ratio of the first pass."""
+        steepest = float(side.saddle(epsilon)[0].max())
+        ratio = math.sqrt(_FIRST_AIM * tolerance / (_BRACKET * steepest * (steepest + 1.0)))
+        return self._part * min(ratio, _LARGEST_RATIO)
+
+    def row(
+        self, row: int, known: tuple[FloatArray, FloatArray] | None = None, *, parts: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bound ln δ of one row, shape (2, E) each, given lower and upper bounds that are known already.
+
+        With `parts` losses are cut where that is needed; otherwise `left_to_parts` counts such points.
+        """
+        question = self._question
+        shape = (2, question.epsilon.size)
+        lower, upper = (np.full(shape, -np.inf), np.zeros(shape)) if known is None else map(np.copy, known)
+        least, spare = np.full(question.epsilon.size, -np.inf), np.zeros(question.epsilon.size)
+        sides = self._waiting.pop(row, None) or self.sides(row)
+        before = self.left_to_parts
+        for side in sides:
+            axis = list(Direction).index(side.direction)
+            own = least if question.joint_directions else np.full(least.size, -np.inf)
+            self._side(side, own, spare, lower[axis], upper[axis], parts=parts)
+            least = np.maximum(least, lower[axis])
+            if question.joint_directions and len(sides) == 2:
+                # The other direction only has to be shown to be smaller.
+                other = next(each for each in sides if each is not side)
+                spare = side.log_delta - other.log_delta
+        if self.left_to_parts > before:
+            self._waiting[row] = sides
+        if question.symmetric:
+            lower[1], upper[1] = lower[0], upper[0]
+        return lower, upper
+
+    def _side(
+        self,
+        row: DirectedRow,
+        known: FloatArray,
+        spare: FloatArray,
+        lower: FloatArray,
+        upper: FloatArray,
+        *,
+        parts: bool,
+    ) -> None:
+        """Improve the bounds of one direction."""
+        side = row.smoothed
+        question, met = self._question, math.log1p(self._question.tolerance)
+        np.maximum(lower, row.nearly_all, out=lower)
+        np.minimum(upper, row.chernoff, out=upper)
+        hopeless = np.zeros(upper.size, dtype=bool)
+        cuts = self.cuts.get(side.rounds)
+        if cuts is not None:
+            needed = (upper > self.log_floor) & (upper > np.maximum(known, lower) + met)
+            needed[needed] = cuts.needed(side, question.epsilon[needed], missed=parts)
+            if parts:
+                self._by_parts(cuts, side.number, needed, known, lower, upper)
+            else:
+                self.left_to_parts += int(np.count_nonzero(needed))
+                hopeless = needed
+        excess = math.log(0.1 * question.tolerance / _ROUNDING)
+        for most in (min(max(excess, _LEAST_EXCESS), MOST_EXCESS), _CAREFUL_EXCESS):
+            wanted = (upper > self.log_floor) & (upper > np.maximum(known, lower) + met) & ~hopeless
+            for group in self._joined(side, np.flatnonzero(wanted), most):
+                columns = group.columns
+                for bounds, found_lower, found_upper in self.passes(side, group, known[columns], spare[columns]):
+                    # The best tilt's rounding is less by what that one's has in excess.
+                    least = bounds.rounding * np.exp(-side.excess(question.epsilon[columns], bounds.tilt))
+                    hopeless[columns] |= least > question.tolerance
+                    lower[columns] = np.maximum(lower[columns], found_lower)
+                    upper[columns] = np.minimum(upper[columns], found_upper)
+
+    def _by_parts(  # noqa: PLR0917, three arrays that are improved together
+        self, cuts: LossCuts, number: int, left: BoolArray, known: FloatArray, lower: FloatArray, upper: FloatArray
+    ) -> None:
+        """Improve bounds where no one tilt does, by the parts of large losses and of usual ones."""
+        question = self._question
+        epsilon, met, left = question.epsilon, math.log1p(question.tolerance), left.copy()
+        tried = math.nan
+        while left.any():
+            columns = np.flatnonzero(left)
+            least = float(epsilon[columns].min())
+            again = least == tried
+            main = None if again else cuts.part(number, epsilon[columns], question.tolerance)
+            choices: Iterable[tuple[Smoothed, ...]] = cuts.both(number, least)
+            served = epsilon[columns] <= _TOGETHER * least
+            if main is not None:
+                choices, served = [(main[0],)], main[1]
+            # An ε that missed beside others, or by one part, is tried alone and by both parts.
+            columns = columns[(epsilon[columns] == least) | (served & (not again))]
+            tried, last = least, again or (main is None and bool(np.all(epsilon[columns] == least)))
+            for parts in choices:
+                found = [self._part_bounds(part, columns, known) for part in parts]
+                # δ is the sum of both.
+                lower[columns] = np.maximum(lower[columns], np.logaddexp.reduce([each[0] for each in found]) - SUMMED)
+                upper[columns] = np.minimum(upper[columns], np.logaddexp.reduce([each[1] for each in found]) + SUMMED)
+                missed = upper[columns] > np.maximum(known, lower)[columns] + met
+                left[columns] = missed
+                columns = columns[missed]
+                if not columns.size:
+                    break
+            left[epsilon == least] &= not last
+
+    def _part_bounds(self, part: Smoothed, columns: IntArray, known: FloatArray) -> tuple[FloatArray, FloatArray]:
+        epsilon = self._question.epsilon
+        lower = np.full(known.size, -np.inf)
+        upper = np.logaddexp(part.chernoff(epsilon), part.log_left_out(epsilon, 0.0)) + SUMMED
+        for group in self._joined(part, columns, MOST_EXCESS):
+            chosen = group.columns
+            for _, found_lower, found_upper in self.passes(part, group, known[chosen], np.zeros(chosen.size)):
+                lower[chosen] = np.maximum(lower[chosen], found_lower)
+                upper[chosen] = np.minimum(upper[chosen], found_upper)
+        return lower[columns], upper[columns]
+
+    def groups(self, side: Smoothed, columns: IntArray, most: float) -> Iterator[Group]:
+        """Cover ε of which a tilt is known, by as few tilts as keep the rounding below the tolerance."""
+        question = self._question
+        if columns.size == 0:
+            return
+        tilt, log_delta = side.saddle(question.epsilon[columns])
+        known = ~np.isnan(log_delta)
+        columns, tilt, log_delta = columns[known], tilt[known], log_delta[known]
+        left = np.argsort(tilt, kind="stable")
+        while left.size:
+            # As far as the tilt of the first one serves, and then as far as that one's.
+            reached = left[side.excess(question.epsilon[columns[left]], float(tilt[left[0]])) <= most]
+            middle = side.gentler(float(tilt[reached[-1]] if reached.size else tilt[left[0]]))
+            served = side.excess(question.epsilon[columns[left]], middle) <= most
+            served[0] = True
+            chosen = left[served]
+            group = Group(middle, middle, columns[chosen], log_delta[chosen])
+            yield replace(group, gentle=self._gentle(side, group, most))
+            left = left[~served]
+
+    def _joined(self, side: Smoothed, columns: IntArray, most: float) -> list[Group]:
+        """Take groups together whose less steep tilt is the same."""
+        alike: dict[float, Group] = {}
+        for group in self.groups(side, columns, most):
+            first = alike.setdefault(group.gentle, group)
+            if first is not group:
+                alike[group.gentle] = replace(
+                    first,
+                    columns=np.append(first.columns, group.columns),
+                    log_delta=np.append(first.log_delta, group.log_delta),
+                )
+        return list(alike.values())
+
+    def _gentle(self, side: Smoothed, group: Group, most: float) -> float:
+        """Return a less steep tilt if its period is much shorter: where rare large losses count as much as many."""
+        best, tilt, epsilon = math.inf, group.tilt, self._question.epsilon[group.columns]
+        most, ratio = max(most, _GENTLE_EXCESS), self.first_ratio(side, epsilon, self._question.tolerance)
+        for part in _GENTLER:
+            chosen = side.gentler(part * group.tilt)
+            if part < 1.0 and np.any(side.excess(epsilon, chosen) > most):
+                break
+            period = side.period(epsilon, group.log_delta, chosen, self._question.tolerance)
+            if period < 0.7 * best:
+                best, tilt = period, chosen
+            if period < _FEW_ENOUGH * ratio:
+                break
+        return tilt
+
+    def passes(
+        self, side: Smoothed, group: Group, known: FloatArray, spare: FloatArray
+    ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
+        """Yield bounds with a tilt that costs less, and with the group's own where they do not meet."""
+        question = self._question
+        epsilon, tolerance = question.epsilon[group.columns], question.tolerance
+        upper = np.zeros(epsilon.size)
+        for tilt in dict.fromkeys((group.gentle, group.tilt)):
+            for bounds, lower, upper in self._finer(side, group, tilt, known, spare):
+                yield bounds, lower, upper
+                known = np.maximum(known, lower)
+            if not np.any((upper > self.log_floor) & (upper > known + math.log1p(tolerance))):
+                return
+
+    def _finer(
+        self, side: Smoothed, group: Group, tilt: float, known: FloatArray, spare: FloatArray
+    ) -> Iterator[tuple[SmoothedBounds, FloatArray, FloatArray]]:
+        """Yield ever better bounds, until they meet or will not."""
+        question = self._question
+        epsilon, tolerance = question.epsilon[group.columns], question.tolerance
+        ratio = self.first_ratio(side, epsilon, max(tolerance, _OF_SPARE * float(np.min(spare))))
+        cut = min(_ROW_CUT + float(np.max(side.excess(epsilon, tilt))) - math.log(tolerance), _MOST_ROW_CUT)
+        used, log_delta, before, least = math.inf, group.log_delta, math.inf, np.full(epsilon.size, np.inf)
+        for _ in range(_PASSES):
+            period = side.period(epsilon, log_delta, tilt, tolerance)
+            # As little smoothing as so many frequencies allow, if that is less than before.
+            many = side.size(tilt, ratio, period, cut) / MOST_FREQUENCIES
+            if many > 1.0:
+                ratio *= _TOO_MANY * many
+                if ratio > _LEAST * used or side.size(tilt, ratio, period, cut) > MOST_FREQUENCIES:
+                    return
+            used = ratio
+            self.width = min(self.width, ratio)
+            bounds = side.at(tilt, ratio, period, cut)
+            lower, upper = bounds.bounds(epsilon)
+            yield bounds, lower, upper
+            judged = np.maximum(known, lower)
+            # Less smoothing does not help where rounding alone takes the tolerance.
+            missed = (upper > self.log_floor) & (upper > judged + math.log1p(tolerance))
+            missed &= bounds.rounding < 0.8 * tolerance
+            if not missed.any():
+                return
+            with np.errstate(over="ignore"):
+                bracket = float(np.max(np.expm1(np.minimum(upper - judged, 50.0)[missed])))
+            fallen = bool(np.any(upper < least - 0.5))
+            least = np.minimum(least, upper)
+            if bracket > _HOPELESS * before and not fallen:
+                return
+            better = np.where(np.isfinite(lower), lower, upper - 3.0)
+            moved = bool(np.any(better < log_delta - 1.0))
+            log_delta = np.minimum(log_delta, better)
+            # What comes from other periods is not mended by less smoothing.
+            if not moved:
+                before = bracket
+            ratio *= min(max(math.sqrt(_AIM * tolerance / bracket), _MOST), 1.0 if moved else _LEAST)
+
+
+#: Points of a look for an ε, and looks.
+_POINTS, _LOOKS, _HALVINGS = 17, 5, 9
+
+#: Logarithms of lower and upper bounds on δ at some ε.
+_Reader = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+def transform_reader(question: Question, finer: float) -> _Reader | None:
+    """Return a function that bounds the larger ln δ of the directions asked for, closest near the only point.
+
+    `finer` is that of `TransformRows`. None where too many frequencies were needed.
+    """
+    rows = TransformRows(question, finer=finer)
+    readers: list[_Reader] = []
+    for row in rows.sides(0):
+        side = row.smoothed
+        if readers and row.chernoff[0] < rows.log_floor:
+            # It is too small to matter.
+            readers.append(partial(_from_above, side))
+            continue
+        best = _best_of_parts(rows, question, side) or _best(rows, side)
+        if best is None or _missed(best, question):
+            best = _best_of_parts(rows, question, side, missed=True) or best
+        if best is None:
+            return None
+        readers.append(best)
+    return partial(_largest, readers)
+
+
+def _best(rows: TransformRows, side: Smoothed) -> _Reader | None:
+    """Return the closest bounds of a direction at the only point."""
+    best: SmoothedBounds | None = None
+    least = math.inf
+    for group in rows.groups(side, np.arange(1), MOST_EXCESS):
+        for bounds, lower, upper in rows.passes(side, group, np.full(1, -np.inf), np.zeros(1)):
+            if best is None or upper[0] - lower[0] < least:
+                best, least = bounds, float(upper[0] - lower[0])
+    return None if best is None else best.bounds
+
+
+def _missed(reader: _Reader, question: Question) -> bool:
+    """Whether the bounds at the only point are farther apart than is wanted."""
+    lower, upper = reader(question.epsilon)
+    return bool(upper[0] > lower[0] + math.log1p(question.tolerance))
+
+
+def _best_of_parts(rows: TransformRows, question: Question, side: Smoothed, *, missed: bool = False) -> _Reader | None:
+    """Return bounds by parts of the losses, where they are needed: with `missed` where one tilt has missed."""
+    cuts = rows.cuts.get(side.rounds)
+    if cuts is None or not cuts.needed(side, question.epsilon, missed=missed)[0]:
+        return None
+    found = cuts.part(side.number, question.epsilon, question.tolerance)
+    parts = next(cuts.both(side.number, float(question.epsilon[0]))) if found is None else (found[0],)
+    best = [each for part in parts if (each := _best(rows, part)) is not None]
+    return partial(_sum, best) if len(best) == len(parts) else None
+
+
+def _largest(readers: Sequence[_Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    found = [each(epsilon) for each in readers]
+    return np.max([each[0] for each in found], axis=0), np.max([each[1] for each in found], axis=0)
+
+
+def _sum(readers: Sequence[_Reader], epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    found = [each(epsilon) for each in readers]
+    lower = np.logaddexp.reduce([each[0] for each in found]) - SUMMED
+    return lower, np.minimum(np.logaddexp.reduce([each[1] for each in found]) + SUMMED, 0.0)
+
+
+def _from_above(side: Smoothed, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
+    return np.full(epsilon.size, -np.inf), side.chernoff(epsilon)
+
+
+def guessed_epsilon(question: Question, delta: float, largest: float) -> tuple[float, float] | None:
+    """Return about the ε that meets δ in the directions asked for, and the slope of ln δ; None beyond `largest`."""
+    number, wanted = int(question.rounds[0]), math.log(delta)
+    best = 0.0, -1.0
+    for direction in question.directions:
+        rounds = rounds_of(question.counts, direction)
+        if rounds is None:
+            return None
+        end = 1.0
+        while True:
+            side = Smoothed(rounds, number, Tilts.of(rounds, number, end))
+            if side.saddle(np.array([end]))[1][0] < wanted:
+                break
+            end *= 4.0
+            if end > largest:
+                return None
+        low = 0.0
+        for _ in range(_LOOKS):
+            points = np.linspace(low, end, _POINTS)
+            met = side.saddle(points)[1] < wanted
+            first = int(np.argmax(met))
+            low, end = float(points[max(first - 1, 0)]), float(points[first])
+        end = min(end, _guessed_by_parts(Smoothed(rounds, number, Tilts.of(rounds, number, end)), wanted, end))
+        if end > best[0]:
+            best = end, -max(float(side.saddle(np.array([end]))[0][0]), 1e-3)
+    return best
+
+
+def _guessed_by_parts(side: Smoothed, wanted: float, end: float) -> float:
+    """Return about the ε of a ln δ by parts of losses where these are needed, and the end otherwise."""
+    point = np.array([end])
+    if not LossCuts.serves(side.rounds):
+        return end
+    cuts = LossCuts(side.rounds, side.tilts)
+    if not cuts.needed(side, point)[0]:
+        return end
+    low, high = 0.0, end
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        if not cuts.sees(middle):
+            break
+        low, high = (middle, high) if cuts.log_delta_of_both(side.number, middle) > wanted else (low, middle)
+    return high

@@ -1,0 +1,160 @@
+"""A mechanism that a user defines in a file of his own takes part in everything."""
+
+import csv
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from distributed import Client, LocalCluster
+
+from pbdist import open_study, privacy_bounds, size
+from pbdist.errors import InvalidInputError
+from pbdist.mechanisms import MECHANISMS, ElementaryPair, mechanism, pair_from_canonical
+from tests.own_mechanisms import delays
+from tests.own_mechanisms.delays import ExponentialDelay
+
+STUDY = """\
+format: 1
+name: delays
+mechanisms:
+  - {kind: ExponentialDelay, scale: [200, 500], shift: [1, 2]}
+compositions: [1, 10]
+epsilon: [0, 0.1]
+targets:
+  - {epsilon: 0.1, delta: 0.05, compositions: 10}
+"""
+
+
+def revealed(scale: float, shift: float, rounds: int) -> float:
+    """δ at every ε: some message of so many leaves before it could under B."""
+    return -math.expm1(-rounds * shift / scale)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The user's folder, with the module and a study."""
+    here = tmp_path_factory.mktemp("own")
+    (here / "delays.py").write_text(Path(delays.__file__).read_text(encoding="utf-8"), encoding="utf-8")
+    (here / "study.yaml").write_text(STUDY, encoding="utf-8")
+    return here
+
+
+def pbdist(folder: Path, *arguments: str, code: int = 0, **environment: str) -> str:
+    """Run the installed command in the folder, and return what it printed."""
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | environment
+    done = subprocess.run(
+        [Path(sys.executable).with_name("pbdist"), *arguments],
+        cwd=folder,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def test_bounds_and_size() -> None:
+    found = privacy_bounds(ExponentialDelay(300.0, 2.0), compositions=[1, 10], epsilon=0.1)
+    for lower, upper, rounds in zip(
+        found.delta_lower.values[:, 0], found.delta_upper.values[:, 0], (1, 10), strict=True
+    ):
+        assert lower <= revealed(300.0, 2.0, rounds) <= upper <= (1.0 + 1e-9) * lower
+    sized = size(ExponentialDelay, shift=2.0, compositions=10, epsilon=0.1, delta=0.05, tolerance=0.01)
+    least = -20.0 / math.log1p(-0.05)
+    assert sized.refuted_scale <= least <= sized.scale <= 1.02 * least
+
+
+@pytest.mark.slow(reason="a LocalCluster and ten commands, each a process that imports")
+def test_every_command(folder: Path) -> None:
+    own = ("--import", "delays")
+    point = ("--compositions", "10", "--epsilon", "0.1")
+    pbdist(folder, *own, "run", "study.yaml", "--workers", "2")
+    store, exact = "data/delays.zarr", revealed(200.0, 2.0, 10)
+    told = pbdist(folder, *own, "query", store, "--scale", "200", "--shift", "2", *point, "--format", "csv")
+    row = next(csv.DictReader(told.splitlines()))
+    assert float(row["delta_lower"]) <= exact <= float(row["delta_upper"]) <= 1.001 * exact
+    told = pbdist(
+        folder, *own, "delta", "--family", "ExponentialDelay", "--scale", "200", "--shift", "2", *point, "--json"
+    )
+    assert json.loads(told)["answers"][0]["delta_upper"] >= exact
+    told = pbdist(
+        folder, *own, "epsilon", "--family", "ExponentialDelay", "--scale", "200", "--compositions", "1", "--delta=.1"
+    )
+    assert "ExponentialDelay" in told
+    told = pbdist(
+        folder, *own, "size", "--family", "ExponentialDelay", "--shift", "2", *point, "--delta", "0.05", "--json"
+    )
+    assert json.loads(told)["scale"] >= -20.0 / math.log1p(-0.05)
+    pbdist(folder, *own, "report", store, "-o", "report.html")
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert ExponentialDelay.does in page
+    assert ExponentialDelay.assumes in page
+    assert "by how much an arrival moves, in seconds" in page
+    pbdist(folder, *own, "export", store, "cells.csv")
+    rows = list(csv.DictReader((folder / "cells.csv").read_text(encoding="utf-8").splitlines()))
+    assert {(row["scale"], row["shift"]) for row in rows} == {
+        (scale, shift) for scale in ("200.0", "500.0") for shift in ("1.0", "2.0")
+    }
+    pbdist(folder, *own, "verify", store)
+    pbdist(folder, *own, "new", "more.yaml", "--mechanism", "ExponentialDelay")
+    pbdist(folder, *own, "plan", "more.yaml")
+    # Without its module the kind is unknown, and it is said how to make it known.
+    assert "--import MODULE" in pbdist(folder, "query", store, code=2)
+    assert "--import: expected a module that can be imported, got no_such" in pbdist(
+        folder, "--import", "no_such", "studies", code=2
+    )
+
+
+@pytest.mark.slow(reason="a LocalCluster")
+def test_a_client_of_ones_own(folder: Path) -> None:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster):
+        pbdist(
+            folder,
+            "--import",
+            "delays",
+            "run",
+            "study.yaml",
+            "--scheduler",
+            cluster.scheduler_address,
+            "--store=s.zarr",
+        )
+    study = open_study(folder / "s.zarr")
+    found = study.delta(ExponentialDelay(500.0), compositions=10, epsilon=0.1)
+    assert found.lower <= revealed(500.0, 1.0, 10) <= found.upper
+
+
+@pytest.mark.slow(reason="a process that imports")
+def test_an_installed_package_needs_no_import(folder: Path) -> None:
+    about = folder / "own_delays-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: own-delays\nVersion: 1.0\n", encoding="utf-8")
+    (about / "entry_points.txt").write_text("[pbdist.mechanisms]\ndelays = delays\n", encoding="utf-8")
+    told = pbdist(
+        folder,
+        *("delta", "--family", "ExponentialDelay", "--scale", "200", "--compositions", "1", "--epsilon", "0", "--json"),
+        PYTHONPATH=str(folder),
+    )
+    assert json.loads(told)["answers"][0]["delta_upper"] >= revealed(200.0, 1.0, 1)
+
+
+def test_names_are_taken_once() -> None:
+    class Laplace(ElementaryPair):
+        """Another one."""
+
+    with pytest.raises(InvalidInputError, match=r"Laplace: expected a name of its own"):
+        mechanism(Laplace)
+    assert MECHANISMS["Laplace"].__module__ == "pbdist.mechanisms.additive"
+
+
+def test_canonical_form() -> None:
+    pair = ExponentialDelay(3)
+    assert pair.canonical() == {"mechanism": "ExponentialDelay", "scale": 3.0, "shift": 1.0}
+    assert pair_from_canonical(pair.canonical()) == pair
+    with pytest.raises(InvalidInputError, match=r"ExponentialDelay.shift: expected a number above 0, got 0"):
+        ExponentialDelay(3, 0)
